@@ -512,13 +512,30 @@ graft_status graft_cond_strength(const graft_cond *c, double strength, graft_con
 graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, double strength,
                              bool bounds, graft_cond **out, graft_err *e);
 
-/* Prompts for a UNet that was made for inpainting, which sees the picture around what it paints:
+/* Prompts for a network that was made for inpainting, which sees the picture around what it paints:
  * `known`, from graft_vae_encode_known(), which has a mask (GRAFT_E_ARG without one). It is scaled
- * to the latent when sampling, and other UNets do not look at it. For prompts without, such a UNet
- * is given the mask of the latent that is sampled, and that latent, as graft_vae_encode_inpaint()
- * makes it; without a mask nothing is known. Takes the place of an earlier one. */
+ * to the latent when sampling, and others do not look at it. For prompts without, such a UNet is
+ * given the mask of the latent that is sampled, and that latent, as graft_vae_encode_inpaint()
+ * makes it; without a mask nothing is known. FLUX's Fill is given that mask and an empty latent.
+ * Takes the place of an earlier one, also of a picture. */
 graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, graft_cond **out,
                                 graft_err *e);
+
+/* Prompts for a network that sees a picture beside the latent (InstructPix2Pix, FLUX's Canny and
+ * Depth), scaled to it when sampling; others do not look at it. Takes the place of an earlier one,
+ * also of one for inpainting, which this is, too, with all of it to be painted where it has no
+ * mask. Retains the latent. */
+graft_status graft_cond_picture(const graft_cond *c, const graft_latent *picture, graft_cond **out,
+                                graft_err *e);
+/* One more picture that FLUX.1 sees as tokens of its own (Kontext), of any size, behind those that
+ * the prompts have; at most 8, else GRAFT_E_LIMIT. Other networks, and Fill, Canny and Depth, do
+ * not look at it. Retains the latent. */
+graft_status graft_cond_reference(const graft_cond *c, const graft_latent *picture,
+                                  graft_cond **out, graft_err *e);
+/* Where several references stand for the network: side by side (as they do without this), or
+ * by_index each in a place of its own, one behind the other. */
+graft_status graft_cond_references_by_index(const graft_cond *c, bool by_index, graft_cond **out,
+                                            graft_err *e);
 
 /* Prompts that a ControlNet steers by a picture (arXiv:2302.05543). */
 typedef struct graft_control_options {

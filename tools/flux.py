@@ -2,6 +2,7 @@
 of its authors' files; a config says
 
     channels        of the latent
+    beside          planes that the network sees beside it (Fill, Canny, Depth)
     num_heads, head_dim   of every attention; the width is their product
     axes            numbers of a head that turn with a token's place along three axes: one that no
                     picture uses, row, column
@@ -165,12 +166,38 @@ class Final(nn.Module):
         return self.linear(normed(x, shift, scale))
 
 
+def tokens(x):
+    """(N,c,H,W) -> (N,T,4c): (channel, row, column) of a square each."""
+    return F.unfold(x, PATCH, stride=PATCH).transpose(1, 2)
+
+
+def grid(x):
+    """Places (T,3) of its tokens in a picture of its own."""
+    return torch.cartesian_prod(torch.arange(1), torch.arange(x.shape[2] // PATCH),
+                                torch.arange(x.shape[3] // PATCH))
+
+
+def reference_places(pictures, by_index):
+    """Where the first token of each reference stands, in tokens. In one place of the first axis they
+    lie so that what they cover together stays as close to a square as it can."""
+    if by_index:
+        return [(1 + i, 0, 0) for i in range(len(pictures))]
+    at, height, width = [], 0, 0
+    for p in pictures:
+        h, w = p.shape[2:]
+        top, left = (0, width) if height + h > width + w else (height, 0)
+        height, width = max(height, top + h), max(width, left + w)
+        at.append((1, math.ceil(top / PATCH), math.ceil(left / PATCH)))
+    return at
+
+
 class Flux(nn.Module):
     def __init__(self, cfg):
         super().__init__()
         width, squares = cfg["num_heads"] * cfg["head_dim"], cfg["channels"] * PATCH ** 2
-        self.axes = cfg["axes"]
-        self.img_in, self.txt_in = nn.Linear(squares, width), nn.Linear(cfg["context_dim"], width)
+        self.axes, beside = cfg["axes"], cfg.get("beside", 0) * PATCH ** 2
+        self.img_in = nn.Linear(squares + beside, width)
+        self.txt_in = nn.Linear(cfg["context_dim"], width)
         self.time_in = Embedder(WAVES, width)
         self.vector_in = Embedder(cfg["pooled_dim"], width)
         if cfg["guidance"]:
@@ -179,24 +206,26 @@ class Flux(nn.Module):
         self.single_blocks = nn.ModuleList(SingleBlock(cfg) for _ in range(cfg["single"]))
         self.final_layer = Final(width, squares)
 
-    def forward(self, x, timesteps, context, y, guidance=None):
-        """Latents (N,c,H,W), (N) in 0..1000, (N,L,context_dim), (N,pooled_dim), (N) as prompts say
-        it -> (N,c,H,W)."""
-        n, c, rows, columns = x.shape[0], x.shape[1], x.shape[2] // PATCH, x.shape[3] // PATCH
-        img = F.unfold(x, PATCH, stride=PATCH).transpose(1, 2)      # (channel, row, column) each
+    def forward(self, x, timesteps, context, y, guidance=None, references=(), by_index=False):
+        """Latents (N,c+beside,H,W), (N) in 0..1000, (N,L,context_dim), (N,pooled_dim), (N) as
+        prompts say it, further latents (N,c,h,w) -> (N,c,H,W)."""
+        places, img = grid(x), tokens(x)
+        for picture, at in zip(references, reference_places(references, by_index)):
+            places = torch.cat([places, grid(picture) + torch.tensor(at)])
+            img = torch.cat([img, tokens(picture)], 1)
         img, txt = self.img_in(img), self.txt_in(context)
         vec = self.time_in(waves(timesteps)) + self.vector_in(y)
         if guidance is not None:
             vec = vec + self.guidance_in(waves(guidance * 1000))
-        grid = torch.cartesian_prod(torch.arange(1), torch.arange(rows), torch.arange(columns))
-        by = rotation(torch.cat([torch.zeros(txt.shape[1], 3), grid]).double(), self.axes)
+        by = rotation(torch.cat([torch.zeros(txt.shape[1], 3), places]).double(), self.axes)
         for block in self.double_blocks:
             txt, img = block(txt, img, vec, by)
         both = torch.cat([txt, img], 1)
         for block in self.single_blocks:
             both = block(both, vec, by)
-        x = self.final_layer(both[:, txt.shape[1]:], vec)
-        return F.fold(x.transpose(1, 2), (rows * PATCH, columns * PATCH), PATCH, stride=PATCH)
+        own = x.shape[2] * x.shape[3] // PATCH ** 2
+        out = self.final_layer(both[:, txt.shape[1]:][:, :own], vec)
+        return F.fold(out.transpose(1, 2), x.shape[2:], PATCH, stride=PATCH)
 
 
 def randomize(net, g):

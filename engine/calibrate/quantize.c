@@ -32,6 +32,7 @@ typedef struct calibration {
     /* The recorded call. */
     float *x, *timesteps, *context, *y, weight[2];
     int64_t rows, height, width, tokens;
+    graft_references shown;
     size_t calls, record_call;
     double seconds; /* of the shortest call of one sampling */
     /* Progress of the part that runs. */
@@ -95,11 +96,14 @@ static void cut(const calibration *k, const graft_guided_call *call, const float
 static void take_row(calibration *k, const graft_guided_call *call, int64_t from, int64_t to)
 {
     const graft_net_arch *a = &k->base->arch;
-    const float *x = call->in[0], *t = call->in[1], *context = call->in[2], *y = call->in[3];
-    int64_t channels = a->in_channels, words = k->tokens * a->context_dim;
-    for (int64_t c = 0; c < channels; c++)
-        cut(k, call, x + (from * channels + c) * call->height * call->width,
-            k->x + (to * channels + c) * k->height * k->width);
+    const float *t = call->in[1], *context = call->in[2], *y = call->in[3];
+    int64_t area = call->height * call->width, words = k->tokens * a->context_dim;
+    int64_t shown = a->latent_channels * graft_references_cells(&k->shown);
+    const float *x = (const float *)call->in[0] + from * (a->in_channels * area + shown);
+    float *kept = k->x + to * graft_net_x_values(a, k->height, k->width, &k->shown);
+    for (int64_t c = 0; c < a->in_channels; c++, kept += k->height * k->width)
+        cut(k, call, x + c * area, kept);
+    memcpy(kept, x + a->in_channels * area, (size_t)shown * sizeof *kept);
     k->timesteps[to] = t[from];
     memcpy(k->context + to * words, context + from * words, (size_t)words * sizeof(float));
     if (a->adm_channels)
@@ -134,8 +138,10 @@ static graft_status record(calibration *k, const graft_guided_call *call, graft_
     k->height = call->height < RECORD_SIDE ? call->height : RECORD_SIDE;
     k->width = call->width < RECORD_SIDE ? call->width : RECORD_SIDE;
     k->tokens = call->tokens;
+    k->shown = *call->references;
     forget_record(k);
-    k->x = graft_malloc_array(n, (size_t)(a->in_channels * k->height * k->width) * sizeof(float));
+    int64_t values = graft_net_x_values(a, k->height, k->width, &k->shown);
+    k->x = graft_malloc_array(n, (size_t)values * sizeof(float));
     k->timesteps = graft_malloc_array(n, sizeof(float));
     k->context = graft_malloc_array(n, (size_t)(k->tokens * a->context_dim) * sizeof(float));
     k->y = graft_malloc_array(n, (size_t)(a->adm_channels + 1) * sizeof(float));
@@ -265,7 +271,13 @@ static graft_status settle(calibration *k, size_t candidates, graft_err *e)
 
 static graft_status bind(calibration *k, const graft_model *m, graft_binding **out, graft_err *e)
 {
-    return graft_model_bind(m, k->rows, k->height, k->width, k->tokens, &k->task, out, e);
+    const graft_unet_use use = {.pictures = k->rows,
+                                .entries = 1,
+                                .height = k->height,
+                                .width = k->width,
+                                .tokens = k->tokens,
+                                .references = k->shown};
+    return graft_model_bind_guided(m, &use, &k->task, out, e);
 }
 
 /* Binds the model with every layer quantized, so that other thresholds can choose from all. */

@@ -1,5 +1,7 @@
 #include "engine/denoise/batches.h"
 
+#include <string.h>
+
 bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, float sigma)
 {
     return !k->has_range || graft_sigma_in_range(t, k->start, k->end, sigma);
@@ -10,6 +12,7 @@ static bool go_together(const active *a, const active *b)
 {
     return a->fast == b->fast && a->entry->tokens == b->entry->tokens && a->control == b->control &&
            graft_box_same_size(a->box, b->box) &&
+           memcmp(&a->references, &b->references, sizeof a->references) == 0 &&
            (!a->control || (graft_box_equal(a->box, b->box) && a->known == b->known));
 }
 
@@ -35,6 +38,13 @@ size_t graft_active_positive(const active *list, const size_t *which, size_t cou
     return n;
 }
 
+static bool same_references(const active *a, const active *b)
+{
+    for (int32_t i = 0; i < a->references.n; i++)
+        if (a->entry->reference[i] != b->entry->reference[i]) return false;
+    return true;
+}
+
 graft_unet_use graft_active_use(const active *list, const size_t *which, size_t count,
                                 int64_t pictures, bool perturbs)
 {
@@ -42,13 +52,14 @@ graft_unet_use graft_active_use(const active *list, const size_t *which, size_t 
     bool same = true;
     for (size_t i = 1; i < count; i++)
         same = same && graft_box_equal(list[which[i]].box, first->box) &&
-               list[which[i]].known == first->known;
+               list[which[i]].known == first->known && same_references(&list[which[i]], first);
     graft_unet_use use = {.control = first->control != NULL,
                           .pictures = pictures,
                           .entries = (int64_t)count,
                           .height = first->box->height,
                           .width = first->box->width,
-                          .tokens = first->entry->tokens};
+                          .tokens = first->entry->tokens,
+                          .references = first->references};
     if (perturbs) use.perturbed = pictures * (int64_t)graft_active_positive(list, which, count);
     if (!same) { /* each sees something else, so that their x does not repeat */
         use.pictures *= use.entries;

@@ -14,14 +14,16 @@ typedef struct active {
     size_t slot;                         /* its place among all prompts (graft_guided_entry()) */
     const struct graft_control *control; /* what steers it in the present call; NULL: nothing */
     bool alike;                          /* by what steered its last whole step */
-    const void *known;                   /* where an inpainting UNet's x is from (known.h) */
+    const void *known;                   /* where what stands beside the latent is from (known.h) */
+    graft_references references;         /* likewise */
 } active;
 
 /* Whether the entry counts at this sigma. */
 bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, float sigma);
 /* The next of a list that are not done and run together: equally many tokens, parts of the latent
- * of one size, all fast or all not, the same ControlNets on the same part (and picture to inpaint).
- * Their places in the list, which has positive ones first, into which[GROUP_MAX]; 0: none is left.
+ * of one size, all fast or all not, references of the same sizes, the same ControlNets on the same
+ * part (and picture beside it). * Their places in the list, which has positive ones first, into
+ * which[GROUP_MAX]; 0: none is left.
  */
 size_t graft_active_group(active *list, size_t n, size_t *which);
 /* How many of these are positive, which are the first. */

@@ -19,6 +19,16 @@ static size_t results(const graft_guided *g)
     return graft_guided_slots(&g->c) + (graft_model_perturbs(g->c.model) ? g->c.positive->n : 0);
 }
 
+/* Of a call's x in all. */
+static size_t x_values(const graft_guided *g)
+{
+    const graft_box whole = {.height = g->c.shape[2], .width = g->c.shape[3]};
+    size_t n = 0;
+    for (size_t i = 0; i < graft_guided_slots(&g->c); i++)
+        n += (size_t)(g->c.shape[0] * graft_known_x_values(&g->known, &g->c, i, &whole));
+    return n;
+}
+
 static graft_status allocate(graft_guided *g, graft_err *e)
 {
     size_t entries = graft_guided_slots(&g->c), n = (size_t)g->n, batch = (size_t)g->c.shape[0];
@@ -40,10 +50,9 @@ static graft_status allocate(graft_guided *g, graft_err *e)
     }
     bool perturbs = graft_model_perturbs(g->c.model);
     if (perturbs) g->perturbed = graft_malloc_array(n, sizeof(float));
-    size_t wide = (size_t)g->c.model->arch.in_channels, channels = (size_t)g->c.shape[1];
-    g->batch_x = graft_malloc_array(n / channels * entries, wide * sizeof(float));
+    g->batch_x = graft_malloc_array(x_values(g), sizeof(float));
     g->batch_latent = g->batch_x;
-    if (wide > channels) g->batch_latent = graft_malloc_array(n * entries, sizeof(float));
+    if (g->known.any) g->batch_latent = graft_malloc_array(n * entries, sizeof(float));
     g->batch_out = graft_malloc_array(n * results(g), sizeof(float));
     g->timesteps = graft_malloc_array(batch * entries, sizeof(float));
     g->context = graft_malloc_array(batch * entries, widest * sizeof(float));
@@ -132,13 +141,13 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     if (!st && graft_model_is_flow(config->model) && config->model->rescale_cfg > 0)
         st = graft_fail(e, GRAFT_E_UNSUPPORTED, "RescaleCFG is not defined for flows");
     if (!st) st = graft_model_check_downscale(config->model, config->positive, config->negative, e);
+    if (!st) st = graft_known_create(&g->c, &g->known, e);
     if (!st) st = allocate(g, e);
     if (!st) st = make_features(g, e);
     if (!st)
         st = graft_regions_create(config->positive, config->negative, config->third.prompt,
                                   config->shape, graft_net_patch(&config->model->arch),
                                   config->task, &g->regions, e);
-    if (!st) st = graft_known_create(&g->c, &g->known, e);
     if (!st) st = graft_controls_create(&g->c, &g->regions, &g->controls, e);
     if (!st) st = graft_answers_create(&g->c, &g->answers, e);
     if (st)
@@ -320,12 +329,11 @@ static size_t values_of(const graft_guided *g, const graft_box *b)
 /* x of entry i of a batch. */
 static void fill_x(graft_guided *g, const active *a, size_t i)
 {
-    size_t n = values_of(g, a->box), wide = (size_t)g->c.model->arch.in_channels;
-    float *latent = g->batch_latent + i * n;
+    float *latent = g->batch_latent + i * values_of(g, a->box);
     graft_regions_cut(&g->regions, a->slot, g->scaled, latent);
-    if (g->known.channels)
-        graft_known_join(&g->known, &g->c, a->slot, a->box, latent,
-                         g->batch_x + i * (n / (size_t)g->c.shape[1] * wide));
+    if (!g->known.any) return;
+    size_t n = (size_t)(g->c.shape[0] * graft_known_x_values(&g->known, &g->c, a->slot, a->box));
+    graft_known_join(&g->known, &g->c, a->slot, a->box, latent, g->batch_x + i * n);
 }
 
 static void fill_batch(graft_guided *g, const size_t *which, size_t count, float timestep)
@@ -359,6 +367,7 @@ static graft_status tell(const graft_guided *g, const size_t *which, size_t coun
                                     .height = first->box->height,
                                     .width = first->box->width,
                                     .tokens = first->entry->tokens,
+                                    .references = &first->references,
                                     .entries = count,
                                     .negative = negative,
                                     .seconds = graft_clock_now() - start};
@@ -493,6 +502,7 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
                          .side = side,
                          .slot = first + i,
                          .known = graft_known_source(g->c.model, list->entry[i]),
+                         .references = graft_known_references(g->c.model, list->entry[i]),
                          .control = graft_controls_active(g->controls, first + i, sigma),
                          .alike = graft_controls_alike(g->controls, first + i, sigma)};
     return first + list->n;

@@ -16,6 +16,7 @@ typedef struct graft_guided_call {
     const void *const *in; /* as for graft_exe_run; gone after the callback */
     int64_t pictures, height, width, tokens;
     size_t entries;
+    const graft_references *references;
     const bool *negative; /* of each entry: it is not a positive one */
     double seconds;
 } graft_guided_call;

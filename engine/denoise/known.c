@@ -8,16 +8,68 @@
 #include "engine/image/latent.h"
 #include "engine/image/mask.h"
 #include "engine/image/resize.h"
+#include "engine/pictures.h"
 
 const void *graft_known_source(const graft_model *m, const graft_cond_entry *k)
 {
-    return graft_unet_known_channels(&m->arch.unet) ? k->inpaint : NULL;
+    return m->arch.beside ? k->beside : NULL;
 }
 
-/* One picture's mask as 0 and 1, a half as 0. */
-static void put_mask(const float *mask, int64_t area, float *to)
+/* To a multiple of the patch. */
+static int64_t padded(const graft_model *m, int64_t side)
 {
-    for (int64_t i = 0; i < area; i++) to[i] = rintf(mask[i]);
+    const int64_t patch = graft_net_patch(&m->arch);
+    return (side + patch - 1) / patch * patch;
+}
+
+graft_references graft_known_references(const graft_model *m, const graft_cond_entry *k)
+{
+    graft_references r = {.n = 0};
+    if (!graft_net_takes_references(&m->arch)) return r;
+    r.n = k->n_references;
+    r.by_index = r.n && k->references_by_index;
+    for (int32_t i = 0; i < r.n; i++) {
+        int64_t s[4];
+        graft_latent_data(k->reference[i], s);
+        r.of[i] = (graft_unet_grid){(int32_t)padded(m, s[2]), (int32_t)padded(m, s[3])};
+    }
+    return r;
+}
+
+/* ------------------------------------------------------------------ planes */
+
+/* Where they are in what is behind a picture's latent. */
+typedef struct places {
+    int64_t mask, picture; /* the first plane of each */
+} places;
+
+static places places_of(const graft_guided_config *c)
+{
+    return (places){c->model->arch.beside == GRAFT_BESIDE_FILL ? c->shape[1] : 0,
+                    c->model->arch.beside == GRAFT_BESIDE_MASKED};
+}
+
+/* A mask (h,w), or for Fill (8h,8w). */
+static void put_mask(const graft_guided_config *c, const float *mask, float *to)
+{
+    const int64_t h = c->shape[2], w = c->shape[3], area = h * w;
+    const bool pixels = c->model->arch.beside == GRAFT_BESIDE_FILL;
+    if (c->model->arch.beside == GRAFT_BESIDE_PICTURE) return;
+    to += places_of(c).mask * area;
+    for (int64_t i = 0; i < area && !pixels; i++) to[i] = mask ? rintf(mask[i]) : 1;
+    for (int64_t p = 0; p < GRAFT_CELL_PIXELS && pixels; p++)
+        for (int64_t i = 0; i < area; i++, to++)
+            *to = mask ? mask[((i / w * 8 + p / 8) * w + i % w) * 8 + p % 8] : 1;
+}
+
+static void put_latent(const graft_guided_config *c, const float *latent, float *to)
+{
+    const size_t n = (size_t)(c->shape[1] * c->shape[2] * c->shape[3]);
+    to += places_of(c).picture * c->shape[2] * c->shape[3];
+    if (c->model->arch.beside == GRAFT_BESIDE_PICTURE && graft_net_is_unet(&c->model->arch))
+        memcpy(to, latent, n * sizeof *to);
+    else
+        graft_model_scale_latent(c->model, latent, n, to);
 }
 
 /* Where nothing is known the picture is grey, as in training: its latent in the UNet's space.
@@ -31,12 +83,21 @@ static void put_grey(int64_t channels, int64_t area, float *to)
         to[i] = i / area < GREY_CHANNELS ? grey[i / area] : 0;
 }
 
-static void from_run(const graft_guided_config *c, float *to)
+/* The masks (N,h,w) or (N,8h,8w) that the network sees; *out NULL where there is none. */
+static graft_status sized_mask(const graft_guided_config *c, const graft_image *mask,
+                               graft_image **out, graft_err *e)
 {
-    int64_t area = c->shape[2] * c->shape[3], values = c->shape[1] * area;
+    const int64_t by = c->model->arch.beside == GRAFT_BESIDE_FILL ? GRAFT_LATENT_SCALE : 1;
+    if (!mask || c->model->arch.beside == GRAFT_BESIDE_PICTURE) return GRAFT_OK;
+    return graft_image_resize_mask(mask, by * c->shape[2], by * c->shape[3], c->shape[0], out, e);
+}
+
+/* An inpainting UNet's, whose mask has the latent's size. */
+static void from_masked_run(const graft_guided_config *c, float *to)
+{
+    const int64_t area = c->shape[2] * c->shape[3], values = c->shape[1] * area;
     for (int64_t p = 0; p < c->shape[0]; p++, to += area + values) {
-        for (int64_t i = 0; i < area && !c->mask; i++) to[i] = 1;
-        if (c->mask) put_mask(c->mask + p * area, area, to);
+        put_mask(c, c->mask ? c->mask + p * area : NULL, to);
         if (c->mask)
             memcpy(to + area, c->latent + p * values, (size_t)values * sizeof *to);
         else
@@ -44,29 +105,64 @@ static void from_run(const graft_guided_config *c, float *to)
     }
 }
 
-static graft_status from_prompt(const graft_guided_config *c, const graft_latent *l, float *to,
-                                graft_err *e)
+static graft_status from_run(const graft_guided_config *c, int64_t channels, float *to,
+                             graft_err *e)
 {
-    int64_t s[4], area = c->shape[2] * c->shape[3], values = c->shape[1] * area;
+    const int64_t h = c->shape[2], w = c->shape[3];
+    graft_image *given = NULL, *mask = NULL;
+    float *empty = NULL;
+    graft_status st = GRAFT_OK;
+    if (c->model->arch.beside == GRAFT_BESIDE_MASKED) {
+        from_masked_run(c, to);
+        return GRAFT_OK;
+    }
+    if (c->mask)
+        GRAFT_TRY(graft_image_from_data(c->mask, (const int64_t[]){c->shape[0], h, w, 1}, true,
+                                        &given, e));
+    GRAFT_TRY(sized_mask(c, given, &mask, e));
+    empty = graft_calloc((size_t)(h * w), (size_t)c->shape[1] * sizeof *empty);
+    if (!empty) GRAFT_TRY(graft_fail_nomem(e, "the picture beside the latent"));
+    for (int64_t p = 0; p < c->shape[0]; p++, to += channels * h * w) {
+        const int64_t pixels = GRAFT_CELL_PIXELS * h * w;
+        put_mask(c, mask ? graft_image_data(mask, NULL) + p * pixels : NULL, to);
+        put_latent(c, empty, to);
+    }
+out:
+    graft_image_release(given);
+    graft_image_release(mask);
+    graft_free(empty);
+    return st;
+}
+
+static graft_status check_channels(const graft_guided_config *c, int64_t channels, const char *what,
+                                   graft_err *e)
+{
+    if (channels == c->shape[1]) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG,
+                      "%s has %lld latent channels, this model %lld: it comes from another kind of "
+                      "VAE",
+                      what, (long long)channels, (long long)c->shape[1]);
+}
+
+static graft_status from_prompt(const graft_guided_config *c, const graft_latent *l,
+                                int64_t channels, float *to, graft_err *e)
+{
+    int64_t s[4], m[4], area = c->shape[2] * c->shape[3], values = c->shape[1] * area;
     const float *data = graft_latent_data(l, s);
     graft_image *mask = NULL;
-    if (s[1] != c->shape[1])
-        return graft_fail(e, GRAFT_E_ARG,
-                          "the picture to inpaint has %lld latent channels, this model %lld: it "
-                          "comes from another kind of VAE",
-                          (long long)s[1], (long long)c->shape[1]);
+    graft_status st = check_channels(c, s[1], "the picture beside the latent", e);
+    if (st) return st;
     const int64_t planes[4] = {s[0] * s[1], s[2], s[3], 1};
     float *sized = graft_malloc_array((size_t)s[0], (size_t)values * sizeof *sized);
-    graft_status st = sized ? GRAFT_OK : graft_fail_nomem(e, "the picture to inpaint");
+    st = sized ? GRAFT_OK : graft_fail_nomem(e, "the picture beside the latent");
     GRAFT_TRY(st);
     GRAFT_TRY(graft_resize(GRAFT_RESIZE_BILINEAR, data, planes, sized, c->shape[2], c->shape[3],
                            false, e));
-    GRAFT_TRY(graft_image_resize_mask(graft_latent_mask(l), c->shape[2], c->shape[3], c->shape[0],
-                                      &mask, e));
-    for (int64_t p = 0; p < c->shape[0]; p++, to += area + values) {
-        put_mask(graft_image_data(mask, NULL) + p * area, area, to);
-        const float *from = sized + p % s[0] * values;
-        graft_model_scale_latent(c->model, from, (size_t)values, to + area);
+    GRAFT_TRY(sized_mask(c, graft_latent_mask(l), &mask, e));
+    const float *of_mask = mask ? graft_image_data(mask, m) : NULL;
+    for (int64_t p = 0; p < c->shape[0]; p++, to += channels * area) {
+        put_mask(c, mask ? of_mask + p * m[1] * m[2] : NULL, to);
+        put_latent(c, sized + p % s[0] * values, to);
     }
 out:
     graft_image_release(mask);
@@ -74,35 +170,94 @@ out:
     return st;
 }
 
-static graft_status make(graft_known *k, const graft_guided_config *c, size_t slot, graft_err *e)
+/* n values for each picture of the run, kept until the end. */
+static float *keep(graft_known *k, const graft_guided_config *c, int64_t n, graft_err *e)
+{
+    float *made = graft_malloc_array((size_t)c->shape[0], (size_t)n * sizeof *made);
+    if (!made)
+        (void)graft_fail_nomem(e, "the pictures beside the latent");
+    else
+        k->made[k->n_made++] = made;
+    return made;
+}
+
+static graft_status make_planes(graft_known *k, const graft_guided_config *c, size_t slot,
+                                graft_err *e)
 {
     const void *source = graft_known_source(c->model, graft_guided_entry(c, slot));
-    size_t n = (size_t)(c->shape[0] * c->shape[2] * c->shape[3]);
     for (size_t i = 0; i < slot; i++)
         if (graft_known_source(c->model, graft_guided_entry(c, i)) == source) {
-            k->slot[slot] = k->slot[i];
+            k->slot[slot].planes = k->slot[i].planes;
             return GRAFT_OK;
         }
-    float *made = graft_malloc_array(n, (size_t)k->channels * sizeof *made);
-    if (!made) return graft_fail_nomem(e, "the picture to inpaint");
-    k->made[k->n_made++] = made;
-    k->slot[slot] = made;
-    if (source) return from_prompt(c, source, made, e);
-    from_run(c, made);
+    float *made = keep(k, c, k->channels * c->shape[2] * c->shape[3], e);
+    if (!made) return GRAFT_E_NOMEM;
+    k->slot[slot].planes = made;
+    return source ? from_prompt(c, source, k->channels, made, e)
+                  : from_run(c, k->channels, made, e);
+}
+
+/* ------------------------------------------------------------------ references */
+
+/* Picture p of a reference, as the network sees it and as large as `size` says. */
+static void put_reference(const graft_model *m, const graft_latent *l, int64_t p,
+                          graft_unet_grid size, float *to)
+{
+    int64_t s[4];
+    const float *from = graft_latent_data(l, s) + p % s[0] * s[1] * s[2] * s[3];
+    const size_t n = (size_t)(s[1] * size.rows) * (size_t)size.columns;
+    for (int64_t i = 0; i < (int64_t)n; i++) {
+        int64_t x = i % size.columns, y = i / size.columns % size.rows;
+        int64_t plane = i / size.columns / size.rows;
+        to[i] = from[(plane * s[2] + y % s[2]) * s[3] + x % s[3]];
+    }
+    graft_model_scale_latent(m, to, n, to);
+}
+
+static graft_status make_references(graft_known *k, const graft_guided_config *c, size_t slot,
+                                    graft_err *e)
+{
+    const graft_cond_entry *entry = graft_guided_entry(c, slot);
+    const graft_references r = graft_known_references(c->model, entry);
+    if (!r.n) return GRAFT_OK;
+    for (int32_t i = 0; i < r.n; i++) {
+        int64_t s[4];
+        graft_latent_data(entry->reference[i], s);
+        graft_status st = check_channels(c, s[1], "a reference picture", e);
+        if (st) return st;
+    }
+    const int64_t n = c->shape[1] * graft_references_cells(&r);
+    float *made = keep(k, c, n, e);
+    if (!made) return GRAFT_E_NOMEM;
+    k->slot[slot].references = made;
+    k->slot[slot].reference_values = n;
+    for (int64_t p = 0; p < c->shape[0]; p++)
+        for (int32_t i = 0; i < r.n; i++) {
+            put_reference(c->model, entry->reference[i], p, r.of[i], made);
+            made += c->shape[1] * r.of[i].rows * r.of[i].columns;
+        }
     return GRAFT_OK;
 }
+
+/* ------------------------------------------------------------------ all */
 
 graft_status graft_known_create(const graft_guided_config *c, graft_known *out, graft_err *e)
 {
     graft_status st = GRAFT_OK;
     memset(out, 0, sizeof *out);
-    out->channels = graft_unet_known_channels(&c->model->arch.unet);
-    if (!out->channels) return GRAFT_OK;
     out->slots = graft_guided_slots(c);
+    out->channels = c->model->arch.in_channels - c->model->arch.latent_channels;
+    out->any = out->channels > 0;
+    for (size_t i = 0; i < out->slots; i++)
+        if (graft_known_references(c->model, graft_guided_entry(c, i)).n) out->any = true;
+    if (!out->any) return GRAFT_OK;
     out->slot = graft_calloc(out->slots, sizeof *out->slot);
-    out->made = graft_calloc(out->slots, sizeof *out->made);
-    if (!out->slot || !out->made) st = graft_fail_nomem(e, "the picture to inpaint");
-    for (size_t i = 0; i < out->slots && !st; i++) st = make(out, c, i, e);
+    out->made = graft_calloc(2 * out->slots, sizeof *out->made);
+    if (!out->slot || !out->made) st = graft_fail_nomem(e, "the pictures beside the latent");
+    for (size_t i = 0; i < out->slots && !st; i++) {
+        if (out->channels) st = make_planes(out, c, i, e);
+        if (!st) st = make_references(out, c, i, e);
+    }
     return st;
 }
 
@@ -114,17 +269,30 @@ void graft_known_finish(graft_known *k)
     memset(k, 0, sizeof *k);
 }
 
+int64_t graft_known_x_values(const graft_known *k, const graft_guided_config *c, size_t slot,
+                             const graft_box *box)
+{
+    const int64_t planes = (c->shape[1] + k->channels) * box->height * box->width;
+    return planes + (k->any ? k->slot[slot].reference_values : 0);
+}
+
 void graft_known_join(const graft_known *k, const graft_guided_config *c, size_t slot,
                       const graft_box *box, const float *latent, float *x)
 {
-    int64_t area = box->height * box->width, whole = c->shape[2] * c->shape[3];
+    const graft_known_slot *s = &k->slot[slot];
+    const int64_t area = box->height * box->width, whole = c->shape[2] * c->shape[3];
     const int64_t planes[4] = {k->channels, c->shape[2], c->shape[3], 1};
     for (int64_t p = 0; p < c->shape[0]; p++) {
         memcpy(x, latent, (size_t)(c->shape[1] * area) * sizeof *x);
         latent += c->shape[1] * area;
         x += c->shape[1] * area;
-        graft_resize_cut(k->slot[slot] + p * k->channels * whole, planes, box->y, box->x, x,
-                         box->height, box->width);
+        if (s->planes)
+            graft_resize_cut(s->planes + p * k->channels * whole, planes, box->y, box->x, x,
+                             box->height, box->width);
         x += k->channels * area;
+        if (s->references)
+            memcpy(x, s->references + p * s->reference_values,
+                   (size_t)s->reference_values * sizeof *x);
+        x += s->reference_values;
     }
 }

@@ -1,31 +1,55 @@
-/* What an inpainting UNet sees of the picture: behind the latent's channels in its x stand the
- * mask, 1 where it is to paint, and the latent of the picture without that part (Rombach et al.
- * 2022, arXiv:2112.10752, 4.5; the order is that of the published UNets with 9 channels). Both stay
- * the same over all steps. Belongs to one run, on one thread. */
+/* What a network sees beside the latent, the same over all steps: in its x, behind the latent's
+ * channels, pictures that prompts bring. Belongs to one run, on one thread.
+ *
+ * Planes of the latent's size, by graft_beside: of an inpainting UNet the mask, 1 where it is to
+ * paint, and the latent of the picture without that part (Rombach et al. 2022, arXiv:2112.10752,
+ * 4.5; the order is that of the published UNets with 9 channels); of FLUX's Fill that latent, and
+ * the mask's 8x8 pixels of a cell as planes, row by row, as their authors have it; of the others
+ * (InstructPix2Pix: Brooks et al. 2022, arXiv:2211.09800; Canny, Depth) a latent alone. Latents are
+ * scaled as the network's own are, but InstructPix2Pix's, which sees what the encoder gave.
+ *
+ * References, latents of any size, behind these (models/unet.h). */
 #ifndef GRAFT_DENOISE_KNOWN_H
 #define GRAFT_DENOISE_KNOWN_H
 #include "engine/denoise/denoise.h"
 #include "engine/denoise/regions.h"
 
+/* Of one prompt; both NULL: nothing. */
+typedef struct graft_known_slot {
+    const float *planes;     /* (N, channels, h, w) */
+    const float *references; /* (N, reference_values) */
+    int64_t reference_values;
+} graft_known_slot;
+
 typedef struct graft_known {
-    int64_t channels;   /* of mask and latent; 0: the model takes none */
-    const float **slot; /* of each prompt, positive ones first: (N, channels, h, w) */
+    int64_t channels;       /* of the planes; 0: the model takes none */
+    bool any;               /* some prompt has planes or references */
+    graft_known_slot *slot; /* of each prompt, positive ones first */
     size_t slots;
     float **made; /* those there are: prompts with one source share it */
     size_t n_made;
 } graft_known;
 
-/* Prompts have theirs from graft_cond_inpaint(): it is scaled to the run's latent (bilinear), the
- * mask becomes 0 or 1, and both repeat over the batch. Those without get the mask of the run's
- * latent and that latent; where it has no mask, all is to be painted, and what is known is grey. */
+/* Planes come from graft_cond_inpaint() or graft_cond_picture(): scaled to the run's latent
+ * (bilinear), they repeat over the batch; an inpainting UNet's mask becomes 0 or 1. Prompts without
+ * get the mask of the run, and all of it where there is none. Behind that an inpainting UNet sees
+ * the run's latent, or grey where there is no mask; the others see an empty latent.
+ *
+ * References repeat over the batch, too; one of an odd height or width goes on with its first row
+ * or column. */
 graft_status graft_known_create(const graft_guided_config *c, graft_known *out, graft_err *e);
 /* Takes what is zero, and what creating left when it failed. */
 void graft_known_finish(graft_known *k);
-/* A batch's x for one prompt: latent (N, C, box) and its slot's part of the known picture become
- * (N, C + channels, box). */
+/* Numbers of a picture's x for a prompt that sees so much of the latent. */
+int64_t graft_known_x_values(const graft_known *k, const graft_guided_config *c, size_t slot,
+                             const graft_box *box);
+/* A batch's x for one prompt: latent (N, C, box), its slot's part of the planes and its references
+ * become (N, graft_known_x_values()). */
 void graft_known_join(const graft_known *k, const graft_guided_config *c, size_t slot,
                       const graft_box *box, const float *latent, float *x);
-/* Where the prompt has it from; two with the same have the same x. NULL: the run's latent, or the
- * model takes none. */
+/* Where the prompt has its planes from; two with the same have the same. NULL: the run's latent, or
+ * the model takes none. */
 const void *graft_known_source(const graft_model *m, const graft_cond_entry *k);
+/* How the prompt's references use the network; n 0 where it has none, or the network takes none. */
+graft_references graft_known_references(const graft_model *m, const graft_cond_entry *k);
 #endif

@@ -46,7 +46,8 @@ static void collect(const graft_prepare_request *rq, graft_side side, float sigm
                                       .side = side,
                                       .fast = before && goes_on(rq, k, chain, *before, sigma),
                                       .control = graft_control_any(rq->table, chain, sigma),
-                                      .known = graft_known_source(rq->model, k)};
+                                      .known = graft_known_source(rq->model, k),
+                                      .references = graft_known_references(rq->model, k)};
     }
 }
 

@@ -51,6 +51,7 @@ typedef struct graft_mmdit_arch {
 /* FLUX.1's transformer (flux.h). */
 typedef struct graft_flux_arch {
     int32_t channels; /* of the latent, going in and coming out */
+    int32_t beside;   /* planes that it sees beside the latent */
     int32_t hidden, heads, mlp;
     int32_t depth, single_depth; /* blocks of two streams, then of one */
     int32_t patch;               /* as above */
@@ -67,11 +68,26 @@ typedef enum graft_net_kind {
     GRAFT_NET_FLUX = 2
 } graft_net_kind;
 
+/* What stands behind the latent in a network's x, which stays the same over all steps
+ * (denoise/known.h). */
+typedef enum graft_beside {
+    GRAFT_BESIDE_NOTHING = 0,
+    /* Inpainting UNets: a mask, then the latent of the picture without what it masks. */
+    GRAFT_BESIDE_MASKED = 1,
+    /* InstructPix2Pix, and FLUX's Canny and Depth: the latent of a picture. */
+    GRAFT_BESIDE_PICTURE = 2,
+    /* FLUX's Fill: the latent of the picture without what is masked, then the mask, a plane for
+     * each pixel of a cell. */
+    GRAFT_BESIDE_FILL = 3
+} graft_beside;
+#define GRAFT_CELL_PIXELS (8 * 8)
+
 /* The network that denoises, of any kind: what sampling has to know, and the architecture of its
  * kind; those of the others are all zeros. */
 typedef struct graft_net_arch {
     int32_t kind;            /* graft_net_kind */
-    int32_t in_channels;     /* of x; more than those of the latent for inpainting UNets */
+    int32_t beside;          /* graft_beside */
+    int32_t in_channels;     /* of x; more than those of the latent where something is beside it */
     int32_t latent_channels; /* of the latent, and of what comes out */
     int32_t context_dim;
     int32_t adm_channels; /* width of y; 0: the model takes none */
@@ -181,7 +197,6 @@ graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, 
                                 graft_mmdit_arch *out, graft_err *e);
 /* A tensor that tells a transformer, below its prefix. */
 #define GRAFT_MMDIT_TENSOR "joint_blocks.0.x_block.attn.qkv.weight"
-/* GRAFT_E_UNSUPPORTED for those that see a second picture. */
 graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_flux_arch *out, graft_err *e);
 #define GRAFT_FLUX_TENSOR "double_blocks.0.img_attn.qkv.weight"
@@ -213,10 +228,10 @@ graft_status graft_upscaler_detect(const graft_safetensors *f, const char *prefi
                                    graft_upscaler_arch *out, graft_err *e);
 /* Below which prefix a network is that enlarges pictures; NULL: the file has none. Static. */
 const char *graft_upscaler_prefix(const graft_safetensors *f);
-/* Channels of the latents that a UNet denoises. One for inpainting has more in its x (in_channels):
- * a mask and as many again, which makes 9 with 4. */
+/* Channels of the latents that a UNet denoises. One that sees a picture beside it has as many again
+ * in its x (in_channels), and one for inpainting also a mask, which makes 8 or 9 with 4. */
 int32_t graft_unet_latent_channels(const graft_unet_arch *a);
-/* How many more; 0: not for inpainting. */
+/* How many more; 0: it sees the latent alone. */
 int32_t graft_unet_known_channels(const graft_unet_arch *a);
 /* SDXL's refiner (arXiv:2307.01952, 2.5): its prompts come from the large text encoder alone, and
  * its y ends with five numbers in place of six, the last an aesthetic score. */

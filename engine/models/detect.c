@@ -213,7 +213,8 @@ static graft_status check_channels(const graft_safetensors *f, const graft_unet_
     if (graft_unet_latent_channels(a) == a->out_channels) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_UNSUPPORTED,
                       "%s: a UNet that takes %d channels and gives %d: only latents, and with "
-                      "them the mask and the picture of inpainting models, are supported",
+                      "them a picture, or the mask and the picture of inpainting models, are "
+                      "supported",
                       graft_safetensors_path(f), a->in_channels, a->out_channels);
 }
 
@@ -234,7 +235,7 @@ graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, c
 int32_t graft_unet_known_channels(const graft_unet_arch *a)
 {
     int32_t more = a->in_channels - a->out_channels;
-    return more == a->out_channels + 1 ? more : 0;
+    return more == a->out_channels || more == a->out_channels + 1 ? more : 0;
 }
 
 int32_t graft_unet_latent_channels(const graft_unet_arch *a)

@@ -40,7 +40,8 @@ static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
     return GRAFT_OK;
 }
 
-/* The Tools' models for inpainting, depth and edges see a second picture beside the latent. */
+/* Models that see a second picture beside the latent (Canny, Depth) take twice as much as they
+ * give, one for inpainting (Fill) also a mask. */
 static graft_status detect_channels(const graft_safetensors *f, const char *prefix,
                                     graft_flux_arch *a, graft_err *e)
 {
@@ -51,14 +52,16 @@ static graft_status detect_channels(const graft_safetensors *f, const char *pref
     if (!a->hidden || !going_in) return graft_detect_missing(f, prefix, "img_in.weight", e);
     if (!coming_out || coming_out % (PATCH * PATCH) || coming_out / (PATCH * PATCH) > CHANNELS_MAX)
         return graft_detect_missing(f, prefix, "final_layer.linear.weight", e);
-    if (going_in != coming_out)
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: a FLUX model that sees a second picture beside the latent (Fill, "
-                          "Canny, Depth), which is not supported",
-                          graft_safetensors_path(f));
     a->patch = PATCH;
     a->channels = coming_out / (PATCH * PATCH);
-    return GRAFT_OK;
+    a->beside = (going_in - coming_out) / (PATCH * PATCH);
+    if (going_in == coming_out || going_in == 2 * coming_out ||
+        going_in == 2 * coming_out + GRAFT_CELL_PIXELS * PATCH * PATCH)
+        return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s: a FLUX model that takes %d numbers a token and gives %d: only latents, "
+                      "and with them a picture, or the picture and the mask of Fill, are supported",
+                      graft_safetensors_path(f), going_in, coming_out);
 }
 
 graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,

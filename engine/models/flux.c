@@ -8,12 +8,23 @@
 /* Where a stream's vectors have what; blocks of one stream have the first three. */
 enum { SHIFT, SCALE, GATE, MLP_SHIFT, MLP_SCALE, MLP_GATE, VECTORS };
 
+/* Tokens of a picture: a grid, and its place among others. */
+typedef struct flux_picture {
+    int32_t rows, columns, frame, top, left;
+} flux_picture;
+
 typedef struct flux {
     graft_build b;
     const graft_flux_arch *a;
     graft_vid vec; /* SiLU of what the network is conditioned on, (N,hidden) */
-    int32_t rows, columns;
+    flux_picture of[1 + GRAFT_REFERENCES]; /* the latent's own, then those of the references */
+    int n_pictures;
 } flux;
+
+static int64_t cells_of(const flux_picture *p)
+{
+    return (int64_t)p->rows * p->columns;
+}
 
 /* ------------------------------------------------------------------ attention */
 
@@ -28,14 +39,25 @@ static void split(const flux *m, graft_name norm, graft_vid all, graft_vid qkv[3
     qkv[1] = graft_stream_head_normed(&m->b, NAME("%s.key_norm.scale", norm.text), qkv[1], heads);
 }
 
+/* The last picture's tokens are the last. */
 static graft_vid turned(const flux *m, graft_vid v)
 {
-    const graft_attrs a = {.heads = m->a->heads,
-                           .up_h = m->rows,
-                           .up_w = m->columns,
-                           .kernel_h = m->a->rope_dim,
-                           .kernel_w = m->a->rope_dim};
-    return v < 0 ? v : graft_graph_node(m->b.g, GRAFT_OP_ROPE, &a, &v, 1, GRAFT_DTYPE_NONE);
+    int64_t behind = 0;
+    for (int i = m->n_pictures - 1; i >= 0 && v >= 0; i--) {
+        const flux_picture *p = &m->of[i];
+        const graft_attrs a = {.heads = m->a->heads,
+                               .up_h = p->rows,
+                               .up_w = p->columns,
+                               .pad_bottom = (int32_t)behind,
+                               .pad_top = p->top,
+                               .pad_left = p->left,
+                               .groups = p->frame,
+                               .kernel_h = m->a->rope_dim,
+                               .kernel_w = m->a->rope_dim};
+        v = graft_graph_node(m->b.g, GRAFT_OP_ROPE, &a, &v, 1, GRAFT_DTYPE_NONE);
+        behind += cells_of(p);
+    }
+    return v;
 }
 
 static graft_vid attention(const flux *m, const graft_vid qkv[3])
@@ -152,25 +174,58 @@ static graft_vid exchanged(const flux *m, graft_vid v, const int64_t dim[4], gra
     return v < 0 ? v : graft_graph_node(m->b.g, GRAFT_OP_COPY, NULL, &v, 1, t);
 }
 
-/* The latent's squares as tokens of (channel, row, column) each. */
-static graft_vid patches(const flux *m, graft_vid x)
+/* Squares of x (N,c,h,w) as tokens of (channel, row, column) each. */
+static graft_vid patches(const flux *m, graft_vid x, int64_t c, const flux_picture *of)
 {
-    const int64_t n = graft_build_dim(&m->b, x, 0), p = m->a->patch, c = m->a->channels;
-    const int64_t high = m->rows, wide = m->columns;
+    const int64_t n = graft_build_dim(&m->b, x, 0), p = m->a->patch;
+    const int64_t high = of->rows, wide = of->columns;
     x = exchanged(m, x, (const int64_t[]){n * c * high, p, wide, p}, m->b.act_dtype);
     x = exchanged(m, x, (const int64_t[]){n, c, high * wide, p * p}, GRAFT_DTYPE_NONE);
-    x = graft_graph_reshape(m->b.g, x, 3, (const int64_t[]){n, high * wide, c * p * p});
-    return graft_build_linear(&m->b, NAME("img_in"), x, m->a->hidden, true);
+    return graft_graph_reshape(m->b.g, x, 3, (const int64_t[]){n, high * wide, c * p * p});
 }
 
 /* And back. */
 static graft_vid unpatched(const flux *m, graft_vid x)
 {
     const int64_t n = graft_build_dim(&m->b, x, 0), p = m->a->patch, c = m->a->channels;
-    const int64_t high = m->rows, wide = m->columns;
+    const int64_t high = m->of[0].rows, wide = m->of[0].columns;
     x = exchanged(m, x, (const int64_t[]){n, high * wide, c, p * p}, GRAFT_DTYPE_NONE);
     x = exchanged(m, x, (const int64_t[]){n * c * high, wide, p, p}, GRAFT_F32);
     return graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){n, c, high * p, wide * p});
+}
+
+/* Picture i of x (N,values), which begins at value `at`. */
+static graft_vid cut_out(const flux *m, graft_vid x, int i, int64_t at)
+{
+    const int64_t n = graft_build_dim(&m->b, x, 0), p = m->a->patch, c = m->a->channels;
+    const flux_picture *of = &m->of[i];
+    x = graft_graph_slice(m->b.g, x, at, c * cells_of(of) * p * p);
+    x = x < 0 ? x : graft_graph_node(m->b.g, GRAFT_OP_COPY, NULL, &x, 1, GRAFT_DTYPE_NONE);
+    x = graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){n, c, of->rows * p, of->columns * p});
+    return patches(m, x, c, of);
+}
+
+/* All pictures as tokens, and the graph's first input. */
+static graft_vid pictures(const flux *m, const graft_unet_shape *s)
+{
+    graft_graph *g = m->b.g;
+    const int64_t n = s->batch, planes = m->a->channels + m->a->beside;
+    const int64_t own = planes * s->height * s->width;
+    const int64_t values = own + m->a->channels * graft_references_cells(&s->references);
+    graft_vid v;
+    if (m->n_pictures == 1) {
+        v = graft_graph_input(g, GRAFT_F32, 4, (const int64_t[]){n, planes, s->height, s->width});
+        v = patches(m, v, planes, &m->of[0]);
+    } else {
+        graft_vid x = graft_graph_input(g, GRAFT_F32, 2, (const int64_t[]){n, values});
+        v = cut_out(m, x, 0, 0);
+        int64_t at = own;
+        for (int i = 1; i < m->n_pictures; i++) {
+            v = graft_stream_join(&m->b, v, cut_out(m, x, i, at));
+            at += m->a->channels * cells_of(&m->of[i]) * m->a->patch * m->a->patch;
+        }
+    }
+    return v;
 }
 
 static graft_vid final_layer(const flux *m, graft_vid h)
@@ -199,6 +254,31 @@ static void check_shape(graft_graph *g, const graft_flux_arch *a, const graft_un
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "a transformer has no blocks of a UNet to change");
 }
 
+/* Where the pictures stand. References are placed in cells, which the patch then divides. */
+static void place(flux *m, const graft_unet_shape *s)
+{
+    const graft_references *r = &s->references;
+    const int32_t patch = m->a->patch;
+    int32_t high = 0, wide = 0;
+    m->of[0] = (flux_picture){(int32_t)(s->height / patch), (int32_t)(s->width / patch), 0, 0, 0};
+    m->n_pictures = 1 + r->n;
+    for (int i = 0; i < r->n; i++) {
+        const graft_unet_grid g = r->of[i];
+        if (g.rows < 1 || g.columns < 1 || g.rows % patch || g.columns % patch ||
+            g.rows / patch > SIDE_MAX || g.columns / patch > SIDE_MAX) {
+            graft_graph_fail(m->b.g, GRAFT_E_ARG, "a reference of %d x %d", g.columns, g.rows);
+            return;
+        }
+        const bool right = g.rows + high > g.columns + wide;
+        const int32_t top = right || r->by_index ? 0 : high,
+                      left = right && !r->by_index ? wide : 0;
+        m->of[1 + i] = (flux_picture){g.rows / patch, g.columns / patch, r->by_index ? i + 1 : 1,
+                                      (top + patch / 2) / patch, (left + patch / 2) / patch};
+        high = high > g.rows + top ? high : g.rows + top;
+        wide = wide > g.columns + left ? wide : g.columns + left;
+    }
+}
+
 graft_status graft_flux_build(const graft_flux_arch *a, const graft_unet_shape *shape,
                               graft_graph **out, graft_err *e)
 {
@@ -207,21 +287,19 @@ graft_status graft_flux_build(const graft_flux_arch *a, const graft_unet_shape *
     flux m = {.b = {g, shape->act_dtype}, .a = a};
     const int64_t n = shape->batch;
     check_shape(g, a, shape);
-    m.rows = (int32_t)(shape->height / a->patch);
-    m.columns = (int32_t)(shape->width / a->patch);
-    graft_vid x = graft_graph_input(g, GRAFT_F32, 4,
-                                    (int64_t[]){n, a->channels, shape->height, shape->width});
+    place(&m, shape);
+    graft_vid x = pictures(&m, shape);
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, shape->tokens, a->context_dim});
     graft_vid y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, graft_flux_y_width(a)});
     c = graft_build_cast(&m.b, c, shape->act_dtype);
     graft_stream text = {.h = graft_build_linear(&m.b, NAME("txt_in"), c, a->hidden, true)};
-    graft_stream both = {.h = patches(&m, x)};
+    graft_stream both = {.h = graft_build_linear(&m.b, NAME("img_in"), x, a->hidden, true)};
     m.vec = conditioned(&m, t, y);
     for (int i = 0; i < a->depth; i++) double_block(&m, i, &text, &both);
     both.h = graft_stream_join(&m.b, text.h, both.h);
     for (int i = 0; i < a->single_depth; i++) single_block(&m, i, &both);
-    graft_vid h = graft_stream_tokens(&m.b, both.h, shape->tokens, (int64_t)m.rows * m.columns);
+    graft_vid h = graft_stream_tokens(&m.b, both.h, shape->tokens, cells_of(&m.of[0]));
     graft_graph_output(g, unpatched(&m, final_layer(&m, h)));
     graft_status st = graft_graph_status(g, e);
     if (!st) {

@@ -12,6 +12,9 @@ void graft_net_of_unet(const graft_unet_arch *a, graft_net_arch *out)
     out->kind = GRAFT_NET_UNET;
     out->in_channels = a->in_channels;
     out->latent_channels = graft_unet_latent_channels(a);
+    if (out->in_channels > out->latent_channels)
+        out->beside = out->in_channels == 2 * out->latent_channels ? GRAFT_BESIDE_PICTURE
+                                                                   : GRAFT_BESIDE_MASKED;
     out->context_dim = a->context_dim;
     out->adm_channels = a->adm_channels;
     memcpy(&out->unet, a, sizeof *a);
@@ -31,7 +34,10 @@ static void of_flux(const graft_flux_arch *a, graft_net_arch *out)
 {
     memset(out, 0, sizeof *out);
     out->kind = GRAFT_NET_FLUX;
-    out->in_channels = out->latent_channels = a->channels;
+    out->latent_channels = a->channels;
+    out->in_channels = a->channels + a->beside;
+    if (a->beside)
+        out->beside = a->beside == a->channels ? GRAFT_BESIDE_PICTURE : GRAFT_BESIDE_FILL;
     out->context_dim = a->context_dim;
     out->adm_channels = graft_flux_y_width(a);
     memcpy(&out->flux, a, sizeof *a);
@@ -61,6 +67,8 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
 graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *shape,
                              int64_t pictures, graft_graph **out, graft_err *e)
 {
+    if (shape->references.n && !graft_net_takes_references(a))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "this network takes no reference pictures");
     switch (a->kind) {
     case GRAFT_NET_MMDIT:
         return graft_mmdit_build(&a->mmdit, shape, out, e);
@@ -76,6 +84,17 @@ graft_unet_shape graft_net_some_shape(const graft_net_arch *a)
     int64_t side = graft_net_is_unet(a) ? 64 : graft_net_patch(a);
     return (graft_unet_shape){
         .batch = 1, .height = side, .width = side, .tokens = 1, .act_dtype = GRAFT_F32};
+}
+
+bool graft_net_takes_references(const graft_net_arch *a)
+{
+    return a->kind == GRAFT_NET_FLUX && !a->beside;
+}
+
+int64_t graft_net_x_values(const graft_net_arch *a, int64_t height, int64_t width,
+                           const graft_references *r)
+{
+    return a->in_channels * height * width + a->latent_channels * graft_references_cells(r);
 }
 
 int64_t graft_net_patch(const graft_net_arch *a)

@@ -22,6 +22,11 @@ static inline bool graft_net_is_unet(const graft_net_arch *a)
 {
     return a->kind == GRAFT_NET_UNET;
 }
+/* Whether it can be shown further pictures as tokens of their own (unet.h). */
+bool graft_net_takes_references(const graft_net_arch *a);
+/* Numbers of one row of x, for latents of height x width. */
+int64_t graft_net_x_values(const graft_net_arch *a, int64_t height, int64_t width,
+                           const graft_references *r);
 /* Of how many cells the height and width of a latent must be multiples. */
 int64_t graft_net_patch(const graft_net_arch *a);
 #endif

@@ -48,6 +48,23 @@ typedef struct graft_unet_shrink {
     int32_t down, up;    /* methods of graft_build_resize() */
 } graft_unet_shrink;
 
+/* Pictures that FLUX's transformer sees as tokens of their own, behind those of the latent (FLUX.1
+ * Kontext: Black Forest Labs 2025, arXiv:2506.15742). Each is a latent of any size. All stand in
+ * the first place behind the latent's own, side by side: each goes to the right of those before, or
+ * below them where both become less high and wide by that. by_index: each in a place of its own. */
+#define GRAFT_REFERENCES 8
+typedef struct graft_references {
+    int32_t n, by_index; /* by_index: 0 or 1 */
+    /* Height and width of each, multiples of the patch; those from n on are zeros. */
+    graft_unet_grid of[GRAFT_REFERENCES];
+} graft_references;
+static inline int64_t graft_references_cells(const graft_references *r)
+{
+    int64_t cells = 0;
+    for (int32_t i = 0; i < r->n; i++) cells += (int64_t)r->of[i].rows * r->of[i].columns;
+    return cells;
+}
+
 /* Perturbed-attention guidance (Ahn et al. 2024, arXiv:2403.17377): some rows are computed a second
  * time with the self-attention of the middle block replaced by the identity, so that every token
  * gets its own value. Up to there both are the same and computed once. */
@@ -62,7 +79,8 @@ typedef struct graft_unet_shape {
     int32_t freeu;         /* a graft_freeu_version */
     /* Of each level, 0 the outermost; rows and columns must divide its height and width. */
     graft_unet_grid grid[GRAFT_UNET_GRIDS];
-    graft_unet_shrink shrink; /* with WHOLE, without control and grids only */
+    graft_unet_shrink shrink;    /* with WHOLE, without control and grids only */
+    graft_references references; /* FLUX's transformer only; n 0: none */
 } graft_unet_shape;
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes

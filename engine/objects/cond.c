@@ -12,7 +12,8 @@ static void entry_release(graft_cond_entry *k)
     graft_free(k->pooled);
     graft_control_release(k->control);
     graft_image_release(k->mask);
-    graft_latent_release(k->inpaint);
+    graft_latent_release(k->beside);
+    for (int32_t i = 0; i < k->n_references; i++) graft_latent_release(k->reference[i]);
     graft_free(k);
 }
 
@@ -88,7 +89,8 @@ static graft_cond_entry *entry_copy(const graft_cond_entry *from, int64_t tokens
     atomic_init(&k->refs, 1);
     graft_control_retain(k->control);
     if (k->mask) graft_image_retain(k->mask);
-    graft_latent_retain(k->inpaint);
+    graft_latent_retain(k->beside);
+    for (int32_t i = 0; i < k->n_references; i++) graft_latent_retain(k->reference[i]);
     size_t row = (size_t)from->width * sizeof *k->data;
     int64_t same = from->tokens < tokens ? from->tokens : tokens;
     k->tokens = tokens;
@@ -351,14 +353,20 @@ graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, doubl
     return st ? st : change_all(c, mask_entry, &p, out, e);
 }
 
-static graft_cond_entry *inpaint_entry(const graft_cond_entry *from, const void *ctx)
+static graft_cond_entry *beside_entry(const graft_cond_entry *from, const void *ctx)
 {
     const graft_latent *known = ctx;
     graft_cond_entry *k = entry_copy(from, from->tokens);
     if (!k) return NULL;
-    graft_latent_release(k->inpaint);
-    k->inpaint = graft_latent_retain((graft_latent *)known);
+    graft_latent_release(k->beside);
+    k->beside = graft_latent_retain((graft_latent *)known);
     return k;
+}
+
+graft_status graft_cond_picture(const graft_cond *c, const graft_latent *picture, graft_cond **out,
+                                graft_err *e)
+{
+    return change_all(c, beside_entry, picture, out, e);
 }
 
 graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, graft_cond **out,
@@ -368,7 +376,38 @@ graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, 
         return graft_fail(
             e, GRAFT_E_ARG,
             "nothing says which part of the picture to paint: the latent has no mask");
-    return change_all(c, inpaint_entry, known, out, e);
+    return change_all(c, beside_entry, known, out, e);
+}
+
+static graft_cond_entry *reference_entry(const graft_cond_entry *from, const void *ctx)
+{
+    const graft_latent *picture = ctx;
+    graft_cond_entry *k = entry_copy(from, from->tokens);
+    if (k) k->reference[k->n_references++] = graft_latent_retain((graft_latent *)picture);
+    return k;
+}
+
+graft_status graft_cond_reference(const graft_cond *c, const graft_latent *picture,
+                                  graft_cond **out, graft_err *e)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->entry[i]->n_references == GRAFT_REFERENCES)
+            return graft_fail(e, GRAFT_E_LIMIT, "a prompt has at most %d reference pictures",
+                              GRAFT_REFERENCES);
+    return change_all(c, reference_entry, picture, out, e);
+}
+
+static graft_cond_entry *by_index_entry(const graft_cond_entry *from, const void *ctx)
+{
+    graft_cond_entry *k = entry_copy(from, from->tokens);
+    if (k) k->references_by_index = *(const bool *)ctx;
+    return k;
+}
+
+graft_status graft_cond_references_by_index(const graft_cond *c, bool by_index, graft_cond **out,
+                                            graft_err *e)
+{
+    return change_all(c, by_index_entry, &by_index, out, e);
 }
 
 graft_status graft_cond_with_controls(const graft_cond *c, graft_control *const *chain,

@@ -130,10 +130,11 @@ typedef struct graft_unet_use {
     int64_t pictures, entries;
     int64_t height, width; /* of the latent */
     int64_t tokens;
-    int64_t perturbed; /* the first so many rows once more (unet.h) */
-    int64_t beside;    /* bytes of packed weights that others need at the same time */
-    int turn;          /* of HyperTile's grids, below graft_model_turns() */
-    bool shrink;       /* by the model's downscale; without grids */
+    int64_t perturbed;           /* the first so many rows once more (unet.h) */
+    int64_t beside;              /* bytes of packed weights that others need at the same time */
+    int turn;                    /* of HyperTile's grids, below graft_model_turns() */
+    bool shrink;                 /* by the model's downscale; without grids */
+    graft_references references; /* of each row */
 } graft_unet_use;
 static inline bool graft_model_is_flow(const graft_model *m)
 {
@@ -295,7 +296,10 @@ typedef struct graft_cond_entry {
     graft_area area;
     graft_image *mask; /* or NULL */
     double strength, mask_strength;
-    graft_latent *inpaint; /* for inpainting UNets (known.h): a latent with its mask; or NULL */
+    graft_latent *beside; /* for networks that see it beside theirs (known.h); or NULL */
+    graft_latent *reference[GRAFT_REFERENCES]; /* likewise (known.h); the first n_references */
+    int32_t n_references;
+    bool references_by_index;
 } graft_cond_entry;
 struct graft_cond {
     _Atomic int refs;

@@ -67,6 +67,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.height = use->height;
     unet.shape.width = use->width;
     unet.shape.tokens = use->tokens;
+    unet.shape.references = use->references;
     unet.shape.perturbed = use->perturbed;
     if (use->perturbed) unet.shape.skip = m->skip.blocks;
     unet.shape.variant = (int32_t)use->variant;
@@ -91,7 +92,8 @@ bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b)
     return a->variant == b->variant && a->control == b->control && a->pictures == b->pictures &&
            a->entries == b->entries && a->height == b->height && a->width == b->width &&
            a->tokens == b->tokens && a->perturbed == b->perturbed && a->turn == b->turn &&
-           a->shrink == b->shrink;
+           a->shrink == b->shrink &&
+           memcmp(&a->references, &b->references, sizeof a->references) == 0;
 }
 
 graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e)

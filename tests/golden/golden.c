@@ -145,6 +145,35 @@ static graft_status unet_shrunk(const graft_model *m, const graft_st_tensor *num
     return graft_model_downscale(m, &o, out, e);
 }
 
+/* The case's x, behind each of whose rows come that of its references; *use says how large they
+ * are. */
+static float *unet_x(const graft_safetensors *f, int k, graft_unet_use *use)
+{
+    const graft_st_tensor *x = golden_case(f, k, "x"), *t[GRAFT_REFERENCES];
+    const size_t rows = (size_t)x->shape[0];
+    graft_references *r = &use->references;
+    size_t row = golden_count(x) / rows;
+    for (char name[32]; r->n < GRAFT_REFERENCES; r->n++) {
+        snprintf(name, sizeof name, "reference%d", r->n);
+        const graft_st_tensor *one = t[r->n] = golden_case(f, k, name);
+        if (!one) break;
+        r->of[r->n] = (graft_unet_grid){(int32_t)one->shape[2], (int32_t)one->shape[3]};
+        row += golden_count(one) / rows;
+    }
+    r->by_index = golden_case(f, k, "by_index") != NULL;
+    float *all = graft_malloc_array(rows, row * sizeof *all);
+    for (size_t at = 0, n = golden_count(x) / rows, i = 0; all; at += n, i++) {
+        const graft_st_tensor *one = i ? t[i - 1] : x;
+        float *from = golden_copy(one);
+        n = golden_count(one) / rows;
+        for (size_t p = 0; from && p < rows; p++)
+            memcpy(all + p * row + at, from + p * n, n * sizeof *all);
+        graft_free(from);
+        if (i == (size_t)r->n) break;
+    }
+    return all;
+}
+
 static graft_status unet_case(golden *g, const graft_model *m, const graft_safetensors *f, int k,
                               graft_err *e)
 {
@@ -158,13 +187,14 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
     graft_status st = GRAFT_OK;
     for (int i = 0; i < 4; i++) {
         t[i] = golden_case(f, k, names[i]);
-        if (t[i]) in[i] = golden_copy(t[i]);
+        if (t[i] && i) in[i] = golden_copy(t[i]);
     }
     graft_unet_use use = {.pictures = t[0]->shape[0],
                           .entries = 1,
                           .height = t[0]->shape[2],
                           .width = t[0]->shape[3],
                           .tokens = t[2]->shape[1]};
+    in[0] = unet_x(f, k, &use);
     if (golden_case(f, k, "perturbed")) use.perturbed = want->shape[0] - t[0]->shape[0];
     GRAFT_TRY(unet_tiled(m, golden_case(f, k, "hypertile"), &use.turn, &tiled, e));
     GRAFT_TRY(unet_shrunk(tiled, downscale, &shrunk, e));
