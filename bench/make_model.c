@@ -95,6 +95,31 @@ typedef struct kind {
         .single_depth = 38, .patch = 2, .rope_dim = 56, .time_dim = 256, .context_dim = 4096,      \
         .pooled_dim = 768, .guidance = told                                                        \
     }
+/* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
+#define TINY_FLUX(more)                                                                            \
+    .flux = {.channels = 16,                                                                       \
+             .beside = more,                                                                       \
+             .hidden = 64,                                                                         \
+             .heads = 2,                                                                           \
+             .mlp = 256,                                                                           \
+             .depth = 1,                                                                           \
+             .single_depth = 2,                                                                    \
+             .patch = 2,                                                                           \
+             .rope_dim = 14,                                                                       \
+             .time_dim = 256,                                                                      \
+             .context_dim = 112,                                                                   \
+             .pooled_dim = 32,                                                                     \
+             .guidance = 1},                                                                       \
+    .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,                             \
+    .text = {{SD3_TEXT_L, HF(3, 32, 2)}},                                                          \
+    .t5 = {.layers = 2,                                                                            \
+           .width = 112,                                                                           \
+           .heads = 3,                                                                             \
+           .head_dim = 16,                                                                         \
+           .intermediate = 64,                                                                     \
+           .vocab = 400,                                                                           \
+           .buckets = 32},                                                                         \
+    .config = "{\"text\": {\"heads\": 2}}"
 #define SD3_TEXT                                                                                   \
     {                                                                                              \
         {SD3_TEXT_L, HF(12, 768, 12)},                                                             \
@@ -153,15 +178,8 @@ static const kind kinds[] = {
     {.name = "flux-schnell", .flux = FLUX_NET(0),
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .text = {{SD3_TEXT_L, HF(12, 768, 12)}}, .t5 = T5_XXL},
-    {.name = "tiny-flux",
-     .flux = {.channels = 16, .hidden = 64, .heads = 2, .mlp = 256, .depth = 1, .single_depth = 2,
-              .patch = 2, .rope_dim = 14, .time_dim = 256, .context_dim = 112, .pooled_dim = 32,
-              .guidance = 1},
-     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
-     .text = {{SD3_TEXT_L, HF(3, 32, 2)}},
-     .t5 = {.layers = 2, .width = 112, .heads = 3, .head_dim = 16, .intermediate = 64, .vocab = 400,
-            .buckets = 32},
-     .config = "{\"text\": {\"heads\": 2}}"},
+    {.name = "tiny-flux", TINY_FLUX(0)},
+    {.name = "tiny-flux-fill", TINY_FLUX(80)},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,

@@ -226,7 +226,7 @@ static void same_models(void)
     same_model(SDXL);
     same_model(DEMO);
     graft_safetensors *f = open_file(SD1);
-    write_file(widened_file(copy_file(f, UNET), 0.1f), wide,
+    write_file(widened_file(copy_file(f, UNET), 5, 0.1f), wide,
                graft_safetensors_metadata(f, "config"));
     graft_safetensors_close(f);
     same_model(wide);

@@ -404,7 +404,8 @@ static graft_status report(world *w, graft_err *e)
 static void write_inpainting(const char *path)
 {
     graft_safetensors *f = open_file(SD1);
-    write_file(widened_file(copy_file(f, ""), 0.2f), path, graft_safetensors_metadata(f, "config"));
+    write_file(widened_file(copy_file(f, ""), 5, 0.2f), path,
+               graft_safetensors_metadata(f, "config"));
     graft_safetensors_close(f);
 }
 

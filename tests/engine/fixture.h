@@ -169,9 +169,9 @@ static inline made_file *copy_file(const graft_safetensors *f, const char *prefi
     return m;
 }
 
-/* The file with five more channels going into its UNet, for a mask and a picture; their weights are
- * random, times `scale`. Lets go of m. */
-static inline made_file *widened_file(made_file *m, float scale)
+/* The file with so many more channels going into its UNet, for a picture and a mask; their weights
+ * are random, times `scale`. Lets go of m. */
+static inline made_file *widened_file(made_file *m, int64_t more, float scale)
 {
     static const char first[] = "input_blocks.0.0.weight";
     made_file *w = calloc(1, sizeof *w);
@@ -183,9 +183,10 @@ static inline made_file *widened_file(made_file *m, float scale)
             add_tensor(w, t->name, t->rank, t->shape, from, 0);
             continue;
         }
-        float *to = add_tensor(w, t->name, 4, (int64_t[]){t->shape[0], 9, 3, 3}, NULL, scale);
+        float *to =
+            add_tensor(w, t->name, 4, (int64_t[]){t->shape[0], 4 + more, 3, 3}, NULL, scale);
         for (int64_t o = 0; o < t->shape[0]; o++)
-            memcpy(to + o * 81, from + o * 36, 36 * sizeof *to);
+            memcpy(to + o * 9 * (4 + more), from + o * 36, 36 * sizeof *to);
     }
     finish_file(m);
     return w;

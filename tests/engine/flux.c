@@ -122,10 +122,10 @@ static void of_another_kind(void)
 {
     made_file *f = part_of_file(FLUX_DEV, UNET);
     graft_st_tensor *t = made_find(f, "img_in.weight");
-    const int64_t wide[2] = {t->shape[0], 384};
+    const int64_t wide[2] = {t->shape[0], 4 * (16 + 17)};
     drop_tensor(f, "img_in.weight");
     add_tensor(f, "img_in.weight", 2, wide, NULL, 0.1f);
-    refused(f, GRAFT_E_UNSUPPORTED, "a second picture beside the latent");
+    refused(f, GRAFT_E_UNSUPPORTED, "takes 132 numbers a token and gives 64");
     f = diffusers_flux(FLUX_DEV);
     add_tensor(f, "transformer_blocks.0.attn.norm_q.bias", 1, (int64_t[]){16}, NULL, 1);
     refused(f, GRAFT_E_UNSUPPORTED, "FLUX's transformer has no tensor");

@@ -15,7 +15,7 @@ static graft_model *widened(float scale)
 {
     graft_safetensors *f = open_file(SD1);
     const char *path = temp_path("inpaint");
-    write_file(widened_file(copy_file(f, ""), scale), path,
+    write_file(widened_file(copy_file(f, ""), 5, scale), path,
                graft_safetensors_metadata(f, "config"));
     graft_safetensors_close(f);
     graft_model *out = load_model(engine, path);

@@ -208,6 +208,10 @@ static void edit_guidance(const graft_node *n, graft_arg *in)
 {
     set_f(n, in, "guidance", 2.25);
 }
+static void edit_by_index(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "reference_latents_method", "index");
+}
 static void prompts_pass_arguments_on(void)
 {
     expect("CLIPTextEncode", edit_text, "encode 'a (cat:1.2)'\n", "encode ");
@@ -219,6 +223,9 @@ static void prompts_pass_arguments_on(void)
     expect("CLIPTextEncodeSD3", edit_padded, "encode_sd3 'l' '' 't5'\n", "encode ");
     expect("CLIPTextEncodeFlux", edit_two_texts, "encode_flux 'l' 't5'\nguidance 3.5\n", "encode ");
     expect("FluxGuidance", edit_guidance, "guidance 2.25\n", "");
+    expect("ReferenceLatent", NULL, "reference\n", "");
+    expect("FluxKontextMultiReferenceLatentMethod", NULL, "references by index=0\n", "");
+    expect("FluxKontextMultiReferenceLatentMethod", edit_by_index, "references by index=1\n", "");
     expect("CLIPSetLastLayer", edit_layer, "last_layer -2\n", "");
     expect("ConditioningCombine", NULL, "combine 1\n", "");
     expect("ConditioningConcat", NULL, "concat 1\n", "");
@@ -433,6 +440,7 @@ static void vae_nodes_pass_arguments_on(void)
     expect("InpaintModelConditioning", NULL, "vae known mask=1 noise_mask=1\ninpaint\ninpaint\n",
            "encode ");
     expect("VAEEncodeForInpaint", NULL, "vae inpaint grow=6 mask=1\n", "encode ");
+    expect("InstructPixToPixConditioning", NULL, "vae encode\npicture\npicture\n", "encode ");
 }
 
 static void reports_as_text_and_picture(void)

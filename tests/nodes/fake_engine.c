@@ -683,6 +683,30 @@ graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, 
     return make_cond(out, e);
 }
 
+graft_status graft_cond_picture(const graft_cond *c, const graft_latent *picture, graft_cond **out,
+                                graft_err *e)
+{
+    (void)c, (void)picture;
+    trace("picture\n");
+    return make_cond(out, e);
+}
+
+graft_status graft_cond_reference(const graft_cond *c, const graft_latent *picture,
+                                  graft_cond **out, graft_err *e)
+{
+    (void)c, (void)picture;
+    trace("reference\n");
+    return make_cond(out, e);
+}
+
+graft_status graft_cond_references_by_index(const graft_cond *c, bool by_index, graft_cond **out,
+                                            graft_err *e)
+{
+    (void)c;
+    trace("references by index=%d\n", by_index);
+    return make_cond(out, e);
+}
+
 graft_status graft_cond_zero_out(const graft_cond *c, graft_cond **out, graft_err *e)
 {
     (void)c;
