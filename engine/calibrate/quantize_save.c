@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "engine/calibrate/quantize.h"
 #include "engine/weights/quantized.h"
+#include "engine/weights/scaled.h"
 #include "engine/weights/values.h"
 #include "kernels/quant.h"
 
@@ -73,6 +74,7 @@ static graft_status quantize(const graft_st_tensor *t, graft_dtype kind, void **
     graft_status st = values && *out ? GRAFT_OK : graft_fail_nomem(e, "a quantized file");
     if (!st) {
         graft_to_f32(t->dtype, t->data, values, (size_t)all);
+        for (int64_t i = 0; t->scale != 0 && i < all; i++) values[i] *= t->scale;
         graft_quantized_from_f32(kind, values, t->shape[0], all / t->shape[0], *out);
     }
     graft_free(values);
@@ -108,6 +110,21 @@ static graft_status add_quantized(saved *s, const graft_st_tensor *t, graft_dtyp
                       scale, e);
     if (!st)
         st = add_part(s, t->name, "_shape", GRAFT_I64, 1, (const int64_t[]){t->rank}, t->shape, e);
+    return st;
+}
+
+/* A tensor as it is; one that is scaled keeps its scale beside it. */
+static graft_status add_plain(saved *s, const graft_st_tensor *t, graft_err *e)
+{
+    graft_str layer = GRAFT_STR_INIT;
+    graft_status st = add(s, t, e);
+    if (st || t->scale == 0) return st;
+    graft_str_printf(&layer, "%.*s", (int)(strlen(t->name) - strlen(".weight")), t->name);
+    if (!layer.data || layer.failed)
+        st = graft_fail_nomem(e, "a quantized file");
+    else
+        st = add_part(s, layer.data, GRAFT_SCALED_SUFFIX, GRAFT_F32, 0, NULL, &t->scale, e);
+    graft_str_finish(&layer);
     return st;
 }
 
@@ -247,10 +264,11 @@ graft_status graft_model_save_quantized(const graft_model *m, const char *path,
             goto out;
         }
         graft_task_progress(task, i, graft_safetensors_count(f));
+        if (t->part) continue; /* comes with its tensor */
         if (graft_map_has(&names, t->name))
             GRAFT_TRY(add_quantized(&s, t, kind, e));
         else
-            GRAFT_TRY(add(&s, t, e));
+            GRAFT_TRY(add_plain(&s, t, e));
     }
     GRAFT_TRY(write(m, &choice, &s, attention.len ? attention.data : NULL, path, e));
 out:

@@ -218,8 +218,8 @@ graft_status graft_taesd_pair_detect(const graft_safetensors *encoder,
                                      graft_err *e);
 graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_text_arch *out, graft_err *e);
-/* GRAFT_E_UNSUPPORTED for relatives of another structure: T5 1.0, whose layers have one wi, UMT5,
- * whose layers have a bias each, and files whose weights need a scale_weight. */
+/* GRAFT_E_UNSUPPORTED for relatives of another structure: T5 1.0, whose layers have one wi, and
+ * UMT5, whose layers have a bias each. */
 graft_status graft_t5_detect(const graft_safetensors *f, const char *prefix, graft_t5_arch *out,
                              graft_err *e);
 /* A tensor that tells T5's encoder, below its prefix. */

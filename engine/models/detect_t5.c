@@ -16,7 +16,6 @@ static graft_status other_structure(const graft_safetensors *f, const char *pref
         {DENSE "wi.weight", "a T5 of version 1.0, whose layers are not gated"},
         {"encoder.block.1.layer.0.SelfAttention.relative_attention_bias.weight",
          "a UMT5, whose layers have a bias of their own each"},
-        {ATTENTION "q.scale_weight", "a T5 quantized by another program (scale_weight)"},
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (graft_detect_find(f, prefix, "%s", others[i].tensor))

@@ -13,6 +13,7 @@
 #include "base/size.h"
 #include "base/str.h"
 #include "engine/weights/quantized.h"
+#include "engine/weights/scaled.h"
 #include "engine/weights/safetensors_dtype.h"
 
 #define LENGTH_BYTES 8
@@ -491,6 +492,7 @@ static graft_status parse(graft_safetensors *f, const uint8_t *bytes, size_t siz
     GRAFT_TRY(order_tensors(&r));
     GRAFT_TRY(index_names(&r));
     GRAFT_TRY(graft_quantized_adopt(f, f->tensor, f->n_tensors, e));
+    GRAFT_TRY(graft_scaled_adopt(f, f->tensor, f->n_tensors, e));
 out:
     return st;
 }
@@ -579,7 +581,7 @@ static graft_status joined(const graft_safetensors *f, const graft_st_alias *ali
     for (size_t k = alias[i].next; k; k = alias[k - 1].next) {
         const graft_st_tensor *t = &f->tensor[k - 1];
         fits =
-            fits && t->dtype == out->dtype && t->rank == out->rank &&
+            fits && t->dtype == out->dtype && t->scale == out->scale && t->rank == out->rank &&
             memcmp(t->shape + 1, out->shape + 1, (size_t)(t->rank - 1) * sizeof *t->shape) == 0 &&
             t->shape[0] <= INT64_MAX - out->shape[0];
         if (!fits)

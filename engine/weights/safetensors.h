@@ -27,7 +27,9 @@ typedef struct graft_st_tensor {
     int64_t shape[GRAFT_SAFETENSORS_MAX_RANK];
     const void *data; /* inside the mapping or, joined, in memory; aligned to 1 byte only */
     uint64_t bytes;
-    int part; /* 1: a scale or a shape of a quantized tensor (quantized.h), which has all of it */
+    int part; /* 1: a scale or a shape of a quantized tensor (quantized.h), which has all of it, or
+                 of a scaled one (scaled.h) */
+    float scale;        /* its values count times this (scaled.h); 0: as they are */
     const char *called; /* by the file, where it got another name (rename, below); else NULL; of
                            one that is joined the first piece's */
 } graft_st_tensor;

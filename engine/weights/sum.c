@@ -243,6 +243,7 @@ bool graft_weights_next_term(const graft_weights *w, const char *name, size_t *a
         *out = (graft_weight_term){
             .tensor = t, .file = p->file->file, .prefix = p->prefix, .factor = factor};
         if (t) out->state = &p->file->state[t - graft_safetensors_at(p->file->file, 0)];
+        if (t && t->scale != 0) out->factor *= t->scale;
         return true;
     }
     return false;

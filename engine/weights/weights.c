@@ -452,7 +452,7 @@ graft_dtype graft_weights_narrow(const graft_weights *w)
         if (t->rank < 2 || strncmp(t->name, w->place.prefix, strlen(w->place.prefix)) != 0 ||
             is_integer(t->dtype))
             continue;
-        if (all && t->dtype != all) return GRAFT_DTYPE_NONE;
+        if (t->scale != 0 || (all && t->dtype != all)) return GRAFT_DTYPE_NONE;
         all = t->dtype;
     }
     return all == GRAFT_F16 || all == GRAFT_BF16 ? all : GRAFT_DTYPE_NONE;

@@ -110,7 +110,7 @@ void graft_weights_report(const graft_weights *w, const graft_gslot *slot, const
 bool graft_weights_slot_hashed(const graft_weights *w, const graft_gslot *slot);
 /* Whether a patch whose strength is not 0 changes the slot. */
 bool graft_weights_slot_patched(const graft_weights *w, const graft_gslot *slot);
-/* Whether its values are none that a file stores: patched, or a sum. */
+/* Whether its values are none that a file stores: patched, scaled, or a sum. */
 bool graft_weights_slot_derived(const graft_weights *w, const graft_gslot *slot);
 /* Whether more than one reference is held at this moment. */
 bool graft_weights_shared(const graft_weights *w);
@@ -139,7 +139,7 @@ typedef struct graft_weight_term {
     graft_tensor_state *state;
     const graft_safetensors *file;
     const char *prefix;
-    float factor; /* not 0 */
+    float factor; /* not 0; with the tensor's own scale */
 } graft_weight_term;
 /* The next one of tensor `name`, from number *at on, which is 0 at first; false at the end. A set
  * that is no sum has one term. */
@@ -159,7 +159,8 @@ graft_status graft_weights_patched_values(const graft_weights *w, const char *na
 /* What source k of the slot is made of: a tensor as it is stored, and its patches. */
 typedef struct graft_slot_source {
     const graft_st_tensor *tensor; /* of a sum: one of them, for its shape */
-    bool sum; /* the values are those of graft_weights_values(); hashes and state are nothing */
+    bool sum; /* or scaled: the values are those of graft_weights_values(); hashes and state are
+                 nothing */
     const graft_patch *patch; /* n_patches; those of strength 0 do nothing */
     size_t n_patches;
     int64_t rows;       /* of the slot, that it gives */

@@ -199,8 +199,6 @@ static void other_structures(void)
          GRAFT_E_UNSUPPORTED},
         {"encoder.block.1.layer.0.SelfAttention.relative_attention_bias.weight", "UMT5", 32, HEADS,
          GRAFT_E_UNSUPPORTED},
-        {"encoder.block.0.layer.0.SelfAttention.q.scale_weight", "scale_weight", 1, 0,
-         GRAFT_E_UNSUPPORTED},
         {"decoder.block.0.layer.0.SelfAttention.q.weight", "", INNER, WIDTH, GRAFT_OK},
     };
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
