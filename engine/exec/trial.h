@@ -15,7 +15,8 @@ typedef struct graft_trial {
      * nor what follows is known. */
     uint32_t wrong;
     graft_status status[GRAFT_TRIAL_VARIANTS]; /* of making it and of running it */
-    /* How far its result is from that of the own choice, as a share of the largest value */
+    /* How far its result is from that of the own choice, as a share of the largest value; of the
+     * own choice itself, how far what it computes later is from what it computed first. */
     float off[GRAFT_TRIAL_VARIANTS];
 } graft_trial;
 
@@ -25,12 +26,14 @@ typedef struct graft_trial_limits {
 } graft_trial_limits;
 
 /* GRAFT_E_LIMIT when memory or time do not suffice: there is no result then. A variant that cannot
- * be made, fails, computes something else than the library's own choice, or has something else
- * standing in for it (GRAFT_E_UNSUPPORTED, also of the own choice) is not usable; with one variant
- * only, nothing is timed. Where the device's cache is known, short launches take turns with
- * copies of the weights that it does not hold together: in a run others come between two uses of
- * the same ones. With a deadline, variants that take long to prepare are not looked at. Any thread,
- * but timings want the machine for themselves. */
+ * be made, fails, computes something else than the library's own choice, or computes it only where
+ * weights and workspace still hold what was there for its last launch, or has something else
+ * standing in for it
+ * (GRAFT_E_UNSUPPORTED, also of the own choice) is not usable; with one variant only, nothing is
+ * timed. Where the device's cache is known, short launches take turns with copies of the weights
+ * that it does not hold together: in a run others come between two uses of the same ones. With a
+ * deadline, variants that take long to prepare are not looked at. Any thread, but timings want the
+ * machine for themselves. */
 graft_status graft_trial_run(const graft_backend *backend, const graft_op_desc *op,
                              const graft_trial_limits *limits, const graft_task *task,
                              graft_trial *out, graft_err *e);

@@ -190,6 +190,89 @@ static void wrong_and_broken_ones_lose(void)
     CHECK(atomic_load(&fake.kernels) == 0 && atomic_load(&fake.bytes) == 0);
 }
 
+/* The variant that is chosen of three, of which the last is the fastest, and what is known of each.
+ */
+static int32_t chosen(graft_backend *b, graft_trial *r)
+{
+    int32_t v[8];
+    graft_exe *x = make_exe(b, 1, 32);
+    graft_tuner *t = make_tuner(NULL);
+    choose(t, x, GRAFT_TUNING_FULL, PLENTY, v);
+    CHECK(graft_tuner_find(t, x, 0, r) && r->count == 3);
+    graft_tuner_destroy(t);
+    graft_exe_release(x);
+    return v[0];
+}
+
+static void three_variants(int workspace)
+{
+    fake_reset();
+    fake.variants = 3;
+    for (int i = 0; i < 3; i++) {
+        fake.us[i] = 90 - 30 * i;
+        fake.workspace[i] = workspace;
+    }
+}
+
+/* What a variant leaves out is not taken for what another has left in its place. */
+static void idle_ones_lose(void)
+{
+    graft_trial r;
+    graft_backend b[] = {fake_backend("t18"), fake_recorder("t19")};
+    for (int i = 0; i < 2; i++) {
+        three_variants(0);
+        CHECK(chosen(&b[i], &r) == 2 && !r.wrong);
+        fake.idle[2] = true;
+        CHECK(chosen(&b[i], &r) == 1);
+        CHECK(r.wrong == 1u << 2 && !r.ns[2] && r.ns[1] && r.status[2] == GRAFT_OK);
+    }
+    CHECK(atomic_load(&fake.kernels) == 0 && atomic_load(&fake.bytes) == 0);
+}
+
+/* A kernel that is too early for what is written into its workspace finds there what its last
+ * launch has left, but in a network what another operator has. */
+static void hasty_ones_lose(void)
+{
+    graft_trial r;
+    graft_backend b = fake_recorder("t20");
+    for (int recorded = 0; recorded < 2; recorded++) {
+        three_variants(64);
+        for (int i = 0; i < 3; i++) fake.unrecorded[i] = !recorded;
+        CHECK(chosen(&b, &r) == 2 && !r.wrong);
+        fake.hasty[2] = true;
+        CHECK(chosen(&b, &r) == 1);
+        CHECK(r.wrong == 1u << 2 && !r.ns[2] && r.ns[1]);
+        fake.hasty[0] = true; /* the library's own choice, too */
+        CHECK(chosen(&b, &r) == 1);
+        CHECK(r.wrong == (1u << 2 | 1u) && !r.ns[0] && r.ns[1]);
+        fake.us[1] = 300; /* slower, but right */
+        CHECK(chosen(&b, &r) == 1);
+    }
+    CHECK(atomic_load(&fake.recordings) == 0);
+    CHECK(atomic_load(&fake.kernels) == 0 && atomic_load(&fake.bytes) == 0);
+}
+
+/* In a network one kernel after the other is launched with weights of its own. */
+static void stuck_ones_lose(void)
+{
+    graft_trial r;
+    graft_backend b = fake_recorder("t21");
+    b.info.cache_bytes = 1 << 20;
+    for (int recorded = 0; recorded < 2; recorded++) {
+        three_variants(0);
+        for (int i = 0; i < 3; i++) fake.unrecorded[i] = !recorded;
+        CHECK(chosen(&b, &r) == 2 && !r.wrong);
+        fake.stuck[2] = true;
+        CHECK(chosen(&b, &r) == 1);
+        CHECK(r.wrong == 1u << 2 && !r.ns[2] && r.ns[1]);
+        fake.stuck[0] = true;
+        CHECK(chosen(&b, &r) == 1);
+        CHECK(r.wrong == (1u << 2 | 1u) && !r.ns[0] && r.ns[1]);
+    }
+    CHECK(atomic_load(&fake.recordings) == 0);
+    CHECK(atomic_load(&fake.kernels) == 0 && atomic_load(&fake.bytes) == 0);
+}
+
 /* Runs are recorded where that is possible, so what handing over costs does not count there. */
 static void recorded_launches_are_timed(void)
 {
@@ -599,6 +682,9 @@ int main(void)
     RUN(margins);
     RUN(wrong_and_broken_ones_lose);
     RUN(slow_ones_wait_for_full);
+    RUN(idle_ones_lose);
+    RUN(hasty_ones_lose);
+    RUN(stuck_ones_lose);
     RUN(recorded_launches_are_timed);
     RUN(stand_ins_are_not_timed);
     RUN(first_launches_do_not_count);

@@ -1,7 +1,7 @@
 /* The emulator itself, where the tests of kernels rest on it: one product of a warpgroup whose
  * operands are laid out by hand, against plain sums; and that each way to use Hopper's instructions
- * wrongly, or to start before the kernel ahead has ended, shows, as a wrong result or as an end
- * with a message. */
+ * wrongly, to start before the kernel ahead has ended, or to leave out a barrier between two
+ * threads shows, as a wrong result or as an end with a message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -245,6 +245,52 @@ static void haste_shows(void)
     for (int m = PATIENT + 1; m <= NEXT_FIRST; m++) shows(chained, m);
 }
 
+/* ------------------------------------------------------------------ barriers that are missing */
+
+enum { FIRST_LANE, LAST_LANE, FIRST_WARP, LAST_WARP, FIRST_BLOCK, LAST_BLOCK }; /* who writes */
+
+typedef struct told {
+    uint32_t *value, *seen; /* written by one thread, read by all */
+    int32_t writer, barrier;
+} told_params;
+
+enum { TOLD = 64, TOLD_BLOCKS = 2 };
+
+GRAFT_KERNEL(tell, TOLD, told_params)
+{
+    uint32_t i = GRAFT_THREAD, block = GRAFT_BLOCK(x);
+    uint32_t who = p.writer == LAST_LANE ? 31 : p.writer == LAST_WARP ? TOLD - 1 : 0;
+    if (block == (p.writer == LAST_BLOCK) && i == who) *p.value = 1;
+    if (p.barrier) graft_sync();
+    p.seen[block * TOLD + i] = *p.value;
+}
+
+/* Whether all threads that may know see what one has written: those of its warp, of its block, or
+ * of the grid; twice, from either end. */
+static bool told(int writer, bool barrier)
+{
+    const uint32_t grid[3] = {TOLD_BLOCKS, 1, 1};
+    const uint32_t n = writer <= LAST_LANE ? 32 : writer <= LAST_WARP ? TOLD : TOLD_BLOCKS * TOLD;
+    bool all = true;
+    for (int turn = 0; turn < 2; turn++) {
+        uint32_t value = 0, seen[TOLD_BLOCKS * TOLD] = {0};
+        const told_params p = {&value, seen, writer, barrier};
+        emulator_launch(tell, &p, grid, TOLD, 0);
+        for (uint32_t i = 0; i < n; i++) all = all && seen[i];
+    }
+    return all;
+}
+
+static void missing_barriers_show(void)
+{
+    for (int writer = FIRST_LANE; writer <= LAST_WARP; writer++) {
+        CHECK(told(writer, true));
+        CHECK(!told(writer, false));
+    }
+    CHECK(!told(FIRST_BLOCK, true)); /* blocks have no barrier */
+    CHECK(!told(LAST_BLOCK, true));
+}
+
 static void maps_are_checked(void)
 {
     static graft_cuda_map map;
@@ -261,6 +307,7 @@ int main(void)
     RUN(layouts_are_those_of_the_device);
     RUN(mistakes_show);
     RUN(haste_shows);
+    RUN(missing_barriers_show);
     RUN(maps_are_checked);
     return test_end();
 }

@@ -108,6 +108,7 @@ static struct machine {
     char *stacks;
     uint8_t *shared;
     uint32_t now, block[3];
+    uint32_t step; /* to the thread that comes next: 1, or back to the one before */
     void (*kernel)(const void *);
     const void *args;
     lane_values value[2][WARPS][32]; /* of two collectives in turn */
@@ -139,10 +140,10 @@ uint32_t emulator_block_z(void)
 /* To the next lane of the warp that can go on, and only behind the last one to the scheduler. */
 static void leave(thread_state state)
 {
-    uint32_t me = e->now, next = me + 1;
+    uint32_t me = e->now, next = me + e->step;
     e->state[me] = (uint8_t)state;
-    while (next % 32 && e->state[next] != READY) next++;
-    if (next % 32) {
+    while (next / 32 == me / 32 && e->state[next] != READY) next += e->step;
+    if (next / 32 == me / 32) {
         e->now = next;
         change(&e->context[me], &e->context[next]);
     } else {
@@ -346,9 +347,9 @@ static void all_ready(uint32_t first, uint32_t end)
 static void run_warp(uint32_t first, uint32_t end)
 {
     for (;;) {
-        uint32_t i = first;
-        while (i < end && e->state[i] != READY) i++;
-        if (i < end) {
+        uint32_t i = e->step == 1 ? first : end - 1;
+        while (i / 32 == first / 32 && e->state[i] != READY) i += e->step;
+        if (i / 32 == first / 32) {
             e->now = i;
             change(&e->scheduler, &e->context[i]); /* and the ready lanes behind it, see leave() */
         }
@@ -414,7 +415,10 @@ static void run_block(uint32_t threads)
     }
     uint64_t events = hopper_events();
     for (;;) {
-        for (uint32_t first = 0; first < threads; first += 32) run_warp(first, first + 32);
+        for (uint32_t i = 0; i < threads; i += 32) {
+            uint32_t first = e->step == 1 ? i : threads - 32 - i;
+            run_warp(first, first + 32);
+        }
         uint32_t done = count_in(0, threads, DONE);
         if (done == threads) return;
         if (count_in(0, threads, AT_GRID)) {
@@ -439,9 +443,12 @@ static void run_block(uint32_t threads)
     }
 }
 
+/* Every second launch goes from the last block, warp and lane to the first one, so that a barrier
+ * shows that is missing between two threads, whichever of them reads what the other writes. */
 void emulator_launch(void (*kernel)(const void *), const void *args, const uint32_t grid[3],
                      uint32_t threads, uint32_t shared)
 {
+    static uint32_t launches;
     if (threads > MAX_THREADS || threads % 32) abort();
     if (!e->stacks) {
         e->stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_STEP, PROT_READ | PROT_WRITE,
@@ -453,13 +460,17 @@ void emulator_launch(void (*kernel)(const void *), const void *args, const uint3
     if (shared && posix_memalign((void **)&e->shared, 1024, shared)) abort();
     e->kernel = kernel;
     e->args = args;
-    for (e->block[2] = 0; e->block[2] < grid[2]; e->block[2]++)
-        for (e->block[1] = 0; e->block[1] < grid[1]; e->block[1]++)
-            for (e->block[0] = 0; e->block[0] < grid[0]; e->block[0]++) {
-                if (shared) hopper_begin(e->shared, shared);
-                run_block(threads);
-                if (shared) hopper_end();
-            }
+    e->step = launches++ % 2 ? UINT32_MAX : 1;
+    uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
+    for (uint64_t i = 0; i < blocks; i++) {
+        uint64_t block = e->step == 1 ? i : blocks - 1 - i;
+        e->block[0] = (uint32_t)(block % grid[0]);
+        e->block[1] = (uint32_t)(block / grid[0] % grid[1]);
+        e->block[2] = (uint32_t)(block / grid[0] / grid[1]);
+        if (shared) hopper_begin(e->shared, shared);
+        run_block(threads);
+        if (shared) hopper_end();
+    }
     free(e->shared);
     e->shared = NULL;
 }

@@ -44,6 +44,7 @@ typedef struct fake_cuda_state {
     int refuse_plans; /* the made-up cuDNN and cuBLASLt run none, 2: and the device fails */
     int refuse_sums;  /* the made-up cuBLASLt adds a bias in FP8, or a residual, but not both */
     int algorithms;   /* the made-up cuBLASLt proposes as many as it is asked for */
+    int idle;         /* its algorithm of this number does nothing; 0: none */
     int slow_plans;   /* microseconds that the made-up cuDNN takes to make a plan */
     int plans_made, plans_restored, heuristics; /* by the made-up cuDNN and cuBLASLt */
 } fake_cuda_state;

@@ -307,6 +307,7 @@ EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d,
     if (fake_cuda_refuses()) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (p.la.type == CUDA_R_8F_E4M3 && both && fake_cuda.refuse_sums)
         return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (fake_cuda.idle && algo->data[1] == (uint64_t)fake_cuda.idle) return CUBLAS_STATUS_SUCCESS;
     return fake_cuda_enqueue(run, &p, sizeof p) ? CUBLAS_STATUS_EXECUTION_FAILED
                                                 : CUBLAS_STATUS_SUCCESS;
 }

@@ -1,6 +1,6 @@
 /* What cuBLASLt and cuDNN refuse: own kernels stand in and the library says so, tuning takes no
- * stand-in for the variant, each kind of request is told once, and nothing is asked of FP8 that is
- * not known to be there. */
+ * stand-in for the variant, nor what does nothing for right, each kind of request is told once, and
+ * nothing is asked of FP8 that is not known to be there. */
 #include <pthread.h>
 
 #include "base/alloc.h"
@@ -314,6 +314,24 @@ static void trials_drop_what_is_refused(void)
     lib->api->destroy(b.device);
 }
 
+/* What is not written is not taken for what another variant has left there. */
+static void trials_drop_what_does_nothing(void)
+{
+    const graft_op_desc list[] = {linear(GRAFT_QUANT_NONE, 64, true, true),
+                                  linear(GRAFT_QUANT_FP8, 64, true, false)};
+    graft_backend b = open_device();
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        fake->idle = 1; /* the second of two */
+        graft_trial t = tried(&b, &list[i]);
+        fake->idle = 0;
+        CHECK_INT(t.own, 1);
+        CHECK_INT(t.wrong, 1 << 2);
+        for (int v = 0; v < t.count; v++)
+            CHECK((t.ns[v] > 0) == (v != 2) && t.status[v] == GRAFT_OK);
+    }
+    lib->api->destroy(b.device);
+}
+
 /* ------------------------------------------------------------------ what is told */
 
 static void told_once_for_each_kind(void)
@@ -373,6 +391,7 @@ int main(void)
     RUN(fp8_plans_only_when_asked);
     RUN(trials_time_no_stand_in);
     RUN(trials_drop_what_is_refused);
+    RUN(trials_drop_what_does_nothing);
     RUN(told_once_for_each_kind);
     RUN(told_once_by_all_threads);
     CHECK_INT(fake->live_blocks, 0);
