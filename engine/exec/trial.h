@@ -26,14 +26,13 @@ typedef struct graft_trial_limits {
 } graft_trial_limits;
 
 /* GRAFT_E_LIMIT when memory or time do not suffice: there is no result then. A variant that cannot
- * be made, fails, computes something else than the library's own choice, or computes it only where
+ * be made, fails, computes something else than the library's own choice, computes it only where
  * weights and workspace still hold what was there for its last launch, or has something else
- * standing in for it
- * (GRAFT_E_UNSUPPORTED, also of the own choice) is not usable; with one variant only, nothing is
- * timed. Where the device's cache is known, short launches take turns with copies of the weights
- * that it does not hold together: in a run others come between two uses of the same ones. With a
- * deadline, variants that take long to prepare are not looked at. Any thread, but timings want the
- * machine for themselves. */
+ * standing in for it (GRAFT_E_UNSUPPORTED, also of the own choice) is not usable; with one variant
+ * only, nothing is timed. Where the device's cache is known, short launches take turns with copies
+ * of the weights that it does not hold together: in a run others come between two uses of the same
+ * ones. With a deadline, variants that take long to prepare are not looked at. Any thread, but
+ * timings want the machine for themselves. */
 graft_status graft_trial_run(const graft_backend *backend, const graft_op_desc *op,
                              const graft_trial_limits *limits, const graft_task *task,
                              graft_trial *out, graft_err *e);

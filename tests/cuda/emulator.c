@@ -108,6 +108,7 @@ static struct machine {
     char *stacks;
     uint8_t *shared;
     uint32_t now, block[3];
+    uint32_t launches;
     uint32_t step; /* to the thread that comes next: 1, or back to the one before */
     void (*kernel)(const void *);
     const void *args;
@@ -448,7 +449,6 @@ static void run_block(uint32_t threads)
 void emulator_launch(void (*kernel)(const void *), const void *args, const uint32_t grid[3],
                      uint32_t threads, uint32_t shared)
 {
-    static uint32_t launches;
     if (threads > MAX_THREADS || threads % 32) abort();
     if (!e->stacks) {
         e->stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_STEP, PROT_READ | PROT_WRITE,
@@ -460,7 +460,7 @@ void emulator_launch(void (*kernel)(const void *), const void *args, const uint3
     if (shared && posix_memalign((void **)&e->shared, 1024, shared)) abort();
     e->kernel = kernel;
     e->args = args;
-    e->step = launches++ % 2 ? UINT32_MAX : 1;
+    e->step = e->launches++ % 2 ? UINT32_MAX : 1;
     uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
     for (uint64_t i = 0; i < blocks; i++) {
         uint64_t block = e->step == 1 ? i : blocks - 1 - i;
