@@ -127,6 +127,18 @@ typedef struct graft_layer_pair {
  * for masks that are pictures. */
 graft_status graft_image_porter_duff(const graft_layer_pair *p, const char *mode, graft_image **out,
                                      graft_image **mask, graft_err *e);
+/* b on one side of a, "right", "down", "left" or "up" of it. */
+typedef struct graft_stitching {
+    const char *direction;
+    bool match;      /* b gets a's height, or above and below its width (lanczos) */
+    int64_t spacing; /* pixels between them; one more where that is odd */
+    const char
+        *colour; /* there, and around what is smaller: "white" "black" "red" "green" "blue" */
+} graft_stitching;
+/* Of batches the last picture of the shorter one goes on; a missing alpha is 1. GRAFT_E_ARG for
+ * other words, for pictures of unlike channels, and for a spacing below 0. */
+graft_status graft_image_stitch(const graft_image *a, const graft_image *b,
+                                const graft_stitching *how, graft_image **out, graft_err *e);
 /* Room around a picture, grey; sides: left, top, right, bottom, in pixels. The mask is white there,
  * and fades into the picture over `feathering` pixels f: ((f - d) / f)^2 at distance d from the
  * room, where the outermost pixel is 0 away at the left and above, 1 at the right and below. Where

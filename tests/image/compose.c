@@ -432,6 +432,88 @@ static void out_of_memory(void)
     graft_image_release(i);
 }
 
+/* What stands where when two pictures are side by side: which one, its pixel, or neither. */
+static float stitched_at(graft_image *const *two, const int64_t at[4], bool beside, int64_t spacing,
+                         const int64_t out[4], float colour)
+{
+    int64_t s[2][4], begin = 0;
+    for (int k = 0; k < 2; k++) {
+        const float *v = graft_image_data(two[k], s[k]);
+        const int64_t margin = (out[beside ? 1 : 2] - s[k][beside ? 1 : 2]) / 2;
+        const int64_t y = at[1] - (beside ? margin : begin), x = at[2] - (beside ? begin : margin);
+        begin += s[k][beside ? 2 : 1] + spacing;
+        if (y < 0 || y >= s[k][1] || x < 0 || x >= s[k][2]) continue;
+        if (at[3] >= s[k][3]) return 1;
+        const int64_t n = at[0] < s[k][0] ? at[0] : s[k][0] - 1;
+        return v[((n * s[k][1] + y) * s[k][2] + x) * s[k][3] + at[3]];
+    }
+    return at[3] < 3 ? colour : 1;
+}
+
+static void side_by_side(void)
+{
+    static const char *const sides[] = {"right", "down", "left", "up"};
+    for (int k = 0; k < 16; k++) {
+        const bool beside = k % 2 == 0, dark = k & 4;
+        const int64_t spacing = k & 8 ? 3 : 0; /* which becomes 4 */
+        graft_image *a = picture(1, 4, 5, 3, 1), *b = picture(2, 7, 2, 3 + k / 8, 2), *r = NULL;
+        const graft_stitching how = {
+            .direction = sides[k % 4], .spacing = spacing, .colour = dark ? "black" : "white"};
+        graft_image *const two[2] = {k % 4 < 2 ? a : b, k % 4 < 2 ? b : a};
+        graft_err e = GRAFT_ERR_INIT;
+        int64_t s[4], i[4];
+        CHECK_OK(graft_image_stitch(a, b, &how, &r, &e), &e);
+        const float *v = graft_image_data(r, s);
+        const int64_t between = spacing ? 4 : 0;
+        CHECK(s[0] == 2 && s[3] == 3 + k / 8);
+        CHECK(s[1] == (beside ? 7 : 4 + between + 7) && s[2] == (beside ? 5 + between + 2 : 5));
+        for (i[0] = 0; i[0] < s[0]; i[0]++)
+            for (i[1] = 0; i[1] < s[1]; i[1]++)
+                for (i[2] = 0; i[2] < s[2]; i[2]++)
+                    for (i[3] = 0; i[3] < s[3]; i[3]++)
+                        CHECK(*v++ == stitched_at(two, i, beside, between, s, dark ? 0 : 1));
+        graft_image_release(a);
+        graft_image_release(b);
+        graft_image_release(r);
+    }
+}
+
+/* The second one gets the first one's height, or above and below its width. */
+static void side_by_side_alike(void)
+{
+    graft_image *a = picture(1, 6, 9, 3, 1), *b = picture(1, 4, 7, 3, 2),
+                *grey = picture(1, 4, 7, 1, 3);
+    graft_image *r = NULL, *sized = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    for (int down = 0; down < 2; down++) {
+        const graft_stitching how = {
+            .direction = down ? "down" : "left", .match = true, .colour = "red"};
+        const int64_t w = down ? 9 : 10, h = down ? 5 : 6; /* of 10.5 and 5.14 */
+        int64_t s[4];
+        CHECK_OK(graft_image_stitch(a, b, &how, &r, &e), &e);
+        CHECK_OK(graft_image_scale(b, "lanczos", w, h, false, &sized, &e), &e);
+        const float *got = graft_image_data(r, s), *want = graft_image_data(sized, NULL);
+        CHECK(s[1] == (down ? 11 : 6) && s[2] == (down ? 9 : 19));
+        for (int64_t y = 0; y < h; y++)
+            CHECK(memcmp(got + ((down ? 6 + y : y) * s[2]) * 3, want + y * w * 3,
+                         (size_t)w * 3 * sizeof *got) == 0);
+        graft_image_release(r);
+        graft_image_release(sized);
+    }
+    const graft_stitching wrong[] = {{"beside", false, 0, "white"},
+                                     {"left", false, 0, "pink"},
+                                     {"left", false, -1, "white"},
+                                     {"up", false, 20000, "white"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK_INT(graft_image_stitch(a, b, &wrong[i], &r, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_image_stitch(a, grey, &(graft_stitching){"up", false, 0, "blue"}, &r, &e),
+              GRAFT_E_ARG);
+    CHECK(!r);
+    graft_image_release(a);
+    graft_image_release(b);
+    graft_image_release(grey);
+}
+
 int main(void)
 {
     graft_alloc_stats stats;
@@ -446,6 +528,8 @@ int main(void)
     RUN(picture_batches);
     RUN(picture_blends);
     RUN(padded);
+    RUN(side_by_side);
+    RUN(side_by_side_alike);
     RUN(out_of_memory);
     graft_alloc_stats_get(&stats);
     CHECK_INT(stats.live_blocks, 0);

@@ -348,6 +348,25 @@ static void pictures_are_changed(void)
     graft_image_data(graft_value_object(out[0].u.v, GRAFT_VALUE_IMAGE), shape);
     CHECK(shape[1] == 20 && shape[2] == 30);
     fake_host_release(out, 1);
+    n = fake_host_node("ImageStitch");
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "image1")] = in[fake_host_input(n, "image2")] = p;
+    in[fake_host_input(n, "spacing_width")].u.i = 2;
+    in[fake_host_input(n, "spacing_color")].u.s = "black";
+    CHECK_INT(run_with("ImageStitch", in, out), GRAFT_OK);
+    expect_picture(out[0], 2, "12300123 45600456");
+    in[fake_host_input(n, "direction")].u.s = "down";
+    in[fake_host_input(n, "spacing_width")].u.i = 0;
+    in[fake_host_input(n, "match_image_size")].u.i = 0;
+    CHECK_INT(run_with("ImageStitch", in, out), GRAFT_OK);
+    expect_picture(out[0], 2, "123 456 123 456");
+    in[fake_host_input(n, "image2")].kind = GRAFT_NONE;
+    CHECK_INT(run_with("ImageStitch", in, out), GRAFT_OK);
+    expect_picture(out[0], 2, "123 456");
+    graft_arg known = made("FluxKontextImageScale", &p, NULL, NULL);
+    graft_image_data(graft_value_object(known.u.v, GRAFT_VALUE_IMAGE), shape);
+    CHECK(shape[0] == 2 && shape[1] == 832 && shape[2] == 1248); /* 3 : 2 */
+    fake_host_release(&known, 1);
     graft_arg longer = made("ImageScaleToMaxDimension", &p, "area", "largest_size", 6, NULL);
     graft_image_data(graft_value_object(longer.u.v, GRAFT_VALUE_IMAGE), shape);
     CHECK(shape[1] == 4 && shape[2] == 6);
