@@ -204,7 +204,8 @@ static void put_reference(const graft_model *m, const graft_latent *l, int64_t p
                           graft_unet_grid size, float *to)
 {
     int64_t s[4];
-    const float *from = graft_latent_data(l, s) + p % s[0] * s[1] * s[2] * s[3];
+    const float *from = graft_latent_data(l, s);
+    from += p % s[0] * s[1] * s[2] * s[3];
     const size_t n = (size_t)(s[1] * size.rows) * (size_t)size.columns;
     for (int64_t i = 0; i < (int64_t)n; i++) {
         int64_t x = i % size.columns, y = i / size.columns % size.rows;

@@ -300,7 +300,8 @@ static int64_t refer(const graft_model *m, const graft_latent *l, int64_t p, gra
                      float *to)
 {
     int64_t s[4];
-    const float *v = graft_latent_data(l, s) + p % s[0] * s[1] * s[2] * s[3];
+    const float *v = graft_latent_data(l, s);
+    v += p % s[0] * s[1] * s[2] * s[3];
     *size = (graft_unet_grid){(int32_t)(s[2] + s[2] % 2), (int32_t)(s[3] + s[3] % 2)};
     for (int64_t c = 0; c < s[1]; c++)
         for (int64_t y = 0; y < size->rows; y++)
