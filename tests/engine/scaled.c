@@ -150,6 +150,25 @@ static void saved(void)
     unlink(path[1]);
 }
 
+/* A file without scales is not another architecture for that. */
+static void swaps_are_refused_for_what_differs(void)
+{
+    const char *path[] = {temp_path("scaled.safetensors"), temp_path("plain.safetensors")};
+    graft_err e = GRAFT_ERR_INIT;
+    write_both(&styles[0], path[0], path[1]);
+    made_file *f = part_of_file(FLUX_DEV, UNET);
+    graft_st_tensor *t = made_find(f, "txt_in.weight");
+    t->shape[1] -= 4; /* of a text encoder of another width */
+    t->bytes = (uint64_t)shape_count(t->shape, 2) * sizeof(float);
+    write_file(f, path[1], config_of(FLUX_DEV));
+    graft_model *m = load_model(engine, path[0]), *n = NULL;
+    CHECK_INT(graft_model_swap(m, path[1], false, NULL, &n, &e), GRAFT_E_ARG);
+    CHECK(!n && strstr(e.text, "txt_in.weight has the shape"));
+    graft_model_release(m);
+    unlink(path[0]);
+    unlink(path[1]);
+}
+
 /* A file of one matrix of four numbers, and what stands for its scale, in `bytes` bytes. */
 static void opened(const char *type, int weight_bytes, const char *scale, const void *data,
                    int bytes, graft_status status, const char *words)
@@ -192,6 +211,7 @@ int main(void)
     RUN(same_as_products);
     RUN(scales_are_content);
     RUN(saved);
+    RUN(swaps_are_refused_for_what_differs);
     RUN(other_ways);
     graft_engine_destroy(engine);
     return test_end();
