@@ -89,7 +89,7 @@ static graft_status sized_mask(const graft_guided_config *c, const graft_image *
 {
     const int64_t by = c->model->arch.beside == GRAFT_BESIDE_FILL ? GRAFT_LATENT_SCALE : 1;
     if (!mask || c->model->arch.beside == GRAFT_BESIDE_PICTURE) return GRAFT_OK;
-    return graft_image_resize_mask(mask, by * c->shape[2], by * c->shape[3], c->shape[0], out, e);
+    return graft_image_fit_mask(mask, by * c->shape[2], by * c->shape[3], c->shape[0], out, e);
 }
 
 /* An inpainting UNet's, whose mask has the latent's size. */
@@ -157,7 +157,7 @@ static graft_status from_prompt(const graft_guided_config *c, const graft_latent
     st = sized ? GRAFT_OK : graft_fail_nomem(e, "the picture beside the latent");
     GRAFT_TRY(st);
     GRAFT_TRY(graft_resize(GRAFT_RESIZE_BILINEAR, data, planes, sized, c->shape[2], c->shape[3],
-                           false, e));
+                           true, e));
     GRAFT_TRY(sized_mask(c, graft_latent_mask(l), &mask, e));
     const float *of_mask = mask ? graft_image_data(mask, m) : NULL;
     for (int64_t p = 0; p < c->shape[0]; p++, to += channels * area) {

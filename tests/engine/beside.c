@@ -251,6 +251,36 @@ static void depth_sees_a_picture(void)
     graft_model_release(m);
 }
 
+/* Of another aspect than the latent only the middle is seen, of the mask too. */
+static void other_aspects_are_cut(void)
+{
+    enum { BY = 2, WIDE = W + 2 * BY };
+    graft_model *m = load_model(engine, GOLDEN("flux_fill"));
+    graft_latent *wide = latent_of(1, CHANNELS, H, WIDE, 7), *known[2] = {NULL}, *middle = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float mask[64 * H * WIDE], part[64 * AREA], x[VALUES], got[2][VALUES];
+    for (int i = 0; i < 64 * H * WIDE; i++) mask[i] = (float)(i * 7 % 23) / 22;
+    for (int i = 0; i < 64 * AREA; i++)
+        part[i] = mask[i / (8 * W) * 8 * WIDE + 8 * BY + i % (8 * W)];
+    graft_image *image[] = {mask_of(mask, 1, 8 * H, 8 * WIDE), mask_of(part, 1, 8 * H, 8 * W)};
+    CHECK_OK(graft_latent_crop(wide, 8 * BY, 0, 8 * W, 8 * H, &middle, &e), &e);
+    CHECK_OK(graft_latent_set_mask(wide, image[0], &known[0], &e), &e);
+    CHECK_OK(graft_latent_set_mask(middle, image[1], &known[1], &e), &e);
+    for (int i = 0; i < 2; i++) {
+        graft_cond *c = inpainted(place_prompt(m, 3, 5), known[i]);
+        one_call call = {m, c, c, 1, {1, CHANNELS, H, W}, NULL, NULL, 0};
+        noise_of(&call, x);
+        denoise_at(&call, x, got[i]);
+        graft_cond_release(c);
+        graft_latent_release(known[i]);
+        graft_image_release(image[i]);
+    }
+    CHECK(memcmp(got[0], got[1], sizeof got[0]) == 0);
+    graft_latent_release(wide);
+    graft_latent_release(middle);
+    graft_model_release(m);
+}
+
 /* InstructPix2Pix's UNet sees what the encoder gave, unscaled; nothing is zeros. */
 static void pix2pix_sees_it_unscaled(void)
 {
@@ -499,6 +529,7 @@ int main(void)
     RUN(fill_sees_pixels);
     RUN(fill_without_a_picture);
     RUN(depth_sees_a_picture);
+    RUN(other_aspects_are_cut);
     RUN(pix2pix_sees_it_unscaled);
     RUN(kontext_sees_references);
     RUN(prompts_have_their_own);
