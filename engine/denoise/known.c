@@ -15,13 +15,6 @@ const void *graft_known_source(const graft_model *m, const graft_cond_entry *k)
     return m->arch.beside ? k->beside : NULL;
 }
 
-/* To a multiple of the patch. */
-static int64_t padded(const graft_model *m, int64_t side)
-{
-    const int64_t patch = graft_net_patch(&m->arch);
-    return (side + patch - 1) / patch * patch;
-}
-
 graft_references graft_known_references(const graft_model *m, const graft_cond_entry *k)
 {
     graft_references r = {.n = 0};
@@ -31,7 +24,7 @@ graft_references graft_known_references(const graft_model *m, const graft_cond_e
     for (int32_t i = 0; i < r.n; i++) {
         int64_t s[4];
         graft_latent_data(k->reference[i], s);
-        r.of[i] = (graft_unet_grid){(int32_t)padded(m, s[2]), (int32_t)padded(m, s[3])};
+        r.of[i] = (graft_unet_grid){(int32_t)s[2], (int32_t)s[3]};
     }
     return r;
 }
@@ -199,19 +192,19 @@ static graft_status make_planes(graft_known *k, const graft_guided_config *c, si
 
 /* ------------------------------------------------------------------ references */
 
-/* Picture p of a reference, as the network sees it and as large as `size` says. */
-static void put_reference(const graft_model *m, const graft_latent *l, int64_t p,
-                          graft_unet_grid size, float *to)
+/* Picture p of a reference, as the network sees it; returns what is behind it. */
+static float *put_reference(const graft_model *m, const graft_latent *l, int64_t p, float *to)
 {
     int64_t s[4];
     const float *from = graft_latent_data(l, s) + p % s[0] * s[1] * s[2] * s[3];
-    const size_t n = (size_t)(s[1] * size.rows) * (size_t)size.columns;
-    for (int64_t i = 0; i < (int64_t)n; i++) {
-        int64_t x = i % size.columns, y = i / size.columns % size.rows;
-        int64_t plane = i / size.columns / size.rows;
+    const int64_t patch = graft_net_patch(&m->arch), rows = graft_reference_side(s[2], patch);
+    const int64_t columns = graft_reference_side(s[3], patch), n = s[1] * rows * columns;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t x = i % columns, y = i / columns % rows, plane = i / columns / rows;
         to[i] = from[(plane * s[2] + y % s[2]) * s[3] + x % s[3]];
     }
-    graft_model_scale_latent(m, to, n, to);
+    graft_model_scale_latent(m, to, (size_t)n, to);
+    return to + n;
 }
 
 static graft_status make_references(graft_known *k, const graft_guided_config *c, size_t slot,
@@ -226,16 +219,14 @@ static graft_status make_references(graft_known *k, const graft_guided_config *c
         graft_status st = check_channels(c, s[1], "a reference picture", e);
         if (st) return st;
     }
-    const int64_t n = c->shape[1] * graft_references_cells(&r);
+    const int64_t n = graft_net_x_values(&c->model->arch, 0, 0, &r);
     float *made = keep(k, c, n, e);
     if (!made) return GRAFT_E_NOMEM;
     k->slot[slot].references = made;
     k->slot[slot].reference_values = n;
     for (int64_t p = 0; p < c->shape[0]; p++)
-        for (int32_t i = 0; i < r.n; i++) {
-            put_reference(c->model, entry->reference[i], p, r.of[i], made);
-            made += c->shape[1] * r.of[i].rows * r.of[i].columns;
-        }
+        for (int32_t i = 0; i < r.n; i++)
+            made = put_reference(c->model, entry->reference[i], p, made);
     return GRAFT_OK;
 }
 

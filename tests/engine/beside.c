@@ -331,13 +331,14 @@ static int64_t refer(const graft_model *m, const graft_latent *l, int64_t p, gra
 {
     int64_t s[4];
     const float *v = graft_latent_data(l, s) + p % s[0] * s[1] * s[2] * s[3];
-    *size = (graft_unet_grid){(int32_t)(s[2] + s[2] % 2), (int32_t)(s[3] + s[3] % 2)};
+    const int64_t rows = s[2] + s[2] % 2, columns = s[3] + s[3] % 2;
+    *size = (graft_unet_grid){(int32_t)s[2], (int32_t)s[3]};
     for (int64_t c = 0; c < s[1]; c++)
-        for (int64_t y = 0; y < size->rows; y++)
-            for (int64_t x = 0; x < size->columns; x++)
+        for (int64_t y = 0; y < rows; y++)
+            for (int64_t x = 0; x < columns; x++)
                 scaled(m, v + (c * s[2] + y % s[2]) * s[3] + x % s[3], 1,
-                       to + (c * size->rows + y) * size->columns + x);
-    return s[1] * size->rows * size->columns;
+                       to + (c * rows + y) * columns + x);
+    return s[1] * rows * columns;
 }
 
 /* D of picture p of x for a prompt with these references. */
@@ -377,6 +378,29 @@ static void kontext_sees_references(void)
     }
     for (int i = 0; i < 3; i++) graft_latent_release(l[i]);
     graft_cond_release(c);
+    graft_model_release(m);
+}
+
+/* Odd sizes count as they are where the next reference is placed: beside 4 x 3, not below, as it
+ * would be of 4 x 4. */
+static void odd_references_are_placed_as_they_are(void)
+{
+    graft_model *m = load_model(engine, GOLDEN("flux_kontext"));
+    graft_unet_shape shape = {
+        .batch = 1, .height = H, .width = W, .tokens = 3, .act_dtype = GRAFT_F32};
+    graft_graph *g = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    shape.references = (graft_references){.n = 2, .of = {{4, 3}, {2, 2}}};
+    CHECK_OK(graft_net_build(&m->arch, &shape, 1, &g, &e), &e);
+    int turned = 0;
+    for (size_t i = 0; g && i < g->n_nodes; i++) {
+        const graft_attrs *a = &g->node[i].attrs;
+        if (g->node[i].op != GRAFT_OP_ROPE || !a->groups || a->pad_bottom) continue;
+        CHECK(a->up_h == 1 && a->up_w == 1 && a->pad_top == 0 && a->pad_left == 2);
+        turned++;
+    }
+    CHECK(turned > 0);
+    graft_graph_destroy(g);
     graft_model_release(m);
 }
 
@@ -532,6 +556,7 @@ int main(void)
     RUN(other_aspects_are_cut);
     RUN(pix2pix_sees_it_unscaled);
     RUN(kontext_sees_references);
+    RUN(odd_references_are_placed_as_they_are);
     RUN(prompts_have_their_own);
     RUN(others_ignore_references);
     RUN(wrong_pictures);
