@@ -523,8 +523,8 @@ graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, 
 
 /* Prompts for a network that sees a picture beside the latent (InstructPix2Pix, FLUX's Canny and
  * Depth), scaled to it likewise; others do not look at it. Takes the place of an earlier one,
- * also of one for inpainting, which this is, too, with all of it to be painted where it has no
- * mask. Retains the latent. */
+ * also of one for inpainting, which this is, too, where it has no mask with that of the latent
+ * that is sampled, or all of it to be painted. Retains the latent. */
 graft_status graft_cond_picture(const graft_cond *c, const graft_latent *picture, graft_cond **out,
                                 graft_err *e);
 /* One more picture that FLUX.1 sees as tokens of its own (Kontext), of any size, behind those that

@@ -76,13 +76,20 @@ static void put_grey(int64_t channels, int64_t area, float *to)
         to[i] = i / area < GREY_CHANNELS ? grey[i / area] : 0;
 }
 
-/* The masks (N,h,w) or (N,8h,8w) that the network sees; *out NULL where there is none. */
+/* The masks (N,h,w) or (N,8h,8w) that the network sees, where `mask` is NULL those of the run; *out
+ * NULL where there is none. */
 static graft_status sized_mask(const graft_guided_config *c, const graft_image *mask,
                                graft_image **out, graft_err *e)
 {
+    const int64_t n = c->shape[0], h = c->shape[2], w = c->shape[3];
     const int64_t by = c->model->arch.beside == GRAFT_BESIDE_FILL ? GRAFT_LATENT_SCALE : 1;
-    if (!mask || c->model->arch.beside == GRAFT_BESIDE_PICTURE) return GRAFT_OK;
-    return graft_image_fit_mask(mask, by * c->shape[2], by * c->shape[3], c->shape[0], out, e);
+    graft_image *of_run = NULL;
+    graft_status st = GRAFT_OK;
+    if (c->model->arch.beside == GRAFT_BESIDE_PICTURE || (!mask && !c->mask)) return GRAFT_OK;
+    if (!mask) st = graft_image_from_data(c->mask, (const int64_t[]){n, h, w, 1}, true, &of_run, e);
+    if (!st) st = graft_image_fit_mask(mask ? mask : of_run, by * h, by * w, n, out, e);
+    graft_image_release(of_run);
+    return st;
 }
 
 /* An inpainting UNet's, whose mask has the latent's size. */
@@ -102,17 +109,14 @@ static graft_status from_run(const graft_guided_config *c, int64_t channels, flo
                              graft_err *e)
 {
     const int64_t h = c->shape[2], w = c->shape[3];
-    graft_image *given = NULL, *mask = NULL;
+    graft_image *mask = NULL;
     float *empty = NULL;
     graft_status st = GRAFT_OK;
     if (c->model->arch.beside == GRAFT_BESIDE_MASKED) {
         from_masked_run(c, to);
         return GRAFT_OK;
     }
-    if (c->mask)
-        GRAFT_TRY(graft_image_from_data(c->mask, (const int64_t[]){c->shape[0], h, w, 1}, true,
-                                        &given, e));
-    GRAFT_TRY(sized_mask(c, given, &mask, e));
+    GRAFT_TRY(sized_mask(c, NULL, &mask, e));
     empty = graft_calloc((size_t)(h * w), (size_t)c->shape[1] * sizeof *empty);
     if (!empty) GRAFT_TRY(graft_fail_nomem(e, "the picture beside the latent"));
     for (int64_t p = 0; p < c->shape[0]; p++, to += channels * h * w) {
@@ -121,7 +125,6 @@ static graft_status from_run(const graft_guided_config *c, int64_t channels, flo
         put_latent(c, empty, to);
     }
 out:
-    graft_image_release(given);
     graft_image_release(mask);
     graft_free(empty);
     return st;

@@ -162,16 +162,13 @@ static void fill_sees_pixels(void)
     graft_model_release(m);
 }
 
-/* Prompts without a picture: all is to be painted, or what the run's mask says; beside an empty
- * latent. */
+/* Prompts without a picture: all is to be painted, beside an empty latent. */
 static void fill_without_a_picture(void)
 {
     graft_model *m = load_model(engine, GOLDEN("flux_fill"));
     graft_cond *c = place_prompt(m, 3, 5);
-    graft_image *mask = columns(H, W, 1, 3), *wide = NULL;
-    graft_err e = GRAFT_ERR_INIT;
     const float zeros[VALUES] = {0};
-    float x[PLANES * AREA], got[VALUES], want[VALUES], latent[VALUES], noise[VALUES];
+    float x[PLANES * AREA], got[VALUES], want[VALUES];
     one_call call = {m, c, c, 1, {1, CHANNELS, H, W}, NULL, NULL, 0};
     noise_of(&call, x);
     denoise_at(&call, x, got);
@@ -179,10 +176,17 @@ static void fill_without_a_picture(void)
     for (int i = 0; i < 64 * AREA; i++) x[2 * VALUES + i] = 1;
     by_hand(m, c, x, H, W, &none, want);
     CHECK(difference(got, want, VALUES) < 1e-6);
+    graft_cond_release(c);
+    graft_model_release(m);
+}
 
-    for (int i = 0; i < VALUES; i++) latent[i] = fixed_value(500 + (uint64_t)i);
-    for (int i = 0; i < VALUES; i++) noise[i] = fixed_value(9000 + (uint64_t)i);
+/* D of a run with a mask (H,W), of this latent and noise. */
+static void masked_run(const graft_model *m, const graft_cond *c, const graft_image *mask,
+                       const float *latent, const float *noise, const float *x, float *out)
+{
     graft_sigma_table table;
+    graft_guided *g = NULL;
+    graft_err e = GRAFT_ERR_INIT;
     graft_model_sigma_table(m, &table);
     graft_guided_config k = {.model = m,
                              .table = &table,
@@ -194,21 +198,42 @@ static void fill_without_a_picture(void)
                              .mask = graft_image_data(mask, NULL),
                              .latent = latent,
                              .noise = noise};
-    graft_guided *g = NULL;
     CHECK_OK(graft_guided_create(&k, &g, &e), &e);
     graft_denoiser d = graft_guided_denoiser(g);
-    CHECK_OK(d.denoise(d.ctx, x, AT, got, &e), &e);
+    CHECK_OK(d.denoise(d.ctx, x, AT, out, &e), &e);
     graft_guided_destroy(g);
-    for (int i = 0; i < VALUES; i++)
-        if (k.mask[i % AREA] == 0) x[i] = (1 - AT) * latent[i] + AT * noise[i];
+}
+
+/* Where neither the prompt nor its picture has a mask, the run's says what is to be painted. */
+static void fill_takes_the_runs_mask(void)
+{
+    graft_model *m = load_model(engine, GOLDEN("flux_fill"));
+    graft_cond *c = place_prompt(m, 3, 5);
+    graft_image *mask = columns(H, W, 1, 3), *wide = NULL;
+    graft_latent *picture = latent_of(1, CHANNELS, H, W, 70);
+    graft_err e = GRAFT_ERR_INIT;
+    const float zeros[VALUES] = {0}, *kept = graft_image_data(mask, NULL);
+    float x[PLANES * AREA], got[VALUES], want[VALUES], latent[VALUES], noise[VALUES];
     CHECK_OK(graft_image_resize_mask(mask, 8 * H, 8 * W, 1, &wide, &e), &e);
-    unfolded(graft_image_data(wide, NULL), x + 2 * VALUES);
-    by_hand(m, c, x, H, W, &none, want);
-    for (int i = 0; i < VALUES; i++)
-        if (k.mask[i % AREA] == 0) want[i] = latent[i];
-    CHECK(difference(got, want, VALUES) < 1e-6);
+    for (int i = 0; i < VALUES; i++) latent[i] = fixed_value(500 + (uint64_t)i);
+    for (int i = 0; i < VALUES; i++) noise[i] = fixed_value(9000 + (uint64_t)i);
+    for (int with = 0; with < 2; with++) {
+        one_call call = {m, c, c, 1, {1, CHANNELS, H, W}, NULL, NULL, 0};
+        noise_of(&call, x);
+        if (with) c = shown(c, picture);
+        masked_run(m, c, mask, latent, noise, x, got);
+        for (int i = 0; i < VALUES; i++)
+            if (kept[i % AREA] == 0) x[i] = (1 - AT) * latent[i] + AT * noise[i];
+        scaled(m, with ? graft_latent_data(picture, NULL) : zeros, VALUES, x + VALUES);
+        unfolded(graft_image_data(wide, NULL), x + 2 * VALUES);
+        by_hand(m, c, x, H, W, &none, want);
+        for (int i = 0; i < VALUES; i++)
+            if (kept[i % AREA] == 0) want[i] = latent[i];
+        CHECK(difference(got, want, VALUES) < 1e-6);
+    }
     graft_image_release(mask);
     graft_image_release(wide);
+    graft_latent_release(picture);
     graft_cond_release(c);
     graft_model_release(m);
 }
@@ -552,6 +577,7 @@ int main(void)
     RUN(kinds);
     RUN(fill_sees_pixels);
     RUN(fill_without_a_picture);
+    RUN(fill_takes_the_runs_mask);
     RUN(depth_sees_a_picture);
     RUN(other_aspects_are_cut);
     RUN(pix2pix_sees_it_unscaled);
