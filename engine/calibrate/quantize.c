@@ -98,7 +98,7 @@ static void take_row(calibration *k, const graft_guided_call *call, int64_t from
     const graft_net_arch *a = &k->base->arch;
     const float *t = call->in[1], *context = call->in[2], *y = call->in[3];
     int64_t area = call->height * call->width, words = k->tokens * a->context_dim;
-    int64_t shown = a->latent_channels * graft_references_cells(&k->shown);
+    int64_t shown = graft_net_x_values(a, 0, 0, &k->shown);
     const float *x = (const float *)call->in[0] + from * (a->in_channels * area + shown);
     float *kept = k->x + to * graft_net_x_values(a, k->height, k->width, &k->shown);
     for (int64_t c = 0; c < a->in_channels; c++, kept += k->height * k->width)

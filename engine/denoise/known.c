@@ -15,13 +15,6 @@ const void *graft_known_source(const graft_model *m, const graft_cond_entry *k)
     return m->arch.beside ? k->beside : NULL;
 }
 
-/* To a multiple of the patch. */
-static int64_t padded(const graft_model *m, int64_t side)
-{
-    const int64_t patch = graft_net_patch(&m->arch);
-    return (side + patch - 1) / patch * patch;
-}
-
 graft_references graft_known_references(const graft_model *m, const graft_cond_entry *k)
 {
     graft_references r = {.n = 0};
@@ -31,7 +24,7 @@ graft_references graft_known_references(const graft_model *m, const graft_cond_e
     for (int32_t i = 0; i < r.n; i++) {
         int64_t s[4];
         graft_latent_data(k->reference[i], s);
-        r.of[i] = (graft_unet_grid){(int32_t)padded(m, s[2]), (int32_t)padded(m, s[3])};
+        r.of[i] = (graft_unet_grid){(int32_t)s[2], (int32_t)s[3]};
     }
     return r;
 }
@@ -83,13 +76,20 @@ static void put_grey(int64_t channels, int64_t area, float *to)
         to[i] = i / area < GREY_CHANNELS ? grey[i / area] : 0;
 }
 
-/* The masks (N,h,w) or (N,8h,8w) that the network sees; *out NULL where there is none. */
+/* The masks (N,h,w) or (N,8h,8w) that the network sees, where `mask` is NULL those of the run; *out
+ * NULL where there is none. */
 static graft_status sized_mask(const graft_guided_config *c, const graft_image *mask,
                                graft_image **out, graft_err *e)
 {
+    const int64_t n = c->shape[0], h = c->shape[2], w = c->shape[3];
     const int64_t by = c->model->arch.beside == GRAFT_BESIDE_FILL ? GRAFT_LATENT_SCALE : 1;
-    if (!mask || c->model->arch.beside == GRAFT_BESIDE_PICTURE) return GRAFT_OK;
-    return graft_image_resize_mask(mask, by * c->shape[2], by * c->shape[3], c->shape[0], out, e);
+    graft_image *of_run = NULL;
+    graft_status st = GRAFT_OK;
+    if (c->model->arch.beside == GRAFT_BESIDE_PICTURE || (!mask && !c->mask)) return GRAFT_OK;
+    if (!mask) st = graft_image_from_data(c->mask, (const int64_t[]){n, h, w, 1}, true, &of_run, e);
+    if (!st) st = graft_image_fit_mask(mask ? mask : of_run, by * h, by * w, n, out, e);
+    graft_image_release(of_run);
+    return st;
 }
 
 /* An inpainting UNet's, whose mask has the latent's size. */
@@ -109,17 +109,14 @@ static graft_status from_run(const graft_guided_config *c, int64_t channels, flo
                              graft_err *e)
 {
     const int64_t h = c->shape[2], w = c->shape[3];
-    graft_image *given = NULL, *mask = NULL;
+    graft_image *mask = NULL;
     float *empty = NULL;
     graft_status st = GRAFT_OK;
     if (c->model->arch.beside == GRAFT_BESIDE_MASKED) {
         from_masked_run(c, to);
         return GRAFT_OK;
     }
-    if (c->mask)
-        GRAFT_TRY(graft_image_from_data(c->mask, (const int64_t[]){c->shape[0], h, w, 1}, true,
-                                        &given, e));
-    GRAFT_TRY(sized_mask(c, given, &mask, e));
+    GRAFT_TRY(sized_mask(c, NULL, &mask, e));
     empty = graft_calloc((size_t)(h * w), (size_t)c->shape[1] * sizeof *empty);
     if (!empty) GRAFT_TRY(graft_fail_nomem(e, "the picture beside the latent"));
     for (int64_t p = 0; p < c->shape[0]; p++, to += channels * h * w) {
@@ -128,7 +125,6 @@ static graft_status from_run(const graft_guided_config *c, int64_t channels, flo
         put_latent(c, empty, to);
     }
 out:
-    graft_image_release(given);
     graft_image_release(mask);
     graft_free(empty);
     return st;
@@ -157,7 +153,7 @@ static graft_status from_prompt(const graft_guided_config *c, const graft_latent
     st = sized ? GRAFT_OK : graft_fail_nomem(e, "the picture beside the latent");
     GRAFT_TRY(st);
     GRAFT_TRY(graft_resize(GRAFT_RESIZE_BILINEAR, data, planes, sized, c->shape[2], c->shape[3],
-                           false, e));
+                           true, e));
     GRAFT_TRY(sized_mask(c, graft_latent_mask(l), &mask, e));
     const float *of_mask = mask ? graft_image_data(mask, m) : NULL;
     for (int64_t p = 0; p < c->shape[0]; p++, to += channels * area) {
@@ -199,20 +195,20 @@ static graft_status make_planes(graft_known *k, const graft_guided_config *c, si
 
 /* ------------------------------------------------------------------ references */
 
-/* Picture p of a reference, as the network sees it and as large as `size` says. */
-static void put_reference(const graft_model *m, const graft_latent *l, int64_t p,
-                          graft_unet_grid size, float *to)
+/* Picture p of a reference, as the network sees it; returns what is behind it. */
+static float *put_reference(const graft_model *m, const graft_latent *l, int64_t p, float *to)
 {
     int64_t s[4];
     const float *from = graft_latent_data(l, s);
     from += p % s[0] * s[1] * s[2] * s[3];
-    const size_t n = (size_t)(s[1] * size.rows) * (size_t)size.columns;
-    for (int64_t i = 0; i < (int64_t)n; i++) {
-        int64_t x = i % size.columns, y = i / size.columns % size.rows;
-        int64_t plane = i / size.columns / size.rows;
+    const int64_t patch = graft_net_patch(&m->arch), rows = graft_reference_side(s[2], patch);
+    const int64_t columns = graft_reference_side(s[3], patch), n = s[1] * rows * columns;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t x = i % columns, y = i / columns % rows, plane = i / columns / rows;
         to[i] = from[(plane * s[2] + y % s[2]) * s[3] + x % s[3]];
     }
-    graft_model_scale_latent(m, to, n, to);
+    graft_model_scale_latent(m, to, (size_t)n, to);
+    return to + n;
 }
 
 static graft_status make_references(graft_known *k, const graft_guided_config *c, size_t slot,
@@ -227,16 +223,14 @@ static graft_status make_references(graft_known *k, const graft_guided_config *c
         graft_status st = check_channels(c, s[1], "a reference picture", e);
         if (st) return st;
     }
-    const int64_t n = c->shape[1] * graft_references_cells(&r);
+    const int64_t n = graft_net_x_values(&c->model->arch, 0, 0, &r);
     float *made = keep(k, c, n, e);
     if (!made) return GRAFT_E_NOMEM;
     k->slot[slot].references = made;
     k->slot[slot].reference_values = n;
     for (int64_t p = 0; p < c->shape[0]; p++)
-        for (int32_t i = 0; i < r.n; i++) {
-            put_reference(c->model, entry->reference[i], p, r.of[i], made);
-            made += c->shape[1] * r.of[i].rows * r.of[i].columns;
-        }
+        for (int32_t i = 0; i < r.n; i++)
+            made = put_reference(c->model, entry->reference[i], p, made);
     return GRAFT_OK;
 }
 

@@ -31,9 +31,10 @@ typedef struct graft_known {
 } graft_known;
 
 /* Planes come from graft_cond_inpaint() or graft_cond_picture(): scaled to the run's latent
- * (bilinear), they repeat over the batch; an inpainting UNet's mask becomes 0 or 1. Prompts without
- * get the mask of the run, and all of it where there is none. Behind that an inpainting UNet sees
- * the run's latent, or grey where there is no mask; the others see an empty latent.
+ * (bilinear, of another aspect the middle, as in ComfyUI), they repeat over the batch; an
+ * inpainting UNet's mask becomes 0 or 1. Prompts and pictures without get the mask of the run, and
+ * all of it where there is none. Without a picture an inpainting UNet sees the run's latent, or
+ * grey where there is no mask; the others see an empty latent.
  *
  * References repeat over the batch, too; one of an odd height or width goes on with its first row
  * or column. */

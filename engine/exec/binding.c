@@ -182,7 +182,7 @@ void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_pa
     for (size_t i = 0; i < x->n_uses; i++) {
         graft_pack_name name;
         const graft_gslot *slot = x->use[i].slot < 0 ? NULL : &x->graph->slot[x->use[i].slot];
-        if (!slot || !graft_weights_slot_derived(w, slot) || !graft_weights_slot_hashed(w, slot))
+        if (!slot || !graft_weights_slot_mixed(w, slot) || !graft_weights_slot_hashed(w, slot))
             continue;
         if (!graft_exe_pack_name(x, i, w, &name, NULL)) graft_packs_drop(packs, x->backend, name);
     }

@@ -10,8 +10,8 @@
 #include "engine/image/image.h"
 #include "engine/image/resize.h"
 
-graft_status graft_image_resize_mask(const graft_image *mask, int64_t height, int64_t width,
-                                     int64_t batch, graft_image **out, graft_err *e)
+static graft_status resize_mask(const graft_image *mask, int64_t height, int64_t width,
+                                int64_t batch, bool center, graft_image **out, graft_err *e)
 {
     int64_t shape[4];
     graft_image *r = NULL;
@@ -24,7 +24,7 @@ graft_status graft_image_resize_mask(const graft_image *mask, int64_t height, in
     GRAFT_TRY(graft_image_create(sized, true, &r, e));
     float *dst = graft_image_writable(r);
     const int64_t part[4] = {shape[0] < batch ? shape[0] : batch, shape[1], shape[2], 1};
-    GRAFT_TRY(graft_resize(GRAFT_RESIZE_BILINEAR, src, part, dst, height, width, false, e));
+    GRAFT_TRY(graft_resize(GRAFT_RESIZE_BILINEAR, src, part, dst, height, width, center, e));
     const size_t plane = (size_t)(height * width);
     for (int64_t n = part[0]; n < batch; n++)
         memcpy(dst + (size_t)n * plane, dst + (size_t)(n - part[0]) * plane, plane * sizeof *dst);
@@ -33,6 +33,18 @@ graft_status graft_image_resize_mask(const graft_image *mask, int64_t height, in
 out:
     graft_image_release(r);
     return st;
+}
+
+graft_status graft_image_resize_mask(const graft_image *mask, int64_t height, int64_t width,
+                                     int64_t batch, graft_image **out, graft_err *e)
+{
+    return resize_mask(mask, height, width, batch, false, out, e);
+}
+
+graft_status graft_image_fit_mask(const graft_image *mask, int64_t height, int64_t width,
+                                  int64_t batch, graft_image **out, graft_err *e)
+{
+    return resize_mask(mask, height, width, batch, true, out, e);
 }
 
 /* Counts of ones before each place give the ones in any window of a line by one subtraction. The

@@ -7,6 +7,9 @@
  * masks repeat in turn, surplus ones are left out. batch 0: as many as there are. */
 graft_status graft_image_resize_mask(const graft_image *mask, int64_t height, int64_t width,
                                      int64_t batch, graft_image **out, graft_err *e);
+/* The same, first cut to the aspect of the result, the middle of it. */
+graft_status graft_image_fit_mask(const graft_image *mask, int64_t height, int64_t width,
+                                  int64_t batch, graft_image **out, graft_err *e);
 
 /* The mask rounded to 0 or 1 (half to even), then spread: a pixel becomes 1 when any within the
  * grow x grow box around it is 1. An even box reaches one further up and left. grow 0 or 1: rounded

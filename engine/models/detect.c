@@ -218,6 +218,16 @@ static graft_status check_channels(const graft_safetensors *f, const graft_unet_
                       graft_safetensors_path(f), a->in_channels, a->out_channels);
 }
 
+/* UNets for video take a picture beside the latent, too, in blocks of the same names; behind each
+ * is one more, over time. */
+static graft_status check_video(const graft_safetensors *f, const char *prefix, graft_err *e)
+{
+    if (!graft_detect_find(f, prefix, "input_blocks.1.0.time_stack.in_layers.2.weight"))
+        return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: a UNet for video, which is not supported",
+                      graft_safetensors_path(f));
+}
+
 graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_unet_arch *out, graft_err *e)
 {
@@ -227,7 +237,8 @@ graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, c
     if (st) return st;
     out->out_channels = graft_detect_dim(graft_detect_find(f, prefix, "out.2.weight"), 0);
     if (!out->out_channels) return graft_detect_missing(f, prefix, "out.2.weight", e);
-    st = check_channels(f, out, e);
+    st = check_video(f, prefix, e);
+    if (!st) st = check_channels(f, out, e);
     if (!st) st = graft_detect_half(f, prefix, out, e);
     return st ? st : graft_detect_heads(f, config, out, e);
 }

@@ -211,7 +211,8 @@ static graft_vid pictures(const flux *m, const graft_unet_shape *s)
     graft_graph *g = m->b.g;
     const int64_t n = s->batch, planes = m->a->channels + m->a->beside;
     const int64_t own = planes * s->height * s->width;
-    const int64_t values = own + m->a->channels * graft_references_cells(&s->references);
+    const int64_t shown = graft_references_cells(&s->references, m->a->patch);
+    const int64_t values = own + m->a->channels * shown;
     graft_vid v;
     if (m->n_pictures == 1) {
         v = graft_graph_input(g, GRAFT_F32, 4, (const int64_t[]){n, planes, s->height, s->width});
@@ -254,7 +255,12 @@ static void check_shape(graft_graph *g, const graft_flux_arch *a, const graft_un
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "a transformer has no blocks of a UNet to change");
 }
 
-/* Where the pictures stand. References are placed in cells, which the patch then divides. */
+static int32_t in_tokens(const flux *m, int32_t cells)
+{
+    return (int32_t)(graft_reference_side(cells, m->a->patch) / m->a->patch);
+}
+
+/* Where the pictures stand. References are placed in cells, of which a token has several. */
 static void place(flux *m, const graft_unet_shape *s)
 {
     const graft_references *r = &s->references;
@@ -264,16 +270,17 @@ static void place(flux *m, const graft_unet_shape *s)
     m->n_pictures = 1 + r->n;
     for (int i = 0; i < r->n; i++) {
         const graft_unet_grid g = r->of[i];
-        if (g.rows < 1 || g.columns < 1 || g.rows % patch || g.columns % patch ||
-            g.rows / patch > SIDE_MAX || g.columns / patch > SIDE_MAX) {
+        if (g.rows < 1 || g.columns < 1 || g.rows / patch >= SIDE_MAX ||
+            g.columns / patch >= SIDE_MAX) {
             graft_graph_fail(m->b.g, GRAFT_E_ARG, "a reference of %d x %d", g.columns, g.rows);
             return;
         }
         const bool right = g.rows + high > g.columns + wide;
         const int32_t top = right || r->by_index ? 0 : high,
                       left = right && !r->by_index ? wide : 0;
-        m->of[1 + i] = (flux_picture){g.rows / patch, g.columns / patch, r->by_index ? i + 1 : 1,
-                                      (top + patch / 2) / patch, (left + patch / 2) / patch};
+        m->of[1 + i] =
+            (flux_picture){in_tokens(m, g.rows), in_tokens(m, g.columns), r->by_index ? i + 1 : 1,
+                           (top + patch / 2) / patch, (left + patch / 2) / patch};
         high = high > g.rows + top ? high : g.rows + top;
         wide = wide > g.columns + left ? wide : g.columns + left;
     }

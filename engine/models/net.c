@@ -94,7 +94,8 @@ bool graft_net_takes_references(const graft_net_arch *a)
 int64_t graft_net_x_values(const graft_net_arch *a, int64_t height, int64_t width,
                            const graft_references *r)
 {
-    return a->in_channels * height * width + a->latent_channels * graft_references_cells(r);
+    return a->in_channels * height * width +
+           a->latent_channels * graft_references_cells(r, graft_net_patch(a));
 }
 
 int64_t graft_net_patch(const graft_net_arch *a)

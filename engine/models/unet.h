@@ -55,13 +55,20 @@ typedef struct graft_unet_shrink {
 #define GRAFT_REFERENCES 8
 typedef struct graft_references {
     int32_t n, by_index; /* by_index: 0 or 1 */
-    /* Height and width of each, multiples of the patch; those from n on are zeros. */
+    /* Height and width of each, by which it is placed; those from n on are zeros. In x either is
+     * padded to a multiple of the patch. */
     graft_unet_grid of[GRAFT_REFERENCES];
 } graft_references;
-static inline int64_t graft_references_cells(const graft_references *r)
+static inline int64_t graft_reference_side(int64_t cells, int64_t patch)
+{
+    return (cells + patch - 1) / patch * patch;
+}
+static inline int64_t graft_references_cells(const graft_references *r, int64_t patch)
 {
     int64_t cells = 0;
-    for (int32_t i = 0; i < r->n; i++) cells += (int64_t)r->of[i].rows * r->of[i].columns;
+    for (int32_t i = 0; i < r->n; i++)
+        cells += graft_reference_side(r->of[i].rows, patch) *
+                 graft_reference_side(r->of[i].columns, patch);
     return cells;
 }
 

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* The first tensor of `own` that `other` lacks or has in another shape. */
+/* The first tensor of `own` that `other` lacks or has in another shape. Parts of tensors say how a
+ * file stores them, which makes no other architecture. */
 static const graft_st_tensor *first_difference(const graft_weights *own, const graft_weights *other,
                                                const graft_st_tensor **there)
 {
@@ -10,7 +11,7 @@ static const graft_st_tensor *first_difference(const graft_weights *own, const g
     const char *prefix = graft_weights_prefix(own);
     for (size_t i = 0; i < graft_safetensors_count(f); i++) {
         const graft_st_tensor *t = graft_safetensors_at(f, i);
-        if (strncmp(t->name, prefix, strlen(prefix)) != 0) continue;
+        if (t->part || strncmp(t->name, prefix, strlen(prefix)) != 0) continue;
         const graft_st_tensor *o = graft_weights_find(other, t->name + strlen(prefix));
         *there = o;
         if (!o || o->rank != t->rank ||

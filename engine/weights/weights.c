@@ -396,6 +396,19 @@ bool graft_weights_slot_derived(const graft_weights *w, const graft_gslot *slot)
     return false;
 }
 
+bool graft_weights_slot_mixed(const graft_weights *w, const graft_gslot *slot)
+{
+    graft_weight_term t, more;
+    for (size_t k = 0; k < slot->n_sources; k++) {
+        size_t at = 0;
+        if (patched(w, slot->source[k]) || !graft_weights_next_term(w, slot->source[k], &at, &t) ||
+            !t.tensor || t.factor != (t.tensor->scale != 0 ? t.tensor->scale : 1) ||
+            graft_weights_next_term(w, slot->source[k], &at, &more))
+            return true;
+    }
+    return false;
+}
+
 bool graft_weights_stored(const graft_weights *w, const char *name, graft_weight_term *out)
 {
     graft_weight_term more;

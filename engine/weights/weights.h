@@ -112,6 +112,8 @@ bool graft_weights_slot_hashed(const graft_weights *w, const graft_gslot *slot);
 bool graft_weights_slot_patched(const graft_weights *w, const graft_gslot *slot);
 /* Whether its values are none that a file stores: patched, scaled, or a sum. */
 bool graft_weights_slot_derived(const graft_weights *w, const graft_gslot *slot);
+/* Whether they are of no file alone, scaled or not: patched, or a sum. */
+bool graft_weights_slot_mixed(const graft_weights *w, const graft_gslot *slot);
 /* Whether more than one reference is held at this moment. */
 bool graft_weights_shared(const graft_weights *w);
 /* The i-th set whose file holds patches of this one, in the order of adding, and the strength of

@@ -162,16 +162,13 @@ static void fill_sees_pixels(void)
     graft_model_release(m);
 }
 
-/* Prompts without a picture: all is to be painted, or what the run's mask says; beside an empty
- * latent. */
+/* Prompts without a picture: all is to be painted, beside an empty latent. */
 static void fill_without_a_picture(void)
 {
     graft_model *m = load_model(engine, GOLDEN("flux_fill"));
     graft_cond *c = place_prompt(m, 3, 5);
-    graft_image *mask = columns(H, W, 1, 3), *wide = NULL;
-    graft_err e = GRAFT_ERR_INIT;
     const float zeros[VALUES] = {0};
-    float x[PLANES * AREA], got[VALUES], want[VALUES], latent[VALUES], noise[VALUES];
+    float x[PLANES * AREA], got[VALUES], want[VALUES];
     one_call call = {m, c, c, 1, {1, CHANNELS, H, W}, NULL, NULL, 0};
     noise_of(&call, x);
     denoise_at(&call, x, got);
@@ -179,10 +176,17 @@ static void fill_without_a_picture(void)
     for (int i = 0; i < 64 * AREA; i++) x[2 * VALUES + i] = 1;
     by_hand(m, c, x, H, W, &none, want);
     CHECK(difference(got, want, VALUES) < 1e-6);
+    graft_cond_release(c);
+    graft_model_release(m);
+}
 
-    for (int i = 0; i < VALUES; i++) latent[i] = fixed_value(500 + (uint64_t)i);
-    for (int i = 0; i < VALUES; i++) noise[i] = fixed_value(9000 + (uint64_t)i);
+/* D of a run with a mask (H,W), of this latent and noise. */
+static void masked_run(const graft_model *m, const graft_cond *c, const graft_image *mask,
+                       const float *latent, const float *noise, const float *x, float *out)
+{
     graft_sigma_table table;
+    graft_guided *g = NULL;
+    graft_err e = GRAFT_ERR_INIT;
     graft_model_sigma_table(m, &table);
     graft_guided_config k = {.model = m,
                              .table = &table,
@@ -194,21 +198,42 @@ static void fill_without_a_picture(void)
                              .mask = graft_image_data(mask, NULL),
                              .latent = latent,
                              .noise = noise};
-    graft_guided *g = NULL;
     CHECK_OK(graft_guided_create(&k, &g, &e), &e);
     graft_denoiser d = graft_guided_denoiser(g);
-    CHECK_OK(d.denoise(d.ctx, x, AT, got, &e), &e);
+    CHECK_OK(d.denoise(d.ctx, x, AT, out, &e), &e);
     graft_guided_destroy(g);
-    for (int i = 0; i < VALUES; i++)
-        if (k.mask[i % AREA] == 0) x[i] = (1 - AT) * latent[i] + AT * noise[i];
+}
+
+/* Where neither the prompt nor its picture has a mask, the run's says what is to be painted. */
+static void fill_takes_the_runs_mask(void)
+{
+    graft_model *m = load_model(engine, GOLDEN("flux_fill"));
+    graft_cond *c = place_prompt(m, 3, 5);
+    graft_image *mask = columns(H, W, 1, 3), *wide = NULL;
+    graft_latent *picture = latent_of(1, CHANNELS, H, W, 70);
+    graft_err e = GRAFT_ERR_INIT;
+    const float zeros[VALUES] = {0}, *kept = graft_image_data(mask, NULL);
+    float x[PLANES * AREA], got[VALUES], want[VALUES], latent[VALUES], noise[VALUES];
     CHECK_OK(graft_image_resize_mask(mask, 8 * H, 8 * W, 1, &wide, &e), &e);
-    unfolded(graft_image_data(wide, NULL), x + 2 * VALUES);
-    by_hand(m, c, x, H, W, &none, want);
-    for (int i = 0; i < VALUES; i++)
-        if (k.mask[i % AREA] == 0) want[i] = latent[i];
-    CHECK(difference(got, want, VALUES) < 1e-6);
+    for (int i = 0; i < VALUES; i++) latent[i] = fixed_value(500 + (uint64_t)i);
+    for (int i = 0; i < VALUES; i++) noise[i] = fixed_value(9000 + (uint64_t)i);
+    for (int with = 0; with < 2; with++) {
+        one_call call = {m, c, c, 1, {1, CHANNELS, H, W}, NULL, NULL, 0};
+        noise_of(&call, x);
+        if (with) c = shown(c, picture);
+        masked_run(m, c, mask, latent, noise, x, got);
+        for (int i = 0; i < VALUES; i++)
+            if (kept[i % AREA] == 0) x[i] = (1 - AT) * latent[i] + AT * noise[i];
+        scaled(m, with ? graft_latent_data(picture, NULL) : zeros, VALUES, x + VALUES);
+        unfolded(graft_image_data(wide, NULL), x + 2 * VALUES);
+        by_hand(m, c, x, H, W, &none, want);
+        for (int i = 0; i < VALUES; i++)
+            if (kept[i % AREA] == 0) want[i] = latent[i];
+        CHECK(difference(got, want, VALUES) < 1e-6);
+    }
     graft_image_release(mask);
     graft_image_release(wide);
+    graft_latent_release(picture);
     graft_cond_release(c);
     graft_model_release(m);
 }
@@ -248,6 +273,36 @@ static void depth_sees_a_picture(void)
     for (int i = 0; i < 3; i++) graft_latent_release(latents[i]);
     graft_cond *const conds[] = {p, n, q};
     for (int i = 0; i < 3; i++) graft_cond_release(conds[i]);
+    graft_model_release(m);
+}
+
+/* Of another aspect than the latent only the middle is seen, of the mask too. */
+static void other_aspects_are_cut(void)
+{
+    enum { BY = 2, WIDE = W + 2 * BY };
+    graft_model *m = load_model(engine, GOLDEN("flux_fill"));
+    graft_latent *wide = latent_of(1, CHANNELS, H, WIDE, 7), *known[2] = {NULL}, *middle = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float mask[64 * H * WIDE], part[64 * AREA], x[VALUES], got[2][VALUES];
+    for (int i = 0; i < 64 * H * WIDE; i++) mask[i] = (float)(i * 7 % 23) / 22;
+    for (int i = 0; i < 64 * AREA; i++)
+        part[i] = mask[i / (8 * W) * 8 * WIDE + 8 * BY + i % (8 * W)];
+    graft_image *image[] = {mask_of(mask, 1, 8 * H, 8 * WIDE), mask_of(part, 1, 8 * H, 8 * W)};
+    CHECK_OK(graft_latent_crop(wide, 8 * BY, 0, 8 * W, 8 * H, &middle, &e), &e);
+    CHECK_OK(graft_latent_set_mask(wide, image[0], &known[0], &e), &e);
+    CHECK_OK(graft_latent_set_mask(middle, image[1], &known[1], &e), &e);
+    for (int i = 0; i < 2; i++) {
+        graft_cond *c = inpainted(place_prompt(m, 3, 5), known[i]);
+        one_call call = {m, c, c, 1, {1, CHANNELS, H, W}, NULL, NULL, 0};
+        noise_of(&call, x);
+        denoise_at(&call, x, got[i]);
+        graft_cond_release(c);
+        graft_latent_release(known[i]);
+        graft_image_release(image[i]);
+    }
+    CHECK(memcmp(got[0], got[1], sizeof got[0]) == 0);
+    graft_latent_release(wide);
+    graft_latent_release(middle);
     graft_model_release(m);
 }
 
@@ -302,13 +357,14 @@ static int64_t refer(const graft_model *m, const graft_latent *l, int64_t p, gra
     int64_t s[4];
     const float *v = graft_latent_data(l, s);
     v += p % s[0] * s[1] * s[2] * s[3];
-    *size = (graft_unet_grid){(int32_t)(s[2] + s[2] % 2), (int32_t)(s[3] + s[3] % 2)};
+    const int64_t rows = s[2] + s[2] % 2, columns = s[3] + s[3] % 2;
+    *size = (graft_unet_grid){(int32_t)s[2], (int32_t)s[3]};
     for (int64_t c = 0; c < s[1]; c++)
-        for (int64_t y = 0; y < size->rows; y++)
-            for (int64_t x = 0; x < size->columns; x++)
+        for (int64_t y = 0; y < rows; y++)
+            for (int64_t x = 0; x < columns; x++)
                 scaled(m, v + (c * s[2] + y % s[2]) * s[3] + x % s[3], 1,
-                       to + (c * size->rows + y) * size->columns + x);
-    return s[1] * size->rows * size->columns;
+                       to + (c * rows + y) * columns + x);
+    return s[1] * rows * columns;
 }
 
 /* D of picture p of x for a prompt with these references. */
@@ -348,6 +404,29 @@ static void kontext_sees_references(void)
     }
     for (int i = 0; i < 3; i++) graft_latent_release(l[i]);
     graft_cond_release(c);
+    graft_model_release(m);
+}
+
+/* Odd sizes count as they are where the next reference is placed: beside 4 x 3, not below, as it
+ * would be of 4 x 4. */
+static void odd_references_are_placed_as_they_are(void)
+{
+    graft_model *m = load_model(engine, GOLDEN("flux_kontext"));
+    graft_unet_shape shape = {
+        .batch = 1, .height = H, .width = W, .tokens = 3, .act_dtype = GRAFT_F32};
+    graft_graph *g = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    shape.references = (graft_references){.n = 2, .of = {{4, 3}, {2, 2}}};
+    CHECK_OK(graft_net_build(&m->arch, &shape, 1, &g, &e), &e);
+    int turned = 0;
+    for (size_t i = 0; g && i < g->n_nodes; i++) {
+        const graft_attrs *a = &g->node[i].attrs;
+        if (g->node[i].op != GRAFT_OP_ROPE || !a->groups || a->pad_bottom) continue;
+        CHECK(a->up_h == 1 && a->up_w == 1 && a->pad_top == 0 && a->pad_left == 2);
+        turned++;
+    }
+    CHECK(turned > 0);
+    graft_graph_destroy(g);
     graft_model_release(m);
 }
 
@@ -499,9 +578,12 @@ int main(void)
     RUN(kinds);
     RUN(fill_sees_pixels);
     RUN(fill_without_a_picture);
+    RUN(fill_takes_the_runs_mask);
     RUN(depth_sees_a_picture);
+    RUN(other_aspects_are_cut);
     RUN(pix2pix_sees_it_unscaled);
     RUN(kontext_sees_references);
+    RUN(odd_references_are_placed_as_they_are);
     RUN(prompts_have_their_own);
     RUN(others_ignore_references);
     RUN(wrong_pictures);

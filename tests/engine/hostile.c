@@ -264,6 +264,17 @@ static void channels_that_do_not_match(void)
     }
 }
 
+/* Stable Video Diffusion's UNet has the tensors of one that sees a picture, and more. */
+static void unets_for_video(void)
+{
+    char config[4096];
+    made_file *f = copy_model(SD1, config, sizeof config);
+    add_tensor(f, "model.diffusion_model.input_blocks.1.0.time_stack.in_layers.2.weight", 5,
+               (int64_t[]){32, 32, 3, 1, 1}, NULL, 1);
+    write_changed(widened_file(f, 4, 0.5f), config);
+    refused(UNET_PART, "video", "a UNet for video");
+}
+
 static void whole_numbers_for_weights(void)
 {
     char config[4096];
@@ -623,6 +634,7 @@ int main(void)
     RUN(gap_in_a_transformer);
     RUN(transformers_that_do_not_fit);
     RUN(channels_that_do_not_match);
+    RUN(unets_for_video);
     RUN(whole_numbers_for_weights);
     RUN(extra_tensors);
     RUN(not_a_number);

@@ -3,6 +3,7 @@
 #include "base/e4m3.h"
 #include "base/half.h"
 #include "tests/engine/flux.h"
+#include "tests/engine/merge.h"
 
 static graft_engine *engine;
 
@@ -150,6 +151,56 @@ static void saved(void)
     unlink(path[1]);
 }
 
+/* With a LoRA's own weights go no others, which the model without it still has. */
+static void loras_leave_other_packs(void)
+{
+    const char *path[] = {temp_path("scaled.safetensors"), temp_path("plain.safetensors")};
+    const char *lora = temp_path("lora.safetensors");
+    graft_packs_stats before, with, after;
+    float out[FLUX_OUT];
+    write_both(&styles[0], path[0], path[1]);
+    made_file *f = calloc(1, sizeof *f);
+    add_tensor(f, "lora_unet_txt_in.lora_up.weight", 2, (int64_t[]){48, 1}, NULL, 0.3f);
+    add_tensor(f, "lora_unet_txt_in.lora_down.weight", 2, (int64_t[]){1, 24}, NULL, 0.3f);
+    write_file(f, lora, NULL);
+    graft_model *m = load_model(engine, path[0]);
+    run_flux(m, 3.5f, out);
+    graft_packs_stats_get(engine->packs, &before);
+    graft_model *l = with_lora(m, lora, 1);
+    run_flux(l, 3.5f, out);
+    graft_packs_stats_get(engine->packs, &with);
+    CHECK_INT(with.made, before.made + 1);
+    graft_model_release(l);
+    graft_packs_stats_get(engine->packs, &after);
+    CHECK_INT(after.bytes, before.bytes);
+    run_flux(m, 3.5f, out);
+    graft_packs_stats_get(engine->packs, &after);
+    CHECK_INT(after.made, with.made);
+    graft_model_release(m);
+    unlink(path[0]);
+    unlink(path[1]);
+    unlink(lora);
+}
+
+/* A file without scales is not another architecture for that. */
+static void swaps_are_refused_for_what_differs(void)
+{
+    const char *path[] = {temp_path("scaled.safetensors"), temp_path("plain.safetensors")};
+    graft_err e = GRAFT_ERR_INIT;
+    write_both(&styles[0], path[0], path[1]);
+    made_file *f = part_of_file(FLUX_DEV, UNET);
+    graft_st_tensor *t = made_find(f, "txt_in.weight");
+    t->shape[1] -= 4; /* of a text encoder of another width */
+    t->bytes = (uint64_t)shape_count(t->shape, 2) * sizeof(float);
+    write_file(f, path[1], config_of(FLUX_DEV));
+    graft_model *m = load_model(engine, path[0]), *n = NULL;
+    CHECK_INT(graft_model_swap(m, path[1], false, NULL, &n, &e), GRAFT_E_ARG);
+    CHECK(!n && strstr(e.text, "txt_in.weight has the shape"));
+    graft_model_release(m);
+    unlink(path[0]);
+    unlink(path[1]);
+}
+
 /* A file of one matrix of four numbers, and what stands for its scale, in `bytes` bytes. */
 static void opened(const char *type, int weight_bytes, const char *scale, const void *data,
                    int bytes, graft_status status, const char *words)
@@ -192,6 +243,8 @@ int main(void)
     RUN(same_as_products);
     RUN(scales_are_content);
     RUN(saved);
+    RUN(loras_leave_other_packs);
+    RUN(swaps_are_refused_for_what_differs);
     RUN(other_ways);
     graft_engine_destroy(engine);
     return test_end();
