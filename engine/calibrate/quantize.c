@@ -153,11 +153,14 @@ static graft_status record(calibration *k, const graft_guided_call *call, graft_
 static graft_status on_call(void *ctx, const graft_guided_call *call, graft_err *e)
 {
     calibration *k = ctx;
+    const graft_net_arch *a = &k->base->arch;
     size_t number = k->calls++;
     if (!number || call->seconds < k->seconds) k->seconds = call->seconds;
     /* Later calls replace earlier ones: runs of a part of the schedule may be short. But a prompt's
-     * small area says less than the whole picture. */
-    bool smaller = k->x && call->height * call->width < k->height * k->width;
+     * small area says less than the whole picture, and one without references less than with. */
+    bool smaller = k->x && (call->height * call->width < k->height * k->width ||
+                            graft_net_x_values(a, 0, 0, call->references) <
+                                graft_net_x_values(a, 0, 0, &k->shown));
     return !k->reference && number <= k->record_call && !smaller ? record(k, call, e) : GRAFT_OK;
 }
 
