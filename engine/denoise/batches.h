@@ -22,9 +22,8 @@ typedef struct active {
 bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, float sigma);
 /* The next of a list that are not done and run together: equally many tokens, parts of the latent
  * of one size, all fast or all not, references of the same sizes, the same ControlNets on the same
- * part (and picture beside it). * Their places in the list, which has positive ones first, into
- * which[GROUP_MAX]; 0: none is left.
- */
+ * part (and picture beside it). Their places in the list, which has positive ones first, into
+ * which[GROUP_MAX]; 0: none is left. */
 size_t graft_active_group(active *list, size_t n, size_t *which);
 /* How many of these are positive, which are the first. */
 size_t graft_active_positive(const active *list, const size_t *which, size_t count);
