@@ -34,16 +34,9 @@ static graft_status run(graft_call *c)
     GRAFT_TRY(empty_like(picture, &empty, &c->err));
     GRAFT_TRY(graft_cond_picture(graft_arg_cond(c, POSITIVE), picture, &positive, &c->err));
     GRAFT_TRY(graft_cond_picture(graft_arg_cond(c, NEGATIVE), picture, &negative, &c->err));
-    /* Each call takes its object over, also when it fails. */
-    graft_cond *p = positive;
-    positive = NULL;
-    GRAFT_TRY(graft_call_out_cond(c, 0, p));
-    graft_cond *n = negative;
-    negative = NULL;
-    GRAFT_TRY(graft_call_out_cond(c, 1, n));
-    graft_latent *l = empty;
-    empty = NULL;
-    GRAFT_TRY(graft_call_out_latent(c, 2, l));
+    GRAFT_TRY(graft_call_out_cond(c, 0, graft_cond_retain(positive)));
+    GRAFT_TRY(graft_call_out_cond(c, 1, graft_cond_retain(negative)));
+    GRAFT_TRY(graft_call_out_latent(c, 2, graft_latent_retain(empty)));
 out:
     graft_cond_release(positive);
     graft_cond_release(negative);

@@ -18,7 +18,8 @@ static graft_status like(const graft_image *b, const int64_t a[4], const char *m
     return GRAFT_OK;
 }
 
-static void copy_channels(const float *src, int64_t from, float *dst, int64_t to, int64_t pixels)
+void graft_image_copy_channels(const float *src, int64_t from, float *dst, int64_t to,
+                               int64_t pixels)
 {
     for (int64_t i = 0; i < pixels; i++)
         for (int64_t c = 0; c < to; c++) *dst++ = c < from ? src[i * from + c] : 1.0f;
@@ -44,8 +45,8 @@ graft_status graft_image_batch(const graft_image *a, const graft_image *b, graft
     const int64_t shape[4] = {s[0] + t[0], s[1], s[2], channels};
     GRAFT_TRY(graft_image_create(shape, graft_image_is_mask(a), out, e));
     float *dst = graft_image_writable(*out);
-    copy_channels(first, s[3], dst, channels, s[0] * area);
-    copy_channels(second, t[3], dst + s[0] * area * channels, channels, t[0] * area);
+    graft_image_copy_channels(first, s[3], dst, channels, s[0] * area);
+    graft_image_copy_channels(second, t[3], dst + s[0] * area * channels, channels, t[0] * area);
 out:
     graft_image_release(scaled);
     return st;
@@ -162,7 +163,9 @@ static graft_status like_channels(const graft_image *i, int64_t channels, graft_
                           s[3], channels);
     const int64_t shape[4] = {s[0], s[1], s[2], channels};
     graft_status st = graft_image_create(shape, false, out, e);
-    if (!st) copy_channels(src, s[3], graft_image_writable(*out), channels, s[0] * s[1] * s[2]);
+    if (!st)
+        graft_image_copy_channels(src, s[3], graft_image_writable(*out), channels,
+                                  s[0] * s[1] * s[2]);
     return st;
 }
 

@@ -15,6 +15,9 @@ graft_status graft_image_create(const int64_t shape[4], bool mask, graft_image *
 graft_status graft_image_want_mask(const graft_image *i, graft_err *e);
 /* 0 to 3 for "red", "green", "blue" and "alpha"; GRAFT_E_ARG for other words. */
 graft_status graft_image_channel_parse(const char *name, int *out, graft_err *e);
+/* Pixels of `from` channels as pixels of `to`; those that are missing are 1. */
+void graft_image_copy_channels(const float *src, int64_t from, float *dst, int64_t to,
+                               int64_t pixels);
 /* The data, 64-byte aligned, before anyone else has the picture. */
 float *graft_image_writable(graft_image *i);
 #endif

@@ -66,9 +66,7 @@ static void put(const graft_image *from, int64_t y, int64_t x, float *to, const 
         for (int64_t r = 0; r < s[1]; r++) {
             const float *row = data + ((n < s[0] ? n : s[0] - 1) * s[1] + r) * s[2] * s[3];
             float *out = to + ((n * shape[1] + y + r) * shape[2] + x) * shape[3];
-            for (int64_t i = 0; i < s[2]; i++)
-                for (int64_t c = 0; c < shape[3]; c++)
-                    out[i * shape[3] + c] = c < s[3] ? row[i * s[3] + c] : 1.0f;
+            graft_image_copy_channels(row, s[3], out, shape[3], s[2]);
         }
 }
 

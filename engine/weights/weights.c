@@ -396,25 +396,28 @@ bool graft_weights_slot_derived(const graft_weights *w, const graft_gslot *slot)
     return false;
 }
 
+/* Whether the tensor is one of a file, without patches; *out is its only term then. */
+static bool is_single(const graft_weights *w, const char *name, graft_weight_term *out)
+{
+    graft_weight_term more;
+    size_t at = 0;
+    return graft_weights_next_term(w, name, &at, out) &&
+           !graft_weights_next_term(w, name, &at, &more) && !patched(w, name);
+}
+
 bool graft_weights_slot_mixed(const graft_weights *w, const graft_gslot *slot)
 {
-    graft_weight_term t, more;
-    for (size_t k = 0; k < slot->n_sources; k++) {
-        size_t at = 0;
-        if (patched(w, slot->source[k]) || !graft_weights_next_term(w, slot->source[k], &at, &t) ||
-            !t.tensor || t.factor != (t.tensor->scale != 0 ? t.tensor->scale : 1) ||
-            graft_weights_next_term(w, slot->source[k], &at, &more))
+    graft_weight_term t;
+    for (size_t k = 0; k < slot->n_sources; k++)
+        if (!is_single(w, slot->source[k], &t) || !t.tensor ||
+            t.factor != (t.tensor->scale != 0 ? t.tensor->scale : 1))
             return true;
-    }
     return false;
 }
 
 bool graft_weights_stored(const graft_weights *w, const char *name, graft_weight_term *out)
 {
-    graft_weight_term more;
-    size_t at = 0;
-    return graft_weights_next_term(w, name, &at, out) && out->factor == 1.0f &&
-           !graft_weights_next_term(w, name, &at, &more) && !patched(w, name);
+    return is_single(w, name, out) && out->factor == 1.0f;
 }
 
 bool graft_weights_shared(const graft_weights *w)

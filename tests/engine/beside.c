@@ -25,31 +25,30 @@ static graft_latent *latent_of(int64_t n, int64_t channels, int64_t h, int64_t w
 }
 
 /* Each lets go of its prompt. */
-static graft_cond *shown(graft_cond *c, const graft_latent *picture)
+typedef graft_status joining(const graft_cond *c, const graft_latent *l, graft_cond **out,
+                             graft_err *e);
+static graft_cond *joined(joining *join, graft_cond *c, const graft_latent *l)
 {
     graft_cond *r = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_cond_picture(c, picture, &r, &e), &e);
+    CHECK_OK(join(c, l, &r, &e), &e);
     graft_cond_release(c);
     return r;
+}
+
+static graft_cond *shown(graft_cond *c, const graft_latent *picture)
+{
+    return joined(graft_cond_picture, c, picture);
 }
 
 static graft_cond *inpainted(graft_cond *c, const graft_latent *known)
 {
-    graft_cond *r = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_cond_inpaint(c, known, &r, &e), &e);
-    graft_cond_release(c);
-    return r;
+    return joined(graft_cond_inpaint, c, known);
 }
 
 static graft_cond *referring(graft_cond *c, const graft_latent *picture)
 {
-    graft_cond *r = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_cond_reference(c, picture, &r, &e), &e);
-    graft_cond_release(c);
-    return r;
+    return joined(graft_cond_reference, c, picture);
 }
 
 static graft_cond *by_index(graft_cond *c)
