@@ -1,10 +1,12 @@
 #include "tests/cuda/emulator.h"
-#include "tests/cuda/hopper.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "tests/cuda/fake_fast.h"
+#include "tests/cuda/hopper.h"
 
 /* swapcontext() asks the kernel for the signal mask each time, so the common machine has its own
  * way, of which AddressSanitizer is told; ThreadSanitizer knows only the former. */
@@ -21,7 +23,7 @@
 #define __sanitizer_finish_switch_fiber(fake, bottom, bytes) ((void)(fake), (void)(bottom))
 #endif
 
-enum { MAX_THREADS = 512, STACK = 64 << 10, WARPS = MAX_THREADS / 32, COPIES = 64 };
+enum { MAX_THREADS = 512, STACK = 64 << 10, WARPS = MAX_THREADS / 32, COPIES = 64, DEPTH = 32 };
 /* Stacks at equal places of their pages would share a few sets of the caches. */
 enum { STACK_STEP = STACK + 13 * 64 };
 
@@ -95,10 +97,12 @@ typedef struct thread {
     async_copy copy[COPIES];
 } thread;
 
-typedef struct lane_values {
-    uint32_t a[4], b[2];
-    const void *row;
-} lane_values;
+/* What the lanes of a warp bring to a collective: the operands of a product, as numbers in their
+ * places, or addresses of rows. */
+typedef struct warp_values {
+    float a[16][DEPTH], b[8][DEPTH]; /* (row, k), (column, k) */
+    const void *row[32];
+} warp_values;
 
 /* What each change reads lies together: threads change some hundred million times in a test. */
 static struct machine {
@@ -112,9 +116,9 @@ static struct machine {
     uint32_t step; /* to the thread that comes next: 1, or back to the one before */
     void (*kernel)(const void *);
     const void *args;
-    lane_values value[2][WARPS][32]; /* of two collectives in turn */
-    float number[2][MAX_THREADS];    /* the same of shuffles */
-    void (*ahead)(const void *);     /* what has still to run for a kernel that began early */
+    warp_values value[2][WARPS];  /* of two collectives in turn */
+    float number[2][MAX_THREADS]; /* the same of shuffles */
+    void (*ahead)(const void *);  /* what has still to run for a kernel that began early */
     const void *ahead_args;
 } machines[2], *e = machines; /* the second one runs what a kernel of the first waits for */
 
@@ -200,13 +204,17 @@ void emulator_fail(const char *what)
     abort();
 }
 
-/* This lane's values are there for its warp, and all of theirs for it. */
-static const lane_values *exchange(const lane_values *mine)
+/* Where this lane brings what it has for its warp's next collective; complete behind meet(). */
+static warp_values *bring(void)
 {
     uint32_t me = e->now, side = e->thread[me].turn++ & 1;
-    e->value[side][me / 32][me % 32] = *mine;
+    return &e->value[side][me / 32];
+}
+
+static const warp_values *meet(const warp_values *w)
+{
     leave(AT_WARP);
-    return e->value[side][me / 32];
+    return w;
 }
 
 float emulator_shuffle_xor(float v, int mask)
@@ -218,70 +226,78 @@ float emulator_shuffle_xor(float v, int mask)
     return e->number[side][me ^ (uint32_t)mask];
 }
 
-/* Element (row, k) of a, and (k, column) of b, as PTX lays the fragments of m16n8k16 out. */
-static float a_at(const lane_values *w, int row, int k, float (*to_float)(uint16_t))
+/* The fragments of m16n8k16 as PTX lays them out: pairs along k, low half first. */
+static void bring_halves(warp_values *w, const uint32_t *a, const uint32_t *b,
+                         float (*to_float)(uint16_t))
 {
-    uint32_t pair = w[row % 8 * 4 + k % 8 / 2].a[(row >= 8) + 2 * (k >= 8)];
-    return to_float((uint16_t)(pair >> 16 * (k & 1)));
+    uint32_t lane = e->now % 32, row = lane / 4, k = lane % 4 * 2;
+    for (uint32_t i = 0; i < 8; i++)
+        w->a[row + i / 2 % 2 * 8][k + i % 2 + i / 4 * 8] =
+            to_float((uint16_t)(a[i / 2] >> i % 2 * 16));
+    for (uint32_t i = 0; i < 4; i++)
+        w->b[row][k + i % 2 + i / 2 * 8] = to_float((uint16_t)(b[i / 2] >> i % 2 * 16));
 }
 
-static float b_at(const lane_values *w, int k, int column, float (*to_float)(uint16_t))
+/* Those of m16n8k32: four bytes along k. */
+static void bring_bytes(warp_values *w, const uint32_t *a, const uint32_t *b,
+                        float (*to_float)(uint8_t))
 {
-    uint32_t pair = w[column * 4 + k % 8 / 2].b[k >= 8];
-    return to_float((uint16_t)(pair >> 16 * (k & 1)));
+    uint32_t lane = e->now % 32, row = lane / 4, k = lane % 4 * 4;
+    for (uint32_t i = 0; i < 16; i++)
+        w->a[row + i / 4 % 2 * 8][k + i % 4 + i / 8 * 16] =
+            to_float((uint8_t)(a[i / 4] >> i % 4 * 8));
+    for (uint32_t i = 0; i < 8; i++)
+        w->b[row][k + i % 4 + i / 4 * 16] = to_float((uint8_t)(b[i / 4] >> i % 4 * 8));
+}
+
+static float level_to_float(uint8_t v)
+{
+    return (int8_t)v;
+}
+
+/* d += what this lane has of a and b, added in the order of k. */
+FAKE_UNCHECKED static void add_products(float *d, const warp_values *w, int depth)
+{
+    uint32_t lane = e->now % 32, column = lane % 4 * 2;
+    const float *a[2] = {w->a[lane / 4], w->a[lane / 4 + 8]};
+    const float *b[2] = {w->b[column], w->b[column + 1]};
+    float sum[4] = {d[0], d[1], d[2], d[3]};
+    for (int k = 0; k < depth; k++)
+        for (int i = 0; i < 4; i++) sum[i] += a[i / 2][k] * b[i % 2][k];
+    memcpy(d, sum, sizeof sum);
 }
 
 void emulator_mma(float *d, const uint32_t *a, const uint32_t *b, float (*to_float)(uint16_t))
 {
-    lane_values mine = {.a = {a[0], a[1], a[2], a[3]}, .b = {b[0], b[1]}};
-    const lane_values *w = exchange(&mine);
-    int lane = (int)(e->now % 32);
-    for (int i = 0; i < 4; i++)
-        for (int k = 0; k < 16; k++)
-            d[i] += a_at(w, lane / 4 + i / 2 * 8, k, to_float) *
-                    b_at(w, k, lane % 4 * 2 + i % 2, to_float);
-}
-
-/* Byte (row, k) of a, and (k, column) of b, in the fragments of m16n8k32. */
-static int a8_at(const lane_values *w, int row, int k)
-{
-    uint32_t four = w[row % 8 * 4 + k % 16 / 4].a[(row >= 8) + 2 * (k >= 16)];
-    return (int8_t)(four >> 8 * (k & 3));
-}
-
-static int b8_at(const lane_values *w, int k, int column)
-{
-    return (int8_t)(w[column * 4 + k % 16 / 4].b[k >= 16] >> 8 * (k & 3));
+    warp_values *w = bring();
+    bring_halves(w, a, b, to_float);
+    add_products(d, meet(w), 16);
 }
 
 void emulator_mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b)
 {
-    lane_values mine = {.a = {a[0], a[1], a[2], a[3]}, .b = {b[0], b[1]}};
-    const lane_values *w = exchange(&mine);
-    int lane = (int)(e->now % 32);
-    for (int i = 0; i < 4; i++)
-        for (int k = 0; k < 32; k++)
-            d[i] += a8_at(w, lane / 4 + i / 2 * 8, k) * b8_at(w, k, lane % 4 * 2 + i % 2);
+    warp_values *w = bring();
+    float sum[4] = {0}; /* of 32 products of levels: exact */
+    bring_bytes(w, a, b, level_to_float);
+    add_products(sum, meet(w), 32);
+    for (int i = 0; i < 4; i++) d[i] += (int32_t)sum[i];
 }
 
 void emulator_mma_fp8(float *d, const uint32_t *a, const uint32_t *b)
 {
-    lane_values mine = {.a = {a[0], a[1], a[2], a[3]}, .b = {b[0], b[1]}};
-    const lane_values *w = exchange(&mine);
-    int lane = (int)(e->now % 32);
-    for (int i = 0; i < 4; i++)
-        for (int k = 0; k < 32; k++)
-            d[i] += graft_f8_e4m3_to_f32((uint8_t)a8_at(w, lane / 4 + i / 2 * 8, k)) *
-                    graft_f8_e4m3_to_f32((uint8_t)b8_at(w, k, lane % 4 * 2 + i % 2));
+    warp_values *w = bring();
+    bring_bytes(w, a, b, graft_f8_e4m3_to_f32);
+    add_products(d, meet(w), 32);
 }
 
 void emulator_load_matrices(uint32_t *to, const void *row)
 {
-    lane_values mine = {.row = row};
-    const lane_values *w = exchange(&mine);
     uint32_t lane = e->now % 32;
+    warp_values *w = bring();
+    w->row[lane] = row;
+    meet(w);
     for (uint32_t m = 0; m < 4; m++)
-        memcpy(&to[m], (const char *)w[m * 8 + lane / 4].row + lane % 4 * 4, 4);
+        memcpy(&to[m], (const char *)w->row[m * 8 + lane / 4] + lane % 4 * 4, 4);
 }
 
 void emulator_async16(void *to, const void *from, int there)

@@ -361,8 +361,8 @@ static int64_t at(const view *v, int64_t a, int64_t b, int64_t c, int64_t d)
 }
 
 /* sum[o] += sum over b of x[b] * w[b * n + o], added in the order of b. */
-FAKE_UNCHECKED static void add_products(double *restrict sum, const float *x,
-                                        const float *restrict w, int64_t channels, int64_t n)
+FAKE_FAST static void add_products(double *restrict sum, const float *x, const float *restrict w,
+                                   int64_t channels, int64_t n)
 {
     for (int64_t b = 0; b < channels; b++)
         for (int64_t o = 0; o < n; o++) sum[o] += (double)x[b] * (double)w[b * n + o];
@@ -421,37 +421,53 @@ static void run_conv(const void *args)
     free(sums);
 }
 
-static void attend(const job *j, int n, int h, int row)
+/* Keys and values of one head as [row][column] of `out`, or transposed. */
+static void load_head(const view *v, int n, int h, bool transposed, float *out)
+{
+    int rows = v->dim[2], d = v->dim[3];
+    for (int r = 0; r < rows; r++)
+        for (int c = 0; c < d; c++)
+            out[transposed ? c * rows + r : r * d + c] =
+                fake_load(v->t, v->data, at(v, n, h, r, c));
+}
+
+typedef struct head {
+    const float *keys, *values; /* (d, keys), (keys, d) */
+    float *query, *weights, *sums;
+} head;
+
+static void attend(const job *j, const head *to, int n, int h, int row)
 {
     int keys = j->w.dim[2], d = j->x.dim[3];
-    float *p = malloc((size_t)keys * sizeof *p), top = -INFINITY, sum = 0;
-    if (!p) abort();
-    for (int k = 0; k < keys; k++) {
-        p[k] = 0;
-        for (int c = 0; c < d; c++)
-            p[k] += fake_load(j->x.t, j->x.data, at(&j->x, n, h, row, c)) *
-                    fake_load(j->w.t, j->w.data, at(&j->w, n, h, k, c));
-        p[k] *= j->scale;
-        top = fmaxf(top, p[k]);
-    }
+    float *p = to->weights, top = -INFINITY, sum = 0;
+    for (int c = 0; c < d; c++)
+        to->query[c] = fake_load(j->x.t, j->x.data, at(&j->x, n, h, row, c));
+    fake_sum_rows(p, to->keys, to->query, keys, d);
+    for (int k = 0; k < keys; k++) top = fmaxf(top, p[k] *= j->scale);
     for (int k = 0; k < keys; k++) sum += p[k] = expf(p[k] - top);
-    for (int c = 0; c < d; c++) {
-        float v = 0;
-        for (int k = 0; k < keys; k++)
-            v += p[k] * fake_load(j->add[0].t, j->add[0].data, at(&j->add[0], n, h, k, c));
-        fake_store(j->y.t, j->y.data, at(&j->y, n, h, row, c), v / sum);
-    }
-    free(p);
+    fake_sum_rows(to->sums, to->values, p, d, keys);
+    for (int c = 0; c < d; c++)
+        fake_store(j->y.t, j->y.data, at(&j->y, n, h, row, c), to->sums[c] / sum);
 }
 
 static void run_attention(const void *args)
 {
     job j;
     memcpy(&j, args, sizeof j);
+    int64_t keys = j.w.dim[2], d = j.x.dim[3];
+    float *k = fake_alloc(keys * d, sizeof *k), *v = fake_alloc(keys * d, sizeof *v);
+    float *row = fake_alloc(keys + 2 * d, sizeof *row);
+    const head to = {k, v, row, row + d, row + d + keys};
     if (j.workspace_bytes) memset(j.workspace, 0x22, (size_t)j.workspace_bytes);
     for (int n = 0; n < j.y.dim[0]; n++)
-        for (int h = 0; h < j.y.dim[1]; h++)
-            for (int r = 0; r < j.y.dim[2]; r++) attend(&j, n, h, r);
+        for (int h = 0; h < j.y.dim[1]; h++) {
+            load_head(&j.w, n, h, true, k);
+            load_head(&j.add[0], n, h, false, v);
+            for (int r = 0; r < j.y.dim[2]; r++) attend(&j, &to, n, h, r);
+        }
+    free(k);
+    free(v);
+    free(row);
 }
 
 static bool fill_attention(const desc *op, const desc *pack, job *j)

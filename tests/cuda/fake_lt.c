@@ -232,15 +232,6 @@ static graft_dtype dtype_of(cudaDataType_t t)
     return t == CUDA_R_32F ? GRAFT_F32 : t == CUDA_R_16F ? GRAFT_F16 : GRAFT_BF16;
 }
 
-/* sum[i] = sum over k of a[k * rows + i] * b[k], added in the order of k. */
-FAKE_UNCHECKED static void multiply(float *restrict sum, const float *restrict a, const float *b,
-                                    uint64_t rows, uint64_t n)
-{
-    for (uint64_t i = 0; i < rows; i++) sum[i] = 0;
-    for (uint64_t k = 0; k < n; k++)
-        for (uint64_t i = 0; i < rows; i++) sum[i] += a[k * rows + i] * b[k];
-}
-
 static void run(const void *args)
 {
     product p;
@@ -258,7 +249,7 @@ static void run(const void *args)
     for (uint64_t j = 0; j < p.ld.columns; j++) {
         for (uint64_t k = 0; k < p.k; k++)
             b[k] = fake_load(factor, p.b, (int64_t)k + (int64_t)j * p.lb.ld);
-        multiply(sums, a, b, rows, p.k);
+        fake_sum_rows(sums, a, b, (int64_t)rows, (int64_t)p.k);
         for (uint64_t i = 0; i < rows; i++) {
             float sum = sums[i] * p.alpha;
             if (p.m.a_scale) sum *= p.m.a_scale[i] * p.m.b_scale[j];

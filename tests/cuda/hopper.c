@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/cuda/fake_fast.h"
+
 #define EXPORT __attribute__((visibility("default")))
 
 enum { RANK = 4, TILES = 64, PRODUCTS = 64, GROUP = 128, GROUPS = 4, MOST_SUMS = 128, SUMS = 2 };
@@ -395,28 +397,33 @@ void hopper_wgmma_commit(void)
 }
 
 enum { ROWS = 64, MOST_COLUMNS = 256, DEPTH = 16, DEPTH_OF_LEVELS = 32, HALVES = PIECE / 2 };
+enum { TOGETHER = 16 };
+typedef float strip __attribute__((vector_size(TOGETHER * sizeof(float))));
 
-/* An operand's values as floats, [row][depth]: rows of 128 bytes, eight of them to 1024, groups of
- * eight `stride` bytes apart. */
-static void read_operand(uint64_t desc, int rows, float (*to_float)(uint16_t), float *out)
+/* An operand's values as floats, (row, k) at out[row * row_step + k * k_step]: rows of 128 bytes,
+ * eight of them to 1024, groups of eight `stride` bytes apart. */
+static void read_operand(uint64_t desc, int rows, float (*to_float)(uint16_t), float *out,
+                         int row_step, int k_step)
 {
     uint32_t start = (uint32_t)(desc & 0x3fff) << 4, stride = (uint32_t)(desc >> 32 & 0x3fff) << 4;
     if (desc >> 62 != 1 || (desc >> 49 & 7) != 0) emulator_fail("a descriptor's swizzle or base");
     if (start % 128 + 32 > 128) emulator_fail("an operand across the swizzle's rows");
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
+        float *to = out + r * row_step;
         for (uint32_t k = 0; k < 32; k += PIECE) {
             uint32_t address = start + (uint32_t)(r / 8) * stride + (uint32_t)(r % 8) * 128;
             const uint8_t *from = at(swizzled(address + k), PIECE, PIECE);
             uint16_t v[HALVES];
             memcpy(v, from, PIECE);
-            for (int i = 0; i < HALVES && to_float; i++) *out++ = to_float(v[i]);
-            for (int i = 0; i < PIECE && !to_float; i++) *out++ = (float)(int8_t)from[i];
+            for (int i = 0; i < HALVES && to_float; i++, to += k_step) *to = to_float(v[i]);
+            for (int i = 0; i < PIECE && !to_float; i++, to += k_step) *to = (float)(int8_t)from[i];
         }
+    }
 }
 
-/* The transposed one as floats, [column][16]: its rows of 16 are columns of a matrix in memory, of
- * which 64 columns lie in rows of 128 bytes, eight rows to 1024, groups of eight rows `stride`
- * bytes apart, the next 64 columns `leading` bytes. */
+/* The transposed one as floats, [16][MOST_COLUMNS]: its rows of 16 are columns of a matrix in
+ * memory, of which 64 columns lie in rows of 128 bytes, eight rows to 1024, groups of eight rows
+ * `stride` bytes apart, the next 64 columns `leading` bytes. */
 static void read_rows(uint64_t desc, int columns, float (*to_float)(uint16_t), float *out)
 {
     uint32_t start = (uint32_t)(desc & 0x3fff) << 4, stride = (uint32_t)(desc >> 32 & 0x3fff) << 4;
@@ -429,7 +436,7 @@ static void read_rows(uint64_t desc, int columns, float (*to_float)(uint16_t), f
                                (uint32_t)(k % 8) * 128 + (uint32_t)(c % 64) * 2;
             uint16_t v[HALVES];
             memcpy(v, at(swizzled(address), PIECE, PIECE), sizeof v);
-            for (int i = 0; i < HALVES; i++) out[(c + i) * DEPTH + k] = to_float(v[i]);
+            for (int i = 0; i < HALVES; i++) out[k * MOST_COLUMNS + c + i] = to_float(v[i]);
         }
 }
 
@@ -446,26 +453,24 @@ static void read_registers(const product *p, float *out)
         }
 }
 
-/* Of a (ROWS, depth) and b (n, depth) into d; of levels as exact as integers would be. Not checked
- * by sanitizers, under which most of a test would go by here: the arrays are compute()'s, and n was
- * seen to be right. */
-__attribute__((no_sanitize("address"), no_sanitize("undefined"))) static void
-multiply(const float *a, const float *b, int n, int depth, float (*d)[MOST_COLUMNS])
+/* Of a (ROWS, depth) and b (depth, n) into d; of levels as exact as integers would be. Columns
+ * beyond n get what is of no use. Not checked by sanitizers, under which most of a test would go by
+ * here: the arrays are compute()'s, and n was seen to be right. */
+FAKE_FAST static void multiply(const float *a, const strip (*b)[MOST_COLUMNS / TOGETHER], int n,
+                               int depth, strip (*d)[MOST_COLUMNS / TOGETHER])
 {
-    static float column[DEPTH_OF_LEVELS][MOST_COLUMNS];
-    for (int c = 0; c < n; c++)
-        for (int k = 0; k < depth; k++) column[k][c] = b[c * depth + k];
-    for (int r = 0; r < ROWS; r++) {
-        for (int c = 0; c < n; c++) d[r][c] = 0;
-        for (int k = 0; k < depth; k++)
-            for (int c = 0; c < n; c++) d[r][c] += a[r * depth + k] * column[k][c];
-    }
+    for (int r = 0; r < ROWS; r += 4)
+        for (int c = 0; c * TOGETHER < n; c++) {
+            strip sum[4] = {{0}};
+            for (int k = 0; k < depth; k++)
+                for (int i = 0; i < 4; i++) sum[i] += a[(r + i) * depth + k] * b[k][c];
+            for (int i = 0; i < 4; i++) d[r + i][c] = sum[i];
+        }
 }
 
 /* What thread t has of d, n values: pairs of rows 8 apart. Not checked likewise; held values and d
  * have room for what compute() looks at first. */
-__attribute__((no_sanitize("address"), no_sanitize("undefined"))) static void
-sum_up(float (*d)[MOST_COLUMNS], int t, bool levels, bool add, held *to)
+FAKE_UNCHECKED static void sum_up(float (*d)[MOST_COLUMNS], int t, bool levels, bool add, held *to)
 {
     int row = t / 32 * 16 + t % 32 / 4;
     for (int i = 0; i < to->n; i += 4) {
@@ -480,20 +485,28 @@ sum_up(float (*d)[MOST_COLUMNS], int t, bool levels, bool add, held *to)
 
 static void compute(warpgroup *g, product *p)
 {
-    static float a[ROWS * DEPTH_OF_LEVELS], b[MOST_COLUMNS * DEPTH_OF_LEVELS],
-        d[ROWS][MOST_COLUMNS]; /* stacks are small */
+    static float a[ROWS * DEPTH_OF_LEVELS]; /* stacks are small */
+    static union {
+        float value[DEPTH_OF_LEVELS][MOST_COLUMNS];
+        strip together[DEPTH_OF_LEVELS][MOST_COLUMNS / TOGETHER];
+    } b;
+    static union {
+        float value[ROWS][MOST_COLUMNS];
+        strip together[ROWS][MOST_COLUMNS / TOGETHER];
+    } d;
+    int depth = p->to_float ? DEPTH : DEPTH_OF_LEVELS;
     if (p->n < 8 || p->n > MOST_COLUMNS || p->n % 8) emulator_fail("a product's width");
     if (p->in_registers) {
         read_registers(p, a);
-        read_rows(p->b, p->n, p->to_float, b);
+        read_rows(p->b, p->n, p->to_float, b.value[0]);
     } else {
-        read_operand(p->a, ROWS, p->to_float, a);
-        read_operand(p->b, p->n, p->to_float, b);
+        read_operand(p->a, ROWS, p->to_float, a, depth, 1);
+        read_operand(p->b, p->n, p->to_float, b.value[0], 1, MOST_COLUMNS);
     }
-    multiply(a, b, p->n, p->to_float ? DEPTH : DEPTH_OF_LEVELS, d);
+    multiply(a, b.together, p->n, depth, d.together);
     for (int t = 0; t < GROUP; t++) {
         held *sums = held_of(g, (uint32_t)t, p->d[t]);
-        sum_up(d, t, !p->to_float, p->add, sums);
+        sum_up(d.value, t, !p->to_float, p->add, sums);
         if (--sums->open == 0) memcpy(sums->d, &sums->value, (size_t)sums->n * 4);
     }
     p->done = true;

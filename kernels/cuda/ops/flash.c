@@ -125,7 +125,15 @@ graft_status graft_cuda_flash_run(graft_device *d, int32_t i, const graft_op_des
 
 /* Both warpgroups have queries, and keys are a tile and a part of one. */
 enum { QUERIES = 72, MORE_KEYS = 8, MOST_KEYS = 136, MOST_HEAD = 160 };
+#define SCALE 0.125f
 enum { ROOM = (QUERIES + 2 * MOST_KEYS + QUERIES) * MOST_HEAD }; /* values: q, k, v, out */
+
+/* What the kernels are tried with, on the host. */
+typedef struct trial {
+    uint16_t half[ROOM];              /* as on the device */
+    float value[ROOM];                /* the same but for the result */
+    double want[QUERIES * MOST_HEAD]; /* the result */
+} trial;
 
 static float value_of(int which, int row, int c)
 {
@@ -146,28 +154,26 @@ static double power_of_e(double x)
     return sum;
 }
 
-/* A row of the result, as it should be. */
-static void row_of(int row, int keys, int head_dim, double scale, double *out)
+/* A row of the result, as it should be, of the values of q, k and v. */
+static void row_of(const float *q, const float *k, const float *v, int keys, int head_dim,
+                   double scale, double *out)
 {
     double share[MOST_KEYS], sum = 0;
     for (int j = 0; j < keys; j++) {
         double score = 0;
-        for (int c = 0; c < head_dim; c++) score += value_of(0, row, c) * value_of(1, j, c);
+        for (int c = 0; c < head_dim; c++) score += (double)q[c] * (double)k[j * head_dim + c];
         share[j] = power_of_e(score * scale);
         sum += share[j];
     }
-    for (int c = 0; c < head_dim; c++) {
-        out[c] = 0;
-        for (int j = 0; j < keys; j++) out[c] += share[j] / sum * value_of(2, j, c);
-    }
+    for (int c = 0; c < head_dim; c++) out[c] = 0;
+    for (int j = 0; j < keys; j++)
+        for (int c = 0; c < head_dim; c++) out[c] += share[j] / sum * (double)v[j * head_dim + c];
 }
 
-static void fill(graft_dtype t, int which, int rows, int head_dim, uint16_t *out)
+static void fill(int which, int rows, int head_dim, float *out)
 {
-    for (int i = 0; i < rows * head_dim; i++) {
-        float v = value_of(which, i / head_dim, i % head_dim);
-        out[i] = t == GRAFT_F16 ? graft_f32_to_f16(v) : graft_f32_to_bf16(v);
-    }
+    for (int r = 0; r < rows; r++)
+        for (int c = 0; c < head_dim; c++) *out++ = value_of(which, r, c);
 }
 
 static graft_tensor_desc rows_of(graft_dtype t, int rows, int head_dim)
@@ -178,51 +184,61 @@ static graft_tensor_desc rows_of(graft_dtype t, int rows, int head_dim)
                                .stride = {(int64_t)rows * head_dim, head_dim, 1}};
 }
 
-static graft_status compare(int32_t kernel, graft_dtype t, float scale, const uint16_t *got,
+static graft_status compare(int32_t kernel, graft_dtype t, const double *want, const uint16_t *got,
                             graft_err *e)
 {
-    int head_dim = kernels[kernel].head_dim, keys = (int)kernels[kernel].keys + MORE_KEYS;
-    double want[MOST_HEAD];
-    for (int row = 0; row < QUERIES; row++) {
-        row_of(row, keys, head_dim, scale, want);
-        for (int c = 0; c < head_dim; c++) {
-            double is = (double)from_half(t, got[row * head_dim + c]), off = is - want[c];
-            if (!(off < 0.01 && off > -0.01))
-                return graft_fail(e, GRAFT_E_DEVICE,
-                                  "element %d,%d of attention by %s for heads of %d: %g, not %g",
-                                  row, c, kernels[kernel].name, head_dim, is, want[c]);
-        }
+    int head_dim = kernels[kernel].head_dim;
+    for (int i = 0; i < QUERIES * head_dim; i++) {
+        double is = (double)from_half(t, got[i]), off = is - want[i];
+        if (!(off < 0.01 && off > -0.01))
+            return graft_fail(
+                e, GRAFT_E_DEVICE, "element %d,%d of attention by %s for heads of %d: %g, not %g",
+                i / head_dim, i % head_dim, kernels[kernel].name, head_dim, is, want[i]);
     }
     return GRAFT_OK;
 }
 
-/* `host` has room for ROOM values, as has `device`. */
-static graft_status try_kernel(graft_device *d, int32_t kernel, graft_dtype t, uint16_t *device,
-                               uint16_t *host, graft_err *e)
+/* `device` has room for ROOM values; their places there are `at`, of q, k, v and the result. */
+static graft_status try_dtype(graft_device *d, int32_t kernel, graft_dtype t, uint16_t *device,
+                              const int *at, trial *with, graft_err *e)
 {
     int head_dim = kernels[kernel].head_dim, keys = (int)kernels[kernel].keys + MORE_KEYS;
-    int k_at = QUERIES * head_dim, v_at = k_at + keys * head_dim, out_at = v_at + keys * head_dim;
     graft_op_desc op = {.size = sizeof op, .op = GRAFT_OP_ATTENTION};
-    const void *const in[] = {device, device + k_at, device + v_at};
+    const void *const in[] = {device, device + at[1], device + at[2]};
     graft_cuda_flash p;
     memset(&p, 0, sizeof p);
     p.trial = 1;
     p.patience = 500;
     op.attrs.heads = 1;
-    op.attrs.scale = 0.125f;
+    op.attrs.scale = SCALE;
     op.out = op.in[0] = rows_of(t, QUERIES, head_dim);
     op.in[1] = op.in[2] = rows_of(t, keys, head_dim);
-    memset(host, 0xff, ROOM * sizeof *host);
-    fill(t, 0, QUERIES, head_dim, host);
-    fill(t, 1, keys, head_dim, host + k_at);
-    fill(t, 2, keys, head_dim, host + v_at);
-    graft_status st = graft_cuda_upload(d, device, host, ROOM * sizeof *host);
-    if (!st && (st = launch(d, kernel, &op, in, device + out_at, &p)) == GRAFT_E_UNSUPPORTED)
+    memset(with->half, 0xff, sizeof with->half);
+    for (int i = 0; i < at[3]; i++)
+        with->half[i] =
+            t == GRAFT_F16 ? graft_f32_to_f16(with->value[i]) : graft_f32_to_bf16(with->value[i]);
+    graft_status st = graft_cuda_upload(d, device, with->half, sizeof with->half);
+    if (!st && (st = launch(d, kernel, &op, in, device + at[3], &p)) == GRAFT_E_UNSUPPORTED)
         graft_fail(e, st, "the driver refuses a tensor map");
     if (!st)
-        st = graft_cuda_download(d, host, device + out_at,
-                                 (uint64_t)(QUERIES * head_dim) * sizeof *host);
-    return st ? st : compare(kernel, t, op.attrs.scale, host, e);
+        st = graft_cuda_download(d, with->half, device + at[3],
+                                 (uint64_t)(QUERIES * head_dim) * sizeof *with->half);
+    return st ? st : compare(kernel, t, with->want, with->half, e);
+}
+
+static graft_status try_kernel(graft_device *d, int32_t kernel, uint16_t *device, trial *with,
+                               graft_err *e)
+{
+    int head_dim = kernels[kernel].head_dim, keys = (int)kernels[kernel].keys + MORE_KEYS;
+    const int at[4] = {0, QUERIES * head_dim, (QUERIES + keys) * head_dim,
+                       (QUERIES + 2 * keys) * head_dim};
+    float *v = with->value;
+    for (int i = 0; i < 3; i++) fill(i, i ? keys : QUERIES, head_dim, v + at[i]);
+    for (int r = 0; r < QUERIES; r++)
+        row_of(v + r * head_dim, v + at[1], v + at[2], keys, head_dim, (double)SCALE,
+               with->want + r * head_dim);
+    graft_status st = try_dtype(d, kernel, GRAFT_BF16, device, at, with, e);
+    return st ? st : try_dtype(d, kernel, GRAFT_F16, device, at, with, e);
 }
 
 /* Whether all kernels, those that are ahead or the others, compute what they should; else the log
@@ -232,14 +248,13 @@ static bool try_all(graft_device *d, bool ahead, const char *what)
     graft_err e = GRAFT_ERR_INIT;
     CUdeviceptr memory = 0;
     char text[320];
-    uint16_t *host = d->host.alloc(GRAFT_CUDA_ALIGN, ROOM * sizeof *host);
+    trial *host = d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *host);
     graft_status st = host ? GRAFT_OK : graft_fail_nomem(&e, "the test");
-    CUresult r = st ? CUDA_SUCCESS : d->drv.memory_alloc(&memory, ROOM * sizeof *host);
+    CUresult r = st ? CUDA_SUCCESS : d->drv.memory_alloc(&memory, sizeof host->half);
     if (r) st = graft_cuda_driver_fail(&d->drv, r, "memory for the test", &e);
-    for (int32_t i = 0; i < 2 * KERNELS && !st; i++)
-        if (kernels[i / 2].ahead == ahead)
-            st = try_kernel(d, i / 2, i % 2 ? GRAFT_F16 : GRAFT_BF16, (uint16_t *)(uintptr_t)memory,
-                            host, &e);
+    for (int32_t i = 0; i < KERNELS && !st; i++)
+        if (kernels[i].ahead == ahead)
+            st = try_kernel(d, i, (uint16_t *)(uintptr_t)memory, host, &e);
     if (memory) d->drv.memory_free(memory);
     if (host) d->host.free(host);
     if (!st) return true;

@@ -129,6 +129,7 @@ enum {
     TEST_BYTES = OUT_AT + OUT_BYTES
 };
 _Static_assert(LEVELS_LD <= 2 * K, "levels have room, too");
+_Static_assert(TEST_BYTES % 4 == 0 && OUT_BYTES % 4 == 0, "what follows is aligned");
 
 /* Small whole numbers; of a row of x one in STEP is not 0, which keeps the host's part short. */
 static int x_at(int row, int k)
@@ -201,10 +202,20 @@ static float wanted(int m, int n, bool levels)
     return sum * (row_scale_at(m) * column_scale_at(n)) + bias_at(n);
 }
 
-/* `host` and `device` have room for TEST_BYTES. */
-static graft_status try_kernel(graft_device *d, int32_t kernel, graft_dtype t, bool levels,
-                               char *device, char *host, graft_err *e)
+/* What all kernels of a kind are tried with. */
+typedef struct trial {
+    char *device;  /* TEST_BYTES */
+    char *host;    /* what lies there at first; results are none yet */
+    uint16_t *got; /* M * N */
+    float *want;   /* the same */
+    bool levels;
+} trial;
+
+static graft_status try_kernel(graft_device *d, int32_t kernel, graft_dtype t, const trial *with,
+                               graft_err *e)
 {
+    bool levels = with->levels;
+    char *device = with->device;
     int64_t k = levels ? LEVELS_K : K, ld = levels ? LEVELS_LD : K;
     const float *scale = (const float *)(const void *)(device + SCALES_AT);
     const graft_cuda_gemm g = {.dtype = t,
@@ -222,22 +233,16 @@ static graft_status try_kernel(graft_device *d, int32_t kernel, graft_dtype t, b
                                         .bias = levels ? scale + M + N : NULL,
                                         .row_scale = levels ? scale : NULL,
                                         .column_scale = levels ? scale + M : NULL};
-    const uint16_t *got = (const uint16_t *)(const void *)host;
     graft_cuda_wgmma p;
     memset(&p, 0, sizeof p);
     p.trial = 1;
     p.patience = 500;
-    memset(host, 0xff, TEST_BYTES);
-    if (levels)
-        fill_levels(host);
-    else
-        fill_halves(t, host);
-    graft_status st = graft_cuda_upload(d, device, host, TEST_BYTES);
+    graft_status st = graft_cuda_upload(d, device + OUT_AT, with->host + OUT_AT, OUT_BYTES);
     if (!st && (st = launch(d, kernel, &g, &data, &p)) == GRAFT_E_UNSUPPORTED)
         graft_fail(e, st, "the driver refuses a tensor map");
-    if (!st) st = graft_cuda_download(d, host, device + OUT_AT, OUT_BYTES);
+    if (!st) st = graft_cuda_download(d, with->got, device + OUT_AT, OUT_BYTES);
     for (int i = 0; i < M * N && !st; i++)
-        if (got[i] != to_half(t, wanted(i / N, i % N, levels)))
+        if (with->got[i] != to_half(t, with->want[i]))
             st = graft_fail(e, GRAFT_E_DEVICE, "element %d,%d of a product by %s", i / N, i % N,
                             graft_cuda_wgmma_name(kernel, levels));
     return st;
@@ -249,19 +254,39 @@ typedef struct kinds {
 } kinds;
 
 /* Whether all of these compute what they should; else the log says that they are not used. */
+static graft_status try_dtype(graft_device *d, const kinds *of, graft_dtype t, const trial *with,
+                              graft_err *e)
+{
+    memset(with->host, 0xff, TEST_BYTES);
+    if (of->levels)
+        fill_levels(with->host);
+    else
+        fill_halves(t, with->host);
+    graft_status st = graft_cuda_upload(d, with->device, with->host, OUT_AT);
+    for (int32_t i = 0; i < GRAFT_CUDA_WGMMA_KERNELS && !st; i++)
+        if (kernels[i].turns ? of->turns : of->plain) st = try_kernel(d, i, t, with, e);
+    return st;
+}
+
 static bool try_all(graft_device *d, const kinds *of)
 {
     graft_err e = GRAFT_ERR_INIT;
     CUdeviceptr memory = 0;
     char text[320];
-    char *host = d->host.alloc(GRAFT_CUDA_ALIGN, TEST_BYTES);
+    char *host = d->host.alloc(GRAFT_CUDA_ALIGN, TEST_BYTES + OUT_BYTES + M * N * sizeof(float));
     graft_status st = host ? GRAFT_OK : graft_fail_nomem(&e, "the test");
     CUresult r = st ? CUDA_SUCCESS : d->drv.memory_alloc(&memory, TEST_BYTES);
     if (r) st = graft_cuda_driver_fail(&d->drv, r, "memory for the test", &e);
-    for (int32_t i = 0; i < 2 * GRAFT_CUDA_WGMMA_KERNELS && !st; i++)
-        if (kernels[i / 2].turns ? of->turns : of->plain)
-            st = try_kernel(d, i / 2, i % 2 ? GRAFT_F16 : GRAFT_BF16, of->levels,
-                            (char *)(uintptr_t)memory, host, &e);
+    if (!st) {
+        const trial with = {.device = (char *)(uintptr_t)memory,
+                            .host = host,
+                            .got = (uint16_t *)(void *)(host + TEST_BYTES),
+                            .want = (float *)(void *)(host + TEST_BYTES + OUT_BYTES),
+                            .levels = of->levels};
+        for (int i = 0; i < M * N; i++) with.want[i] = wanted(i / N, i % N, of->levels);
+        st = try_dtype(d, of, GRAFT_BF16, &with, &e);
+        if (!st) st = try_dtype(d, of, GRAFT_F16, &with, &e);
+    }
     if (memory) d->drv.memory_free(memory);
     if (host) d->host.free(host);
     if (!st) return true;
