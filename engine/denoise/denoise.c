@@ -29,6 +29,15 @@ static size_t x_values(const graft_guided *g)
     return n;
 }
 
+/* Of its predictions, before they are cut. */
+static size_t out_values(const graft_guided *g)
+{
+    const graft_guided_config *c = &g->c;
+    size_t planes = (size_t)(c->shape[0] * c->shape[1]) * results(g);
+    return planes * (size_t)(graft_known_side(c->model, c->shape[2]) *
+                             graft_known_side(c->model, c->shape[3]));
+}
+
 static graft_status allocate(graft_guided *g, graft_err *e)
 {
     size_t entries = graft_guided_slots(&g->c), n = (size_t)g->n, batch = (size_t)g->c.shape[0];
@@ -52,8 +61,8 @@ static graft_status allocate(graft_guided *g, graft_err *e)
     if (perturbs) g->perturbed = graft_malloc_array(n, sizeof(float));
     g->batch_x = graft_malloc_array(x_values(g), sizeof(float));
     g->batch_latent = g->batch_x;
-    if (g->known.any) g->batch_latent = graft_malloc_array(n * entries, sizeof(float));
-    g->batch_out = graft_malloc_array(n * results(g), sizeof(float));
+    if (g->known.joins) g->batch_latent = graft_malloc_array(n * entries, sizeof(float));
+    g->batch_out = graft_malloc_array(out_values(g), sizeof(float));
     g->timesteps = graft_malloc_array(batch * entries, sizeof(float));
     g->context = graft_malloc_array(batch * entries, widest * sizeof(float));
     g->y = graft_malloc_array(batch * entries, adm * sizeof(float));
@@ -331,7 +340,7 @@ static void fill_x(graft_guided *g, const active *a, size_t i)
 {
     float *latent = g->batch_latent + i * values_of(g, a->box);
     graft_regions_cut(&g->regions, a->slot, g->scaled, latent);
-    if (!g->known.any) return;
+    if (!g->known.joins) return;
     size_t n = (size_t)(g->c.shape[0] * graft_known_x_values(&g->known, &g->c, a->slot, a->box));
     graft_known_join(&g->known, &g->c, a->slot, a->box, latent, g->batch_x + i * n);
 }
@@ -364,8 +373,8 @@ static graft_status tell(const graft_guided *g, const size_t *which, size_t coun
     const graft_guided_call call = {.variant = variant,
                                     .in = in,
                                     .pictures = g->c.shape[0],
-                                    .height = first->box->height,
-                                    .width = first->box->width,
+                                    .height = first->height,
+                                    .width = first->width,
                                     .tokens = first->entry->tokens,
                                     .references = &first->references,
                                     .entries = count,
@@ -447,6 +456,9 @@ static void add(graft_guided *g, const active *a, const float *out, float *sum)
 static void add_all(graft_guided *g, const size_t *which, size_t count)
 {
     size_t again = perturbed_entries(g, which, count);
+    const active *first = &g->active[which[0]];
+    const int64_t planes = (int64_t)(count + again) * g->c.shape[0] * g->c.shape[1];
+    graft_known_cut(g->batch_out, planes, first->height, first->width, first->box);
     for (size_t i = 0; i < count; i++) {
         const active *a = &g->active[which[i]];
         size_t n = values_of(g, a->box);
@@ -496,15 +508,17 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
     const graft_cond *list = graft_guided_list(&g->c, side);
     for (size_t i = 0; i < list->n; i++)
         if (graft_active_now(g->c.table, list->entry[i], sigma) && !g->regions.list[first + i].idle)
-            g->active[g->n_active++] =
-                (active){.entry = list->entry[i],
-                         .box = &g->regions.list[first + i].box,
-                         .side = side,
-                         .slot = first + i,
-                         .known = graft_known_source(g->c.model, list->entry[i]),
-                         .references = graft_known_references(g->c.model, list->entry[i]),
-                         .control = graft_controls_active(g->controls, first + i, sigma),
-                         .alike = graft_controls_alike(g->controls, first + i, sigma)};
+            g->active[g->n_active++] = (active){
+                .entry = list->entry[i],
+                .box = &g->regions.list[first + i].box,
+                .height = graft_known_side(g->c.model, g->regions.list[first + i].box.height),
+                .width = graft_known_side(g->c.model, g->regions.list[first + i].box.width),
+                .side = side,
+                .slot = first + i,
+                .known = graft_known_source(g->c.model, list->entry[i]),
+                .references = graft_known_references(g->c.model, list->entry[i]),
+                .control = graft_controls_active(g->controls, first + i, sigma),
+                .alike = graft_controls_alike(g->controls, first + i, sigma)};
     return first + list->n;
 }
 

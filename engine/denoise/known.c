@@ -29,6 +29,11 @@ graft_references graft_known_references(const graft_model *m, const graft_cond_e
     return r;
 }
 
+int64_t graft_known_side(const graft_model *m, int64_t cells)
+{
+    return graft_reference_side(cells, graft_net_patch(&m->arch));
+}
+
 /* ------------------------------------------------------------------ planes */
 
 /* Where they are in what is behind a picture's latent. */
@@ -158,7 +163,7 @@ static graft_status from_prompt(const graft_guided_config *c, const graft_latent
     const float *of_mask = mask ? graft_image_data(mask, m) : NULL;
     for (int64_t p = 0; p < c->shape[0]; p++, to += channels * area) {
         put_mask(c, mask ? of_mask + p * m[1] * m[2] : NULL, to);
-        put_latent(c, sized + p % s[0] * values, to);
+        put_latent(c, sized + graft_batch_spread(p, s[0], c->shape[0]) * values, to);
     }
 out:
     graft_image_release(mask);
@@ -193,6 +198,22 @@ static graft_status make_planes(graft_known *k, const graft_guided_config *c, si
                   : from_run(c, k->channels, made, e);
 }
 
+/* A box of planes (channels, h, w), to whole patches; returns what is behind it. */
+static float *fill_up(const graft_model *m, const float *from, const int64_t shape[3],
+                      const graft_box *box, float *to)
+{
+    const int64_t rows = graft_known_side(m, box->height),
+                  columns = graft_known_side(m, box->width);
+    for (int64_t i = 0; i < shape[0] * rows; i++) {
+        const int64_t y = box->y + i % rows % box->height;
+        const float *row = from + (i / rows * shape[1] + y) * shape[2] + box->x;
+        memcpy(to, row, (size_t)box->width * sizeof *to);
+        for (int64_t x = box->width; x < columns; x++) to[x] = row[x % box->width];
+        to += columns;
+    }
+    return to;
+}
+
 /* ------------------------------------------------------------------ references */
 
 /* Picture p of a reference, as the network sees it; returns what is behind it. */
@@ -201,14 +222,10 @@ static float *put_reference(const graft_model *m, const graft_latent *l, int64_t
     int64_t s[4];
     const float *from = graft_latent_data(l, s);
     from += p % s[0] * s[1] * s[2] * s[3];
-    const int64_t patch = graft_net_patch(&m->arch), rows = graft_reference_side(s[2], patch);
-    const int64_t columns = graft_reference_side(s[3], patch), n = s[1] * rows * columns;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t x = i % columns, y = i / columns % rows, plane = i / columns / rows;
-        to[i] = from[(plane * s[2] + y % s[2]) * s[3] + x % s[3]];
-    }
-    graft_model_scale_latent(m, to, (size_t)n, to);
-    return to + n;
+    const graft_box whole = {.height = s[2], .width = s[3]};
+    float *end = fill_up(m, from, s + 1, &whole, to);
+    graft_model_scale_latent(m, to, (size_t)(end - to), to);
+    return end;
 }
 
 static graft_status make_references(graft_known *k, const graft_guided_config *c, size_t slot,
@@ -242,10 +259,11 @@ graft_status graft_known_create(const graft_guided_config *c, graft_known *out, 
     memset(out, 0, sizeof *out);
     out->slots = graft_guided_slots(c);
     out->channels = c->model->arch.in_channels - c->model->arch.latent_channels;
-    out->any = out->channels > 0;
+    out->joins = out->channels > 0 || graft_known_side(c->model, c->shape[2]) != c->shape[2] ||
+                 graft_known_side(c->model, c->shape[3]) != c->shape[3];
     for (size_t i = 0; i < out->slots; i++)
-        if (graft_known_references(c->model, graft_guided_entry(c, i)).n) out->any = true;
-    if (!out->any) return GRAFT_OK;
+        if (graft_known_references(c->model, graft_guided_entry(c, i)).n) out->joins = true;
+    if (!out->joins) return GRAFT_OK;
     out->slot = graft_calloc(out->slots, sizeof *out->slot);
     out->made = graft_calloc(2 * out->slots, sizeof *out->made);
     if (!out->slot || !out->made) st = graft_fail_nomem(e, "the pictures beside the latent");
@@ -267,27 +285,37 @@ void graft_known_finish(graft_known *k)
 int64_t graft_known_x_values(const graft_known *k, const graft_guided_config *c, size_t slot,
                              const graft_box *box)
 {
-    const int64_t planes = (c->shape[1] + k->channels) * box->height * box->width;
-    return planes + (k->any ? k->slot[slot].reference_values : 0);
+    const int64_t planes = (c->shape[1] + k->channels) * graft_known_side(c->model, box->height) *
+                           graft_known_side(c->model, box->width);
+    return planes + (k->joins ? k->slot[slot].reference_values : 0);
 }
 
 void graft_known_join(const graft_known *k, const graft_guided_config *c, size_t slot,
                       const graft_box *box, const float *latent, float *x)
 {
     const graft_known_slot *s = &k->slot[slot];
-    const int64_t area = box->height * box->width, whole = c->shape[2] * c->shape[3];
-    const int64_t planes[4] = {k->channels, c->shape[2], c->shape[3], 1};
+    const graft_box cut = {.height = box->height, .width = box->width};
+    const int64_t of_latent[3] = {c->shape[1], box->height, box->width};
+    const int64_t of_planes[3] = {k->channels, c->shape[2], c->shape[3]};
     for (int64_t p = 0; p < c->shape[0]; p++) {
-        memcpy(x, latent, (size_t)(c->shape[1] * area) * sizeof *x);
-        latent += c->shape[1] * area;
-        x += c->shape[1] * area;
+        x = fill_up(c->model, latent, of_latent, &cut, x);
+        latent += c->shape[1] * box->height * box->width;
         if (s->planes)
-            graft_resize_cut(s->planes + p * k->channels * whole, planes, box->y, box->x, x,
-                             box->height, box->width);
-        x += k->channels * area;
+            x = fill_up(c->model, s->planes + p * k->channels * c->shape[2] * c->shape[3],
+                        of_planes, box, x);
         if (s->references)
             memcpy(x, s->references + p * s->reference_values,
                    (size_t)s->reference_values * sizeof *x);
         x += s->reference_values;
     }
+}
+
+void graft_known_cut(float *out, int64_t planes, int64_t height, int64_t width,
+                     const graft_box *box)
+{
+    float *to = out;
+    if (box->height == height && box->width == width) return;
+    for (int64_t i = 0; i < planes; i++)
+        for (int64_t y = 0; y < box->height; y++, to += box->width)
+            memmove(to, out + (i * height + y) * width, (size_t)box->width * sizeof *to);
 }

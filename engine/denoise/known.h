@@ -1,6 +1,9 @@
 /* What a network sees beside the latent, the same over all steps: in its x, behind the latent's
  * channels, pictures that prompts bring. Belongs to one run, on one thread.
  *
+ * Transformers see whole patches: a latent of an odd height or width goes on with its first row or
+ * column, as in ComfyUI, and their prediction is cut.
+ *
  * Planes of the latent's size, by graft_beside: of an inpainting UNet the mask, 1 where it is to
  * paint, and the latent of the picture without that part (Rombach et al. 2022, arXiv:2112.10752,
  * 4.5; the order is that of the published UNets with 9 channels); of FLUX's Fill that latent, and
@@ -23,7 +26,7 @@ typedef struct graft_known_slot {
 
 typedef struct graft_known {
     int64_t channels;       /* of the planes; 0: the model takes none */
-    bool any;               /* some prompt has planes or references */
+    bool joins;             /* x is more than the latent: planes, references, filled patches */
     graft_known_slot *slot; /* of each prompt, positive ones first */
     size_t slots;
     float **made; /* those there are: prompts with one source share it */
@@ -31,16 +34,18 @@ typedef struct graft_known {
 } graft_known;
 
 /* Planes come from graft_cond_inpaint() or graft_cond_picture(): scaled to the run's latent
- * (bilinear, of another aspect the middle, as in ComfyUI), they repeat over the batch; an
- * inpainting UNet's mask becomes 0 or 1. Prompts and pictures without get the mask of the run, and
- * all of it where there is none. Without a picture an inpainting UNet sees the run's latent, or
- * grey where there is no mask; the others see an empty latent.
+ * (bilinear, of another aspect the middle, as in ComfyUI), they are spread over the
+ * batch (graft_batch_spread()); an inpainting UNet's mask becomes 0 or 1. Prompts and pictures
+ * without get the mask of the run, and all of it where there is none. Without a picture an
+ * inpainting UNet sees the run's latent, or grey where there is no mask; the others see an empty
+ * latent.
  *
- * References repeat over the batch, too; one of an odd height or width goes on with its first row
- * or column. */
+ * References repeat over the batch in turn. */
 graft_status graft_known_create(const graft_guided_config *c, graft_known *out, graft_err *e);
 /* Takes what is zero, and what creating left when it failed. */
 void graft_known_finish(graft_known *k);
+/* Cells that the network has for so many of a latent's side. */
+int64_t graft_known_side(const graft_model *m, int64_t cells);
 /* Numbers of a picture's x for a prompt that sees so much of the latent. */
 int64_t graft_known_x_values(const graft_known *k, const graft_guided_config *c, size_t slot,
                              const graft_box *box);
@@ -48,6 +53,9 @@ int64_t graft_known_x_values(const graft_known *k, const graft_guided_config *c,
  * become (N, graft_known_x_values()). */
 void graft_known_join(const graft_known *k, const graft_guided_config *c, size_t slot,
                       const graft_box *box, const float *latent, float *x);
+/* `planes` predictions of (height, width) become those of the box, one behind the other. */
+void graft_known_cut(float *out, int64_t planes, int64_t height, int64_t width,
+                     const graft_box *box);
 /* Where the prompt has its planes from; two with the same have the same. NULL: the run's latent, or
  * the model takes none. */
 const void *graft_known_source(const graft_model *m, const graft_cond_entry *k);

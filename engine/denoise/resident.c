@@ -61,7 +61,7 @@ static bool is_blind(const graft_guided *g, const char *sampler)
     const graft_task *t = g->c.task;
     size_t n = graft_guided_slots(&g->c);
     return !g->c.tap && !(t && t->latent) && !g->controls && !g->answers && !g->regions.any &&
-           !g->known.any && !graft_model_perturbs(g->c.model) && !g->c.third.prompt &&
+           !g->known.joins && !graft_model_perturbs(g->c.model) && !g->c.third.prompt &&
            !(g->c.mask && g->c.model->differential > 0) &&
            !(g->features && g->c.model->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
            graft_sampler_anywhere(sampler) && !(graft_model_is_flow(g->c.model) && g->c.mask) &&

@@ -10,8 +10,8 @@
 #include "engine/image/image.h"
 #include "engine/image/resize.h"
 
-static graft_status resize_mask(const graft_image *mask, int64_t height, int64_t width,
-                                int64_t batch, bool center, graft_image **out, graft_err *e)
+graft_status graft_image_resize_mask(const graft_image *mask, int64_t height, int64_t width,
+                                     int64_t batch, graft_image **out, graft_err *e)
 {
     int64_t shape[4];
     graft_image *r = NULL;
@@ -24,7 +24,7 @@ static graft_status resize_mask(const graft_image *mask, int64_t height, int64_t
     GRAFT_TRY(graft_image_create(sized, true, &r, e));
     float *dst = graft_image_writable(r);
     const int64_t part[4] = {shape[0] < batch ? shape[0] : batch, shape[1], shape[2], 1};
-    GRAFT_TRY(graft_resize(GRAFT_RESIZE_BILINEAR, src, part, dst, height, width, center, e));
+    GRAFT_TRY(graft_resize(GRAFT_RESIZE_BILINEAR, src, part, dst, height, width, false, e));
     const size_t plane = (size_t)(height * width);
     for (int64_t n = part[0]; n < batch; n++)
         memcpy(dst + (size_t)n * plane, dst + (size_t)(n - part[0]) * plane, plane * sizeof *dst);
@@ -35,16 +35,33 @@ out:
     return st;
 }
 
-graft_status graft_image_resize_mask(const graft_image *mask, int64_t height, int64_t width,
-                                     int64_t batch, graft_image **out, graft_err *e)
-{
-    return resize_mask(mask, height, width, batch, false, out, e);
-}
-
 graft_status graft_image_fit_mask(const graft_image *mask, int64_t height, int64_t width,
                                   int64_t batch, graft_image **out, graft_err *e)
 {
-    return resize_mask(mask, height, width, batch, true, out, e);
+    int64_t shape[4], last = -1;
+    graft_image *r = NULL;
+    graft_status st = GRAFT_OK;
+    *out = NULL;
+    GRAFT_TRY(graft_image_want_mask(mask, e));
+    const float *src = graft_image_data(mask, shape);
+    const int64_t sized[4] = {batch, height, width, 1}, one[4] = {1, shape[1], shape[2], 1};
+    GRAFT_TRY(graft_image_create(sized, true, &r, e));
+    const size_t plane = (size_t)(height * width);
+    float *dst = graft_image_writable(r);
+    for (int64_t i = 0; i < batch; i++, dst += plane) {
+        const int64_t k = graft_batch_spread(i, shape[0], batch);
+        if (k == last)
+            memcpy(dst, dst - plane, plane * sizeof *dst);
+        else
+            GRAFT_TRY(graft_resize(GRAFT_RESIZE_BILINEAR, src + k * shape[1] * shape[2], one, dst,
+                                   height, width, true, e));
+        last = k;
+    }
+    *out = r;
+    r = NULL;
+out:
+    graft_image_release(r);
+    return st;
 }
 
 /* Counts of ones before each place give the ones in any window of a line by one subtraction. The

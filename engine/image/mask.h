@@ -7,7 +7,8 @@
  * masks repeat in turn, surplus ones are left out. batch 0: as many as there are. */
 graft_status graft_image_resize_mask(const graft_image *mask, int64_t height, int64_t width,
                                      int64_t batch, graft_image **out, graft_err *e);
-/* The same, first cut to the aspect of the result, the middle of it. */
+/* First cut to the aspect of the result, the middle of it; masks are spread over the batch
+ * (resize.h). */
 graft_status graft_image_fit_mask(const graft_image *mask, int64_t height, int64_t width,
                                   int64_t batch, graft_image **out, graft_err *e);
 

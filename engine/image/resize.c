@@ -248,3 +248,9 @@ graft_status graft_resize(graft_resize_method method, const float *src, const in
     graft_free(cut);
     return st;
 }
+
+int64_t graft_batch_spread(int64_t i, int64_t n, int64_t batch)
+{
+    if (n < batch) return (2 * i + 1) * n / (2 * batch);
+    return batch < 2 ? 0 : (int64_t)rint((double)(i * (n - 1)) / (double)(batch - 1));
+}

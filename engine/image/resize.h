@@ -48,4 +48,8 @@ void graft_resize_linear(int64_t in, int64_t out, graft_resize_pair *pair);
 /* Rows [y, y+h) and columns [x, x+w) of every picture. */
 void graft_resize_cut(const float *src, const int64_t shape[4], int64_t y, int64_t x, float *dst,
                       int64_t h, int64_t w);
+/* Which of n pictures stands for picture i of `batch`: the batch's own axis, resized to the nearest
+ * by middles for more of them, with both ends kept for fewer, as ComfyUI does for what stands
+ * beside a latent. */
+int64_t graft_batch_spread(int64_t i, int64_t n, int64_t batch);
 #endif

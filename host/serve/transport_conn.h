@@ -68,7 +68,8 @@ typedef struct graft_later_line {
 typedef struct graft_conn {
     bool active; /* q and r hold something */
     bool answered;
-    int refused; /* the status that follows a body which is read and dropped; 0: it is kept */
+    int refused;   /* the status that follows a body which is read and dropped; 0: it is kept */
+    bool unwanted; /* who asks may not: a body is dropped likewise, and the answer says why */
     graft_http_request q;
     graft_http_response r;
     graft_later *later; /* q and r are there meanwhile */

@@ -154,6 +154,7 @@ void graft_conn__reset(graft_transport *t, graft_conn *c)
     graft_http_response_finish(&c->r);
     c->active = c->answered = c->due = false;
     c->refused = 0;
+    c->unwanted = false;
     c->cap = c->sent = 0;
     c->expect = c->got = 0;
     c->chunked = false;
@@ -292,6 +293,19 @@ static int go_on(struct lws *wsi)
     return n < 0 ? -1 : 0;
 }
 
+/* What is done about a body before it comes: nobody fills the room for bodies who may not ask, or
+ * hears that one is welcome. */
+static int await_body(graft_transport *t, graft_conn *c, struct lws *wsi)
+{
+    bool asks = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_EXPECT) > 0;
+    c->unwanted = graft_security_check(&t->serve->security, &c->q) != GRAFT_VERDICT_OK;
+    c->began = graft_clock_now();
+    if (!asks) return 0;
+    if (!c->unwanted) return go_on(wsi);
+    c->r.close = true;
+    return answer(t, c, wsi);
+}
+
 /* Whether this request came together with the one before it on the same connection. The library
  * then takes the head of the request for its body, and loops for ever over what is left (4.1.6; no
  * answer is sent to anybody again). It does not tell what it holds for a connection, only that it
@@ -320,8 +334,7 @@ static int begin_chunks(graft_transport *t, graft_conn *c, struct lws *wsi)
     if (came_along(t, wsi)) return refuse(t, c, wsi, 503, true);
     c->chunked = c->r.close = true;
     c->expect = t->serve->max_upload;
-    c->began = graft_clock_now();
-    return lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_EXPECT) > 0 ? go_on(wsi) : 0;
+    return await_body(t, c, wsi);
 }
 
 int graft_conn__not_http(struct lws *wsi)
@@ -351,12 +364,11 @@ int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
     }
     if (came_along(t, wsi)) return refuse(t, c, wsi, 503, true);
     c->expect = size;
-    c->began = graft_clock_now();
+    bool large = size > t->serve->max_upload;
     bool asks = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_EXPECT) > 0;
-    if (size <= t->serve->max_upload) return asks ? go_on(wsi) : 0;
-    if (asks || size > 8 * t->serve->max_upload) return refuse(t, c, wsi, 413, true);
-    c->refused = 413; /* a client that is still sending would not read the answer */
-    return 0;
+    if (large && (asks || size > 8 * t->serve->max_upload)) return refuse(t, c, wsi, 413, true);
+    if (large) c->refused = 413; /* a client that is still sending would not read the answer */
+    return await_body(t, c, wsi);
 }
 
 /* False when the bytes may not be held. */
@@ -387,7 +399,7 @@ static void drop_body(graft_transport *t, graft_conn *c)
  * read the answer. */
 static void keep(graft_transport *t, graft_conn *c, const void *data, size_t n)
 {
-    if (c->refused) return;
+    if (c->refused || c->unwanted) return;
     if (!reserve(t, c, c->q.body_size + n)) {
         c->refused = 503;
         return drop_body(t, c);
@@ -409,7 +421,8 @@ static int take_chunks(graft_transport *t, graft_conn *c, struct lws *wsi, const
             return refuse(t, c, wsi, 400, true);
         case GRAFT_CHUNKED_END:
             lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
-            return c->refused ? refuse(t, c, wsi, c->refused, true) : answer(t, c, wsi);
+            return c->refused && !c->unwanted ? refuse(t, c, wsi, c->refused, true)
+                                              : answer(t, c, wsi);
         case GRAFT_CHUNKED_DATA:
             if (size > (size_t)c->expect - c->q.body_size) c->refused = 413;
             keep(t, c, data, size);
@@ -437,6 +450,6 @@ int graft_conn__complete(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     if (!c->active || c->answered || c->later || c->due) return 0;
     if (c->chunked) return refuse(t, c, wsi, 413, true); /* more than the library takes */
-    if (c->refused) return refuse(t, c, wsi, c->refused, false);
+    if (c->refused && !c->unwanted) return refuse(t, c, wsi, c->refused, false);
     return answer(t, c, wsi);
 }

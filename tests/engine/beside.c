@@ -3,6 +3,7 @@
  * inpaint.c. What the networks compute of it: golden/small/flux_*. */
 #include "engine/image/latent.h"
 #include "engine/image/mask.h"
+#include "engine/image/resize.h"
 #include "tests/engine/merge.h"
 #include "tests/engine/regions.h"
 
@@ -77,7 +78,7 @@ static void by_hand(const graft_model *m, const graft_cond *c, const float *x, i
     graft_binding *b = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK(m->arch.adm_channels <= 64);
-    y[m->arch.adm_channels ? m->arch.adm_channels - 1 : 0] = 3.5f;
+    if (m->arch.flux.guidance) y[m->arch.adm_channels - 1] = 3.5f;
     graft_model_sigma_table(m, &table);
     t = graft_sigma_to_timestep(&table, AT);
     CHECK_OK(graft_model_bind_guided(m, &use, NULL, &b, &e), &e);
@@ -378,6 +379,102 @@ static void with_references(const graft_model *m, const graft_cond *c, const flo
     by_hand(m, c, row, H, W, &r, out);
 }
 
+/* ------------------------------------------------------------------ odd latents */
+
+enum { ODD_H = H - 1, ODD_W = W - 1, ODD = ODD_H * ODD_W };
+
+/* Planes of an odd height and width go on with their first row and column. */
+static void filled_up(const float *from, int64_t planes, float *to)
+{
+    for (int64_t i = 0; i < planes * AREA; i++)
+        to[i] = from[i / AREA * ODD + i % AREA / W % ODD_H * ODD_W + i % W % ODD_W];
+}
+
+/* Each of two pictures is what the network makes of it filled up, without what it adds; beside the
+ * latent likewise, and before a reference. */
+static void odd_latents_are_filled_up(void)
+{
+    static const char *const of[] = {GOLDEN("flux_depth"), GOLDEN("flux_kontext"),
+                                     GOLDEN("mmdit_sd3")};
+    for (size_t k = 0; k < 3; k++) {
+        graft_model *m = load_model(engine, of[k]);
+        graft_latent *l = latent_of(1, CHANNELS, ODD_H, ODD_W, 40);
+        graft_cond *c = place_prompt(m, 3, 5);
+        float x[2 * CHANNELS * ODD], got[2 * CHANNELS * ODD], row[3 * VALUES], want[VALUES];
+        float planes[CHANNELS * ODD];
+        if (k < 2) c = k ? referring(c, l) : shown(c, l);
+        one_call call = {m, c, c, 1, {2, CHANNELS, ODD_H, ODD_W}, NULL, NULL, 0};
+        noise_of(&call, x);
+        denoise_at(&call, x, got);
+        for (int p = 0; p < 2; p++) {
+            graft_references r = {.n = k == 1};
+            filled_up(x + p * CHANNELS * ODD, CHANNELS, row);
+            scaled(m, graft_latent_data(l, NULL), CHANNELS * ODD, planes);
+            if (k == 0) filled_up(planes, CHANNELS, row + VALUES);
+            if (k == 1) refer(m, l, 0, &r.of[0], row + VALUES);
+            by_hand(m, c, row, H, W, &r, want);
+            for (int i = 0; i < CHANNELS * ODD; i++)
+                want[i] = want[i / ODD * AREA + i % ODD / ODD_W * W + i % ODD_W];
+            CHECK(difference(got + p * CHANNELS * ODD, want, CHANNELS * ODD) < 1e-5);
+        }
+        graft_latent_release(l);
+        graft_cond_release(c);
+        graft_model_release(m);
+    }
+}
+
+/* An area at an odd latent's edge is odd itself: the same as a whole latent of that size. */
+static void odd_areas_too(void)
+{
+    graft_model *m = load_model(engine, GOLDEN("flux_kontext"));
+    graft_cond *whole = place_prompt(m, 3, 5);
+    graft_cond *c = in_cells(graft_cond_retain(whole), 0, 0, ODD_H, 2, 1);
+    float x[CHANNELS * ODD], part[CHANNELS * ODD_H * 2], got[CHANNELS * ODD], want[VALUES];
+    one_call call = {m, c, c, 1, {1, CHANNELS, ODD_H, ODD_W}, NULL, NULL, 0};
+    noise_of(&call, x);
+    denoise_at(&call, x, got);
+    part_of(&call, x, 0, 0, ODD_H, 2, part);
+    call.positive = call.negative = whole;
+    call.shape[3] = 2;
+    denoise_at(&call, part, want);
+    call.shape[3] = ODD_W;
+    part_of(&call, got, 0, 0, ODD_H, 2, part);
+    CHECK(difference(part, want, CHANNELS * ODD_H * 2) < 1e-6);
+    graft_cond_release(whole);
+    graft_cond_release(c);
+    graft_model_release(m);
+}
+
+/* Two pictures stand for two latents each of four; of two latents each sees one of two. */
+static void pictures_are_spread(void)
+{
+    static const int64_t want[][7] = {{2, 4, 0, 0, 1, 1}, {4, 2, 0, 3},       {3, 5, 0, 0, 1, 2, 2},
+                                      {1, 3, 0, 0, 0},    {5, 3, 0, 2, 4},    {6, 1, 0},
+                                      {3, 3, 0, 1, 2},    {8, 4, 0, 2, 5, 7}, {2, 2, 0, 1}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        for (int64_t k = 0; k < want[i][1]; k++)
+            CHECK_INT(graft_batch_spread(k, want[i][0], want[i][1]), want[i][2 + k]);
+    graft_model *m = load_model(engine, GOLDEN("flux_depth"));
+    graft_latent *l = latent_of(2, CHANNELS, 2, 2, 70);
+    graft_cond *c = shown(place_prompt(m, 3, 4), l);
+    float x[4 * CHANNELS * 4], row[2 * CHANNELS * 4], got[4 * CHANNELS * 4], by[CHANNELS * 4];
+    one_call call = {m, c, c, 1, {4, CHANNELS, 2, 2}, NULL, NULL, 0};
+    noise_of(&call, x);
+    denoise_at(&call, x, got);
+    for (int p = 0; p < 4; p++) {
+        memcpy(row, x + p * CHANNELS * 4, sizeof by);
+        scaled(m, graft_latent_data(l, NULL) + p / 2 * CHANNELS * 4, CHANNELS * 4,
+               row + CHANNELS * 4);
+        by_hand(m, c, row, 2, 2, &none, by);
+        CHECK(difference(got + p * CHANNELS * 4, by, CHANNELS * 4) < 1e-5);
+    }
+    graft_latent_release(l);
+    graft_cond_release(c);
+    graft_model_release(m);
+}
+
+/* ------------------------------------------------------------------ references in runs */
+
 /* Several of any size, an odd one and a batch; side by side and apart; each counts. */
 static void kontext_sees_references(void)
 {
@@ -581,6 +678,9 @@ int main(void)
     RUN(depth_sees_a_picture);
     RUN(other_aspects_are_cut);
     RUN(pix2pix_sees_it_unscaled);
+    RUN(odd_latents_are_filled_up);
+    RUN(odd_areas_too);
+    RUN(pictures_are_spread);
     RUN(kontext_sees_references);
     RUN(odd_references_are_placed_as_they_are);
     RUN(prompts_have_their_own);

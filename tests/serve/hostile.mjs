@@ -231,6 +231,30 @@ async function crowd() {
   for (const c of many) c.destroy();
 }
 
+// Who may not ask cannot make the server hold what they send, nor take the room of those who may.
+async function bodiesWithoutToken(t) {
+  const memory = () => Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${t.process.pid}/status`, 'latin1'))[1]) / 1024;
+  const head = (size, more = '') => `POST /prompt HTTP/1.1\r\nHost: ${t.host}\r\nContent-Length: ${size}\r\n${more}\r\n`;
+  const asked = await raw(t, head(1000, 'Expect: 100-continue\r\n'));
+  check(asked.closed && /^HTTP\/1\.1 401/.test(asked.text), `not welcome: ${asked.text.slice(0, 40)}`);
+  equal((await raw(t, `${head(2)}{}`, 2000)).text.slice(0, 12), 'HTTP/1.1 401', 'a body without the token');
+  const before = memory(), size = 64 << 20, block = Buffer.alloc(1 << 20, 32), list = [];
+  for (let i = 0; i < 4; i++) {
+    const c = net.connect(t.port, '127.0.0.1');
+    c.on('error', () => {});
+    c.write(head(size + 1));
+    list.push(new Promise((done) => {
+      let left = size;
+      const more = () => { left -= block.length; if (left >= 0) c.write(block, more); else done(c); };
+      more();
+    }));
+  }
+  const sockets = await Promise.all(list);
+  const grown = memory() - before;
+  check(grown < 64, `${Math.round(grown)} MiB held of 256 that were sent without the token`);
+  for (const c of sockets) c.destroy();
+}
+
 async function token() {
   const t = await start({ args: ['--token', 'secret word'] });
   const basic = (p) => ({ Authorization: `Basic ${Buffer.from(`user:${p}`).toString('base64')}` });
@@ -247,6 +271,7 @@ async function token() {
   check(/graft_token=.*HttpOnly; SameSite=Strict/.test(r.headers.get('set-cookie')), 'the cookie is set');
   equal(await new Socket(t, '').opened, 401, 'handshake without token');
   equal(await new Socket(t, '?token=secret%20word').opened, 101, 'handshake with token');
+  await bodiesWithoutToken(t);
   await t.stop();
   fs.rmSync(t.dir, { recursive: true });
   let refused = false;
