@@ -163,7 +163,10 @@ static graft_status from_prompt(const graft_guided_config *c, const graft_latent
     const float *of_mask = mask ? graft_image_data(mask, m) : NULL;
     for (int64_t p = 0; p < c->shape[0]; p++, to += channels * area) {
         put_mask(c, mask ? of_mask + p * m[1] * m[2] : NULL, to);
-        put_latent(c, sized + graft_batch_spread(p, s[0], c->shape[0]) * values, to);
+        if (c->model->arch.beside == GRAFT_BESIDE_MASKED && !mask)
+            put_grey(c->shape[1], area, to + area);
+        else
+            put_latent(c, sized + graft_batch_spread(p, s[0], c->shape[0]) * values, to);
     }
 out:
     graft_image_release(mask);

@@ -34,11 +34,11 @@ typedef struct graft_known {
 } graft_known;
 
 /* Planes come from graft_cond_inpaint() or graft_cond_picture(): scaled to the run's latent
- * (bilinear, of another aspect the middle, as in ComfyUI), they are spread over the
- * batch (graft_batch_spread()); an inpainting UNet's mask becomes 0 or 1. Prompts and pictures
- * without get the mask of the run, and all of it where there is none. Without a picture an
- * inpainting UNet sees the run's latent, or grey where there is no mask; the others see an empty
- * latent.
+ * (bilinear, of another aspect the middle, as in ComfyUI), they are spread over the batch
+ * (graft_batch_spread()); an inpainting UNet's mask becomes 0 or 1. Prompts and pictures without
+ * get the mask of the run, and all of it where there is none. Without a picture an inpainting UNet
+ * sees the run's latent, and grey in any case where there is no mask at all; the others see an
+ * empty latent.
  *
  * References repeat over the batch in turn. */
 graft_status graft_known_create(const graft_guided_config *c, graft_known *out, graft_err *e);

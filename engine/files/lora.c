@@ -33,6 +33,7 @@ typedef struct lora_job {
     size_t n_targets, cap_targets;
     graft_weights *base[PARTS]; /* NULL: not asked for */
     bool text;                  /* text encoders are asked for, of whatever kind */
+    bool second_is_t5;          /* as FLUX's files have it */
     size_t n_t5;                /* layers for T5 */
     float strength[PARTS];
     const char **name[PARTS]; /* of the tensors to change */
@@ -252,8 +253,9 @@ static graft_status add_target_patches(lora_job *j, const graft_lora_layer *k, c
 
 static graft_status match_layer(lora_job *j, const graft_lora_layer *k, graft_err *e)
 {
-    if (k->part == GRAFT_LORA_TEXT3) j->n_t5++;
-    if (k->part == GRAFT_LORA_TEXT3 || !j->base[k->part]) return GRAFT_OK;
+    const bool t5 = k->part == GRAFT_LORA_TEXT3 || (k->part == GRAFT_LORA_TEXT2 && j->second_is_t5);
+    if (t5) j->n_t5++;
+    if (t5 || !j->base[k->part]) return GRAFT_OK;
     size_t at = (size_t)graft_map_get(&j->index, k->plain);
     graft_status st = GRAFT_OK;
     if (!at) {
@@ -400,6 +402,7 @@ graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const c
     if (m) j.base[GRAFT_LORA_UNET] = m->weights;
     for (size_t i = 0; c && i < c->n_encoders; i++) j.base[part_of(c, i)] = c->encoder[i].weights;
     j.text = c != NULL;
+    j.second_is_t5 = c && c->kind == GRAFT_CLIP_FLUX;
     j.strength[GRAFT_LORA_UNET] = (float)strength_model;
     j.strength[GRAFT_LORA_TEXT1] = j.strength[GRAFT_LORA_TEXT2] = (float)strength_clip;
     GRAFT_TRY(run(&j, m, c, task, new_m, new_c, e));

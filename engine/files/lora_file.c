@@ -61,6 +61,7 @@ static const struct {
     bool stays; /* it is the beginning of a layer's name */
 } prefixes[] = {{"lora_unet_", GRAFT_LORA_UNET, false},
                 {"lora_transformer_", GRAFT_LORA_UNET, false},
+                {"lycoris_", GRAFT_LORA_UNET, false},
                 {"lora_te1_", GRAFT_LORA_TEXT1, false},
                 {"lora_te2_", GRAFT_LORA_TEXT2, false},
                 {"lora_te3_", GRAFT_LORA_TEXT3, false},

@@ -581,9 +581,14 @@ static graft_status joined(const graft_safetensors *f, const graft_st_alias *ali
     for (size_t k = alias[i].next; k; k = alias[k - 1].next) {
         const graft_st_tensor *t = &f->tensor[k - 1];
         fits =
-            fits && t->dtype == out->dtype && t->scale == out->scale && t->rank == out->rank &&
+            fits && t->dtype == out->dtype && t->rank == out->rank &&
             memcmp(t->shape + 1, out->shape + 1, (size_t)(t->rank - 1) * sizeof *t->shape) == 0 &&
             t->shape[0] <= INT64_MAX - out->shape[0];
+        if (t->scale != out->scale)
+            return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                              "%s: tensors %.200s and %.200s have different scales and cannot be "
+                              "joined; a file in its authors' names has them as one",
+                              f->what, out->name, t->name);
         if (!fits)
             return graft_fail(e, GRAFT_E_FORMAT,
                               "%s: the rows of tensors %.200s and %.200s do not fit each other",

@@ -218,6 +218,8 @@ static void loras_in_other_names(void)
         {"single_blocks.1.linear1.lora_B.weight", "single_blocks.1.linear1.lora_A.weight"},
         {"diffusion_model.single_blocks.1.linear1.lora_B.weight",
          "diffusion_model.single_blocks.1.linear1.lora_A.weight"},
+        {"lycoris_single_blocks_1_linear1.lora_up.weight",
+         "lycoris_single_blocks_1_linear1.lora_down.weight"},
         {"lora_unet_double_blocks_0_txt_attn_qkv.lora_up.weight",
          "lora_unet_double_blocks_0_txt_attn_qkv.lora_down.weight"},
         {"double_blocks.0.txt_attn.qkv.lora_B.weight",
@@ -229,14 +231,14 @@ static void loras_in_other_names(void)
     for (size_t i = 0; i < COUNT(names); i++) {
         made_file *f = calloc(1, sizeof *f);
         random_state = 11;
-        add_tensor(f, names[i][0], 2, (int64_t[]){i < 3 ? 7 * 48 : 3 * 48, 2}, NULL, 0.4f);
+        add_tensor(f, names[i][0], 2, (int64_t[]){i < 4 ? 7 * 48 : 3 * 48, 2}, NULL, 0.4f);
         add_tensor(f, names[i][1], 2, (int64_t[]){2, 48}, NULL, 0.4f);
         write_file(f, path, NULL);
         last_log[0] = 0;
         graft_model *x = with_lora(m, path, 1);
         CHECK_STR(last_log, "");
         run_flux(x, 3.5f, got);
-        if (i == 0 || i == 3) memcpy(first, got, sizeof got);
+        if (i == 0 || i == 4) memcpy(first, got, sizeof got);
         CHECK(same_flux_bits(first, got) && difference(got, plain, FLUX_OUT) > 1e-3);
         graft_model_release(x);
     }
@@ -436,6 +438,36 @@ static void two_texts(void)
     CHECK(!load_pair(l, l, GRAFT_E_UNSUPPORTED) && !load_pair(t5, t5, GRAFT_E_UNSUPPORTED));
 }
 
+/* The second text encoder of such a LoRA is T5, too: told and left out. */
+static void loras_for_both_texts(void)
+{
+    static const char *const t5[] = {"lora_te2_encoder_block_0_layer_0_SelfAttention_q",
+                                     "text_encoder_2.encoder.block.0.layer.0.SelfAttention.k"};
+    const char *path = temp_path("te2.safetensors");
+    graft_err e = GRAFT_ERR_INIT;
+    graft_clip *l = NULL;
+    graft_clip *c = load_pair(TEXT_MODELS "tiny-clip-l.safetensors",
+                              TEXT_MODELS "tiny-t5.safetensors", GRAFT_OK);
+    for (int clip = 0; clip < 2; clip++) {
+        made_file *f = calloc(1, sizeof *f);
+        for (size_t i = 0; i < COUNT(t5); i++) add_lora_pair(f, t5[i], 64, 64);
+        if (clip) add_lora_pair(f, "lora_te1_text_model_encoder_layers_0_mlp_fc1", 128, 32);
+        write_file(f, path, NULL);
+        last_log[0] = 0;
+        graft_status st = graft_lora_apply(NULL, c, path, 0, 1, NULL, NULL, &l, &e);
+        if (clip) {
+            CHECK_OK(st, &e);
+            CHECK(strstr(last_log, "2 layers for T5 are left out") != NULL);
+            graft_clip_release(l);
+        } else {
+            CHECK_INT(st, GRAFT_E_ARG);
+            CHECK(strstr(e.text, "T5 is not supported") != NULL);
+        }
+    }
+    graft_clip_release(c);
+    unlink(path);
+}
+
 /* All in one file, as CheckpointSave writes it: it comes back as it was. */
 static void one_file(void)
 {
@@ -481,6 +513,7 @@ int main(void)
     RUN(what_it_is_told);
     RUN(quantized);
     RUN(two_texts);
+    RUN(loras_for_both_texts);
     RUN(one_file);
     graft_engine_destroy(engine);
     return test_end();

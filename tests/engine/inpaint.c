@@ -153,8 +153,16 @@ static void prompts_bring_it(void)
     for (int i = 0; i < 5 * AREA; i++) other[i] = grey[i / AREA];
     wanted(x, more, other, 4, want);
     check_near(got, want, VALUES);
-    graft_cond *const conds[] = {p, n, q};
-    for (int i = 0; i < 3; i++) graft_cond_release(conds[i]);
+    graft_latent *bare = latent_of(1, H, W, 10); /* and where a picture comes without a mask */
+    graft_cond *shown = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_cond_picture(negative, bare, &shown, &e), &e);
+    c.negative = shown;
+    denoise(&c, got);
+    check_near(got, want, VALUES);
+    graft_latent_release(bare);
+    graft_cond *const conds[] = {p, n, q, shown};
+    for (int i = 0; i < 4; i++) graft_cond_release(conds[i]);
     graft_latent_release(known);
     graft_latent_release(second);
 }

@@ -331,15 +331,6 @@ static void other_forms(void)
 
 /* ------------------------------------------------------------------ what does not fit */
 
-static void add_pair(made_file *f, const char *stem, int64_t rows, int64_t columns)
-{
-    char name[256];
-    snprintf(name, sizeof name, "%s.lora_B.weight", stem);
-    add_tensor(f, name, 2, (const int64_t[]){rows, 2}, NULL, 0.1f);
-    snprintf(name, sizeof name, "%s.lora_A.weight", stem);
-    add_tensor(f, name, 2, (const int64_t[]){2, columns}, NULL, 0.1f);
-}
-
 static void refused(void)
 {
     static const struct {
@@ -359,7 +350,7 @@ static void refused(void)
         made_file *f = calloc(1, sizeof *f);
         graft_model *out = NULL;
         graft_err e = GRAFT_ERR_INIT;
-        add_pair(f, bad[i].stem, bad[i].rows, bad[i].columns);
+        add_lora_pair(f, bad[i].stem, bad[i].rows, bad[i].columns);
         write_file(f, path, NULL);
         CHECK_INT(graft_lora_apply(m, NULL, path, 1, 0, NULL, &out, NULL, &e), GRAFT_E_FORMAT);
         CHECK(!out && strstr(e.text, bad[i].stem) && strstr(e.text, "do not fit"));
@@ -377,8 +368,8 @@ static void told(void)
                                         "transformer.transformer_blocks.3.attn2.to_q"};
     const char *path = temp_path("told.safetensors");
     made_file *f = calloc(1, sizeof *f);
-    add_pair(f, "transformer.transformer_blocks.0.attn.to_q", 40, 40);
-    for (size_t i = 0; i < COUNT(stems); i++) add_pair(f, stems[i], 40, 40);
+    add_lora_pair(f, "transformer.transformer_blocks.0.attn.to_q", 40, 40);
+    for (size_t i = 0; i < COUNT(stems); i++) add_lora_pair(f, stems[i], 40, 40);
     write_file(f, path, NULL);
     graft_model *m = load_model(engine, MMDIT);
     last_log[0] = 0;
@@ -416,12 +407,12 @@ static void text_encoders(void)
     graft_err e = GRAFT_ERR_INIT;
     graft_clip *l = NULL;
     made_file *f = calloc(1, sizeof *f), *only = calloc(1, sizeof *f);
-    add_pair(f, "lora_te1_text_model_encoder_layers_0_mlp_fc1", 384, 96);
-    add_pair(f, "lora_te2_text_model_encoder_layers_0_mlp_fc1", 384, 96);
-    add_pair(f, "text_encoder_2.text_model.encoder.layers.1.mlp.fc2", 96, 384);
-    add_pair(f, "lora_te3_encoder_block_0_layer_0_SelfAttention_q", 64, 64);
-    add_pair(f, "text_encoder_3.encoder.block.0.layer.0.SelfAttention.k", 64, 64);
-    add_pair(only, "lora_te3_encoder_block_0_layer_0_SelfAttention_q", 64, 64);
+    add_lora_pair(f, "lora_te1_text_model_encoder_layers_0_mlp_fc1", 384, 96);
+    add_lora_pair(f, "lora_te2_text_model_encoder_layers_0_mlp_fc1", 384, 96);
+    add_lora_pair(f, "text_encoder_2.text_model.encoder.layers.1.mlp.fc2", 96, 384);
+    add_lora_pair(f, "lora_te3_encoder_block_0_layer_0_SelfAttention_q", 64, 64);
+    add_lora_pair(f, "text_encoder_3.encoder.block.0.layer.0.SelfAttention.k", 64, 64);
+    add_lora_pair(only, "lora_te3_encoder_block_0_layer_0_SelfAttention_q", 64, 64);
     write_file(f, path, NULL);
     write_file(only, t5, NULL);
     f = part_of_file(TEXT, "text_");
