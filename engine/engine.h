@@ -532,10 +532,17 @@ graft_status graft_cond_picture(const graft_cond *c, const graft_latent *picture
  * not look at it. Retains the latent. */
 graft_status graft_cond_reference(const graft_cond *c, const graft_latent *picture,
                                   graft_cond **out, graft_err *e);
-/* Where several references stand for the network: side by side (as they do without this), or
- * by_index each in a place of its own, one behind the other. */
-graft_status graft_cond_references_by_index(const graft_cond *c, bool by_index, graft_cond **out,
-                                            graft_err *e);
+/* Where references stand for the network, which was trained with one of these. */
+typedef enum graft_placing {
+    GRAFT_PLACE_BESIDE = 0,  /* all in the first layer behind the picture's: each to the right of
+                              * those before, or below them where both become less high and wide
+                              * by that (arXiv:2506.15742) */
+    GRAFT_PLACE_BEHIND = 1,  /* each in a layer of its own, one behind the other */
+    GRAFT_PLACE_DIAGONAL = 2 /* in the picture's own layer, each to the right of and below all
+                              * before (UNO: Wu et al. 2025, arXiv:2504.02160, 3.2) */
+} graft_placing;
+graft_status graft_cond_place_references(const graft_cond *c, graft_placing how, graft_cond **out,
+                                         graft_err *e);
 
 /* Prompts that a ControlNet steers by a picture (arXiv:2302.05543). */
 typedef struct graft_control_options {

@@ -20,7 +20,7 @@ graft_references graft_known_references(const graft_model *m, const graft_cond_e
     graft_references r = {.n = 0};
     if (!graft_net_takes_references(&m->arch)) return r;
     r.n = k->n_references;
-    r.by_index = r.n && k->references_by_index;
+    r.placing = r.n ? (int32_t)k->placing : 0;
     for (int32_t i = 0; i < r.n; i++) {
         int64_t s[4];
         graft_latent_data(k->reference[i], s);

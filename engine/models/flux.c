@@ -1,5 +1,6 @@
 #include "engine/models/flux.h"
 
+#include "engine/engine.h"
 #include "engine/models/stream.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
@@ -265,7 +266,8 @@ static void place(flux *m, const graft_unet_shape *s)
 {
     const graft_references *r = &s->references;
     const int32_t patch = m->a->patch;
-    int32_t high = 0, wide = 0;
+    const bool from_corner = r->placing == GRAFT_PLACE_DIAGONAL;
+    int32_t high = from_corner ? (int32_t)s->height : 0, wide = from_corner ? (int32_t)s->width : 0;
     m->of[0] = (flux_picture){(int32_t)(s->height / patch), (int32_t)(s->width / patch), 0, 0, 0};
     m->n_pictures = 1 + r->n;
     for (int i = 0; i < r->n; i++) {
@@ -275,12 +277,14 @@ static void place(flux *m, const graft_unet_shape *s)
             graft_graph_fail(m->b.g, GRAFT_E_ARG, "a reference of %d x %d", g.columns, g.rows);
             return;
         }
-        const bool right = g.rows + high > g.columns + wide;
-        const int32_t top = right || r->by_index ? 0 : high,
-                      left = right && !r->by_index ? wide : 0;
-        m->of[1 + i] =
-            (flux_picture){in_tokens(m, g.rows), in_tokens(m, g.columns), r->by_index ? i + 1 : 1,
-                           (top + patch / 2) / patch, (left + patch / 2) / patch};
+        const bool right = g.rows + high > g.columns + wide,
+                   behind = r->placing == GRAFT_PLACE_BEHIND;
+        const bool diagonal = r->placing == GRAFT_PLACE_DIAGONAL;
+        const int32_t top = diagonal || !(right || behind) ? high : 0;
+        const int32_t left = diagonal || (right && !behind) ? wide : 0;
+        m->of[1 + i] = (flux_picture){in_tokens(m, g.rows), in_tokens(m, g.columns),
+                                      behind ? i + 1 : !diagonal, (top + patch / 2) / patch,
+                                      (left + patch / 2) / patch};
         high = high > g.rows + top ? high : g.rows + top;
         wide = wide > g.columns + left ? wide : g.columns + left;
     }

@@ -49,12 +49,11 @@ typedef struct graft_unet_shrink {
 } graft_unet_shrink;
 
 /* Pictures that FLUX's transformer sees as tokens of their own, behind those of the latent (FLUX.1
- * Kontext: Black Forest Labs 2025, arXiv:2506.15742). Each is a latent of any size. All stand in
- * the first place behind the latent's own, side by side: each goes to the right of those before, or
- * below them where both become less high and wide by that. by_index: each in a place of its own. */
+ * Kontext: Black Forest Labs 2025, arXiv:2506.15742). Each is a latent of any size, and stands
+ * where graft_placing says (engine.h). */
 #define GRAFT_REFERENCES 8
 typedef struct graft_references {
-    int32_t n, by_index; /* by_index: 0 or 1 */
+    int32_t n, placing; /* graft_placing; 0 without references */
     /* Height and width of each, by which it is placed; those from n on are zeros. In x either is
      * padded to a multiple of the patch. */
     graft_unet_grid of[GRAFT_REFERENCES];

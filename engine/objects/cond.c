@@ -397,17 +397,17 @@ graft_status graft_cond_reference(const graft_cond *c, const graft_latent *pictu
     return change_all(c, reference_entry, picture, out, e);
 }
 
-static graft_cond_entry *by_index_entry(const graft_cond_entry *from, const void *ctx)
+static graft_cond_entry *placed_entry(const graft_cond_entry *from, const void *ctx)
 {
     graft_cond_entry *k = entry_copy(from, from->tokens);
-    if (k) k->references_by_index = *(const bool *)ctx;
+    if (k) k->placing = *(const graft_placing *)ctx;
     return k;
 }
 
-graft_status graft_cond_references_by_index(const graft_cond *c, bool by_index, graft_cond **out,
-                                            graft_err *e)
+graft_status graft_cond_place_references(const graft_cond *c, graft_placing how, graft_cond **out,
+                                         graft_err *e)
 {
-    return change_all(c, by_index_entry, &by_index, out, e);
+    return change_all(c, placed_entry, &how, out, e);
 }
 
 graft_status graft_cond_with_controls(const graft_cond *c, graft_control *const *chain,

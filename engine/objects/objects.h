@@ -299,7 +299,7 @@ typedef struct graft_cond_entry {
     graft_latent *beside; /* for networks that see it beside theirs (known.h); or NULL */
     graft_latent *reference[GRAFT_REFERENCES]; /* likewise (known.h); the first n_references */
     int32_t n_references;
-    bool references_by_index;
+    graft_placing placing; /* of the references */
 } graft_cond_entry;
 struct graft_cond {
     _Atomic int refs;

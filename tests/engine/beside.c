@@ -52,11 +52,11 @@ static graft_cond *referring(graft_cond *c, const graft_latent *picture)
     return joined(graft_cond_reference, c, picture);
 }
 
-static graft_cond *by_index(graft_cond *c)
+static graft_cond *placed(graft_cond *c, graft_placing how)
 {
     graft_cond *r = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_cond_references_by_index(c, true, &r, &e), &e);
+    CHECK_OK(graft_cond_place_references(c, how, &r, &e), &e);
     graft_cond_release(c);
     return r;
 }
@@ -369,10 +369,10 @@ static int64_t refer(const graft_model *m, const graft_latent *l, int64_t p, gra
 
 /* D of picture p of x for a prompt with these references. */
 static void with_references(const graft_model *m, const graft_cond *c, const float *x, int64_t p,
-                            graft_latent *const *l, int n, bool apart, float *out)
+                            graft_latent *const *l, int n, graft_placing how, float *out)
 {
     float row[VALUES + 3 * CHANNELS * 12 * 12];
-    graft_references r = {.n = n, .by_index = apart};
+    graft_references r = {.n = n, .placing = (int32_t)how};
     int64_t at = VALUES;
     memcpy(row, x + p * VALUES, VALUES * sizeof *row);
     for (int i = 0; i < n; i++) at += refer(m, l[i], p, &r.of[i], row + at);
@@ -486,15 +486,17 @@ static void kontext_sees_references(void)
     one_call call = {m, c, c, 1, {2, CHANNELS, H, W}, NULL, NULL, 0};
     noise_of(&call, x);
     denoise_at(&call, x, got);
-    for (int n = 1; n <= 4; n++) {
-        const bool apart = n == 4;
+    for (int n = 1; n <= 5; n++) {
+        const graft_placing how = n == 4   ? GRAFT_PLACE_BEHIND
+                                  : n == 5 ? GRAFT_PLACE_DIAGONAL
+                                           : GRAFT_PLACE_BESIDE;
         memcpy(before, got, sizeof before);
-        c = apart ? by_index(c) : referring(c, l[n - 1]);
+        c = how ? placed(c, how) : referring(c, l[n - 1]);
         call.positive = call.negative = c;
         denoise_at(&call, x, got);
         CHECK(difference(got, before, VALUES) > 1e-4);
         for (int p = 0; p < 2; p++) {
-            with_references(m, c, x, p, l, n < 3 ? n : 3, apart, want);
+            with_references(m, c, x, p, l, n < 3 ? n : 3, how, want);
             CHECK(difference(got + p * VALUES, want, VALUES) < 1e-5);
         }
     }
@@ -503,26 +505,53 @@ static void kontext_sees_references(void)
     graft_model_release(m);
 }
 
+/* The grids that a network's references turn by are these, in any order of blocks. */
+static void check_places(const graft_model *m, const graft_references *r, int i, int frame, int top,
+                         int left)
+{
+    const graft_unet_shape shape = {
+        .batch = 1, .height = H, .width = W, .tokens = 3, .act_dtype = GRAFT_F32, .references = *r};
+    graft_graph *g = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    int32_t behind = 0;
+    int turned = 0;
+    CHECK_OK(graft_net_build(&m->arch, &shape, 1, &g, &e), &e);
+    for (int k = r->n - 1; k > i; k--)
+        behind += (r->of[k].rows + 1) / 2 * ((r->of[k].columns + 1) / 2);
+    for (size_t k = 0; g && k < g->n_nodes; k++) {
+        const graft_attrs *a = &g->node[k].attrs;
+        if (g->node[k].op != GRAFT_OP_ROPE || a->pad_bottom != behind) continue;
+        CHECK(a->groups == frame && a->pad_top == top && a->pad_left == left);
+        turned++;
+    }
+    CHECK(turned > 0);
+    graft_graph_destroy(g);
+}
+
+/* In tokens, of two cells a side: beside each other, behind each other, and along the diagonal of
+ * the picture's own layer. */
+static void references_have_their_places(void)
+{
+    graft_model *m = load_model(engine, GOLDEN("flux_kontext"));
+    graft_references r = {.n = 2, .of = {{4, 8}, {6, 2}}};
+    check_places(m, &r, 0, 1, 0, 0);
+    check_places(m, &r, 1, 1, 2, 0);
+    r.placing = GRAFT_PLACE_BEHIND;
+    check_places(m, &r, 0, 1, 0, 0);
+    check_places(m, &r, 1, 2, 0, 0);
+    r.placing = GRAFT_PLACE_DIAGONAL;
+    check_places(m, &r, 0, 0, H / 2, W / 2);
+    check_places(m, &r, 1, 0, H / 2 + 2, W / 2 + 4);
+    graft_model_release(m);
+}
+
 /* Odd sizes count as they are where the next reference is placed: beside 4 x 3, not below, as it
  * would be of 4 x 4. */
 static void odd_references_are_placed_as_they_are(void)
 {
     graft_model *m = load_model(engine, GOLDEN("flux_kontext"));
-    graft_unet_shape shape = {
-        .batch = 1, .height = H, .width = W, .tokens = 3, .act_dtype = GRAFT_F32};
-    graft_graph *g = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    shape.references = (graft_references){.n = 2, .of = {{4, 3}, {2, 2}}};
-    CHECK_OK(graft_net_build(&m->arch, &shape, 1, &g, &e), &e);
-    int turned = 0;
-    for (size_t i = 0; g && i < g->n_nodes; i++) {
-        const graft_attrs *a = &g->node[i].attrs;
-        if (g->node[i].op != GRAFT_OP_ROPE || !a->groups || a->pad_bottom) continue;
-        CHECK(a->up_h == 1 && a->up_w == 1 && a->pad_top == 0 && a->pad_left == 2);
-        turned++;
-    }
-    CHECK(turned > 0);
-    graft_graph_destroy(g);
+    const graft_references r = {.n = 2, .of = {{4, 3}, {2, 2}}};
+    check_places(m, &r, 1, 1, 0, 2);
     graft_model_release(m);
 }
 
@@ -538,11 +567,11 @@ static void prompts_have_their_own(void)
                                referring(place_prompt(m, 4, 5), l[1]), graft_cond_retain(plain)};
     one_call call = {m, p, NULL, 3, {1, CHANNELS, H, W}, NULL, NULL, 0};
     noise_of(&call, x);
-    with_references(m, p, x, 0, &l[0], 1, false, a);
+    with_references(m, p, x, 0, &l[0], 1, GRAFT_PLACE_BESIDE, a);
     for (int k = 0; k < 3; k++) {
         call.negative = negative[k];
         denoise_at(&call, x, got);
-        with_references(m, plain, x, 0, &l[k % 2], k < 2, false, b);
+        with_references(m, plain, x, 0, &l[k % 2], k < 2, GRAFT_PLACE_BESIDE, b);
         for (int i = 0; i < VALUES; i++) b[i] += 3 * (a[i] - b[i]);
         CHECK(difference(got, b, VALUES) < 1e-5);
         graft_cond_release(negative[k]);
@@ -682,6 +711,7 @@ int main(void)
     RUN(odd_areas_too);
     RUN(pictures_are_spread);
     RUN(kontext_sees_references);
+    RUN(references_have_their_places);
     RUN(odd_references_are_placed_as_they_are);
     RUN(prompts_have_their_own);
     RUN(others_ignore_references);

@@ -160,7 +160,7 @@ static float *unet_x(const graft_safetensors *f, int k, graft_unet_use *use)
         r->of[r->n] = (graft_unet_grid){(int32_t)one->shape[2], (int32_t)one->shape[3]};
         row += golden_count(one) / rows;
     }
-    r->by_index = golden_case(f, k, "by_index") != NULL;
+    if (golden_case(f, k, "by_index")) r->placing = GRAFT_PLACE_BEHIND;
     float *all = graft_malloc_array(rows, row * sizeof *all);
     for (size_t at = 0, n = golden_count(x) / rows, i = 0; all; at += n, i++) {
         const graft_st_tensor *one = i ? t[i - 1] : x;

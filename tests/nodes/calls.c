@@ -208,9 +208,9 @@ static void edit_guidance(const graft_node *n, graft_arg *in)
 {
     set_f(n, in, "guidance", 2.25);
 }
-static void edit_by_index(const graft_node *n, graft_arg *in)
+static void edit_places(const graft_node *n, graft_arg *in)
 {
-    set_s(n, in, "reference_latents_method", "index");
+    set_s(n, in, "reference_latents_method", "uxo/uno");
 }
 static void prompts_pass_arguments_on(void)
 {
@@ -224,8 +224,8 @@ static void prompts_pass_arguments_on(void)
     expect("CLIPTextEncodeFlux", edit_two_texts, "encode_flux 'l' 't5'\nguidance 3.5\n", "encode ");
     expect("FluxGuidance", edit_guidance, "guidance 2.25\n", "");
     expect("ReferenceLatent", NULL, "reference\n", "");
-    expect("FluxKontextMultiReferenceLatentMethod", NULL, "references by index=0\n", "");
-    expect("FluxKontextMultiReferenceLatentMethod", edit_by_index, "references by index=1\n", "");
+    expect("FluxKontextMultiReferenceLatentMethod", NULL, "references placed 0\n", "");
+    expect("FluxKontextMultiReferenceLatentMethod", edit_places, "references placed 2\n", "");
     expect("CLIPSetLastLayer", edit_layer, "last_layer -2\n", "");
     expect("ConditioningCombine", NULL, "combine 1\n", "");
     expect("ConditioningConcat", NULL, "concat 1\n", "");

@@ -699,11 +699,11 @@ graft_status graft_cond_reference(const graft_cond *c, const graft_latent *pictu
     return make_cond(out, e);
 }
 
-graft_status graft_cond_references_by_index(const graft_cond *c, bool by_index, graft_cond **out,
-                                            graft_err *e)
+graft_status graft_cond_place_references(const graft_cond *c, graft_placing how, graft_cond **out,
+                                         graft_err *e)
 {
     (void)c;
-    trace("references by index=%d\n", by_index);
+    trace("references placed %d\n", how);
     return make_cond(out, e);
 }
 
