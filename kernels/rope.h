@@ -12,6 +12,27 @@ typedef struct graft_rope {
     int64_t still, of_frame, of_row, of_column;
 } graft_rope;
 
+/* The attributes by names of their own. */
+typedef struct graft_rope_grid {
+    int32_t heads, rows, columns; /* of the grid */
+    int32_t behind;               /* tokens behind it, which stay */
+    int32_t top, left, frame;     /* where it stands */
+    int32_t of_row, of_column;    /* values of a head that these turn */
+} graft_rope_grid;
+
+static inline graft_attrs graft_rope_attrs(const graft_rope_grid *g)
+{
+    return (graft_attrs){.heads = g->heads,
+                         .up_h = g->rows,
+                         .up_w = g->columns,
+                         .pad_bottom = g->behind,
+                         .pad_top = g->top,
+                         .pad_left = g->left,
+                         .groups = g->frame,
+                         .kernel_h = g->of_row,
+                         .kernel_w = g->of_column};
+}
+
 /* False where the numbers do not go together, or with tokens of so many channels. */
 static inline bool graft_rope_of(const graft_attrs *a, int64_t tokens, int64_t channels,
                                  graft_rope *out)

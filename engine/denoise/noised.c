@@ -6,13 +6,6 @@
 #include "engine/image/latent.h"
 #include "engine/sampling/noise.h"
 
-static bool any_value(const float *v, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (v[i] != 0.0f) return true;
-    return false;
-}
-
 /* In the model's space: v holds the noise, and the sum afterwards; latent NULL: zeros. */
 static graft_status add(const graft_model *m, const float *latent, size_t n, float sigma, float *v,
                         graft_err *e)
@@ -43,7 +36,7 @@ graft_status graft_latent_noised(const graft_model *m, const graft_latent *laten
         *out = graft_latent_retain((graft_latent *)latent);
         return GRAFT_OK;
     }
-    bool empty = !any_value(data, (size_t)(s[0] * s[1] * s[2] * s[3]));
+    bool empty = graft_latent_is_empty(latent);
     if (s[1] != m->arch.latent_channels && !empty)
         return graft_fail(e, GRAFT_E_ARG, "the latent has %lld channels, this model takes %d",
                           (long long)s[1], m->arch.latent_channels);

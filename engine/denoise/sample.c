@@ -60,20 +60,12 @@ static void finish(run_state *r)
 
 /* ------------------------------------------------------------------ latents and noise */
 
-static bool any_value(const float *v, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (v[i] != 0.0f) return true;
-    return false;
-}
-
 /* The latent in the UNet's space. A latent of zeros with other channels is widened. */
 static graft_status take_latent(run_state *r, const graft_latent *l, graft_err *e)
 {
     const graft_model *m = r->s->model;
     const float *data = graft_latent_data(l, r->shape);
-    int64_t given = r->shape[0] * r->shape[1] * r->shape[2] * r->shape[3];
-    bool empty = !any_value(data, given);
+    bool empty = graft_latent_is_empty(l);
     int32_t channels = m->arch.latent_channels;
     if (r->shape[1] != channels) {
         if (!empty)

@@ -117,6 +117,15 @@ float *graft_latent_writable(graft_latent *l)
     return l->data;
 }
 
+bool graft_latent_is_empty(const graft_latent *l)
+{
+    const float *v = graft_latent_data(l, NULL);
+    const int64_t n = elements(l->shape);
+    for (int64_t i = 0; i < n; i++)
+        if (v[i] != 0.0f) return false;
+    return true;
+}
+
 const graft_image *graft_latent_mask(const graft_latent *l)
 {
     return l->mask;

@@ -21,6 +21,8 @@ float *graft_latent_writable(graft_latent *l);
 /* Numbers for each sample of a latent that has none yet, before anyone else has it. */
 graft_status graft_latent_set_index(graft_latent *l, const int64_t *index, graft_err *e);
 
+/* All samples are 0, as EmptyLatentImage makes them. */
+bool graft_latent_is_empty(const graft_latent *l);
 /* Borrowed from the latent; NULL when there is none. */
 const graft_image *graft_latent_mask(const graft_latent *l);
 /* N numbers, at least 0. */

@@ -2,6 +2,7 @@
 
 #include "engine/engine.h"
 #include "engine/models/stream.h"
+#include "kernels/rope.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define SIDE_MAX  (1 << 15) /* tokens */
@@ -40,21 +41,21 @@ static void split(const flux *m, graft_name norm, graft_vid all, graft_vid qkv[3
     qkv[1] = graft_stream_head_normed(&m->b, NAME("%s.key_norm.scale", norm.text), qkv[1], heads);
 }
 
-/* The last picture's tokens are the last. */
+/* The last picture's tokens are the last. Each picture is an operator over all tokens. */
 static graft_vid turned(const flux *m, graft_vid v)
 {
     int64_t behind = 0;
     for (int i = m->n_pictures - 1; i >= 0 && v >= 0; i--) {
         const flux_picture *p = &m->of[i];
-        const graft_attrs a = {.heads = m->a->heads,
-                               .up_h = p->rows,
-                               .up_w = p->columns,
-                               .pad_bottom = (int32_t)behind,
-                               .pad_top = p->top,
-                               .pad_left = p->left,
-                               .groups = p->frame,
-                               .kernel_h = m->a->rope_dim,
-                               .kernel_w = m->a->rope_dim};
+        const graft_attrs a = graft_rope_attrs(&(graft_rope_grid){.heads = m->a->heads,
+                                                                  .rows = p->rows,
+                                                                  .columns = p->columns,
+                                                                  .behind = (int32_t)behind,
+                                                                  .top = p->top,
+                                                                  .left = p->left,
+                                                                  .frame = p->frame,
+                                                                  .of_row = m->a->rope_dim,
+                                                                  .of_column = m->a->rope_dim});
         v = graft_graph_node(m->b.g, GRAFT_OP_ROPE, &a, &v, 1, GRAFT_DTYPE_NONE);
         behind += cells_of(p);
     }

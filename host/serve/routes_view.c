@@ -81,17 +81,6 @@ static int find(graft_serve *s, const graft_http_request *q, char **path, const 
     return 0;
 }
 
-/* Opens a regular file; -1 when it is none. */
-static int open_file(const char *path, struct stat *info)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && (fstat(fd, info) || !S_ISREG(info->st_mode))) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
 static void put_name(graft_http_response *r, const char *leaf, bool attachment)
 {
     char value[300];
@@ -152,7 +141,7 @@ graft_status graft_route_view(graft_serve *s, const graft_http_request *q, const
     if (preview && !*preview) preview = NULL;
     if (channel && strcmp(channel, "rgb") != 0 && strcmp(channel, "a") != 0) channel = NULL;
     struct stat info;
-    int fd = open_file(path, &info);
+    int fd = graft_stored_open(path, &info);
     graft_http_empty(r, fd < 0 ? 404 : 200);
     if (fd < 0) goto out;
     /* What cannot be decoded here is sent as it is. */

@@ -1,5 +1,4 @@
 /* The page: files of the web root. */
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,22 +18,12 @@ static graft_status not_found(graft_http_response *r, graft_err *e)
     return graft_http_text(r, 404, "404: Not Found", e);
 }
 
-static int open_file(const char *path, struct stat *info)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && (fstat(fd, info) || !S_ISREG(info->st_mode))) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
 /* A compressed copy beside the file, made when the page was built; -1 without one. */
 static int open_gzip(const char *path, struct stat *info)
 {
     graft_str name = GRAFT_STR_INIT;
     graft_str_printf(&name, "%s.gz", path);
-    int fd = name.failed ? -1 : open_file(name.data, info);
+    int fd = name.failed ? -1 : graft_stored_open(name.data, info);
     graft_str_finish(&name);
     return fd;
 }
@@ -83,7 +72,7 @@ graft_status graft_serve_file(const char *root, const char *name, const graft_ht
     graft_status st = graft_path_inside(root, name, &path, NULL);
     if (st == GRAFT_E_NOMEM) return graft_fail_nomem(e, "a path");
     if (st) return not_found(r, e);
-    int fd = open_file(path, &info);
+    int fd = graft_stored_open(path, &info);
     if (fd >= 0) answer_file(r, q, path, fd, &info);
     graft_free(path);
     return fd >= 0 ? GRAFT_OK : not_found(r, e);

@@ -1,9 +1,20 @@
 #include "host/serve/stored.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
+
+int graft_stored_open(const char *path, struct stat *info)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0 && (fstat(fd, info) || !S_ISREG(info->st_mode))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
 
 /* Digits at *at, as a size; SIZE_MAX for more than one holds. False: there are none. */
 static bool take_number(const char **at, size_t *out)

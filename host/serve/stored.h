@@ -6,6 +6,8 @@
 
 #include "host/serve/http.h"
 
+/* Opens a regular file for reading, without waiting; -1 when it is none. */
+int graft_stored_open(const char *path, struct stat *info);
 /* Sets an entity tag by the file's size, place and time and `form`, which says what is made of it
  * ("" for the file itself); true, and 304, when the client has that. */
 bool graft_stored_known(graft_http_response *r, const graft_http_request *q,
