@@ -81,16 +81,27 @@ static int find(graft_serve *s, const graft_http_request *q, char **path, const 
     return 0;
 }
 
+#define UNESCAPED "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~"
+
+/* The name in ASCII, and where it has more than that, and room, as it is (RFC 6266, RFC 8187). */
 static void put_name(graft_http_response *r, const char *leaf, bool attachment)
 {
-    char value[300];
-    char safe[200];
-    size_t n = 0;
-    for (const char *p = leaf; *p && n + 1 < sizeof safe; p++)
-        safe[n++] = *p == '"' || *p == '\\' ? '_' : *p;
-    safe[n] = 0;
-    snprintf(value, sizeof value, "%sfilename=\"%s\"", attachment ? "attachment; " : "", safe);
-    graft_http_header(r, "content-disposition:", value);
+    graft_str plain = GRAFT_STR_INIT, whole = GRAFT_STR_INIT;
+    bool ascii = true;
+    graft_str_printf(&plain, "%sfilename=\"", attachment ? "attachment; " : "");
+    for (const char *p = leaf; *p; p++) {
+        bool safe = *p >= ' ' && *p <= '~' && *p != '"' && *p != '\\';
+        ascii = ascii && (uint8_t)*p < 0x80;
+        if (p - leaf < 200) graft_str_printf(&plain, "%c", safe ? *p : '_');
+        graft_str_printf(&whole, strchr(UNESCAPED, *p) ? "%c" : "%%%02X", (uint8_t)*p);
+    }
+    graft_str_printf(&plain, "\"");
+    if (!plain.failed && !whole.failed && !ascii &&
+        plain.len + whole.len + 20 < sizeof r->header[0].value)
+        graft_str_printf(&plain, "; filename*=UTF-8''%s", whole.data);
+    if (!plain.failed) graft_http_header(r, "content-disposition:", plain.data);
+    graft_str_finish(&plain);
+    graft_str_finish(&whole);
 }
 
 /* Another form of the picture, as the body of r: preview=FORMAT;QUALITY gives JPEG, channel=rgb|a

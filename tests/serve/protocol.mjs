@@ -98,6 +98,13 @@ async function view() {
     const bad = await get(s, `/view${query}`);
     equal([bad.status, bad.body.length], [status, 0], `view${query}`);
   }
+  for (const [name, wanted] of [['a "b".png', 'filename="a _b_.png"'],
+    ['äö 日.png', `filename="____ ___.png"; filename*=UTF-8''${encodeURIComponent('äö 日.png')}`],
+    [`${'é'.repeat(90)}.png`, `filename="${'_'.repeat(180)}.png"`]]) {
+    fs.copyFileSync(path.join(s.output, 'demo/a_00001_.png'), path.join(s.output, name));
+    equal((await get(s, `/view?filename=${encodeURIComponent(name)}`)).headers.get('content-disposition'), wanted, name);
+    fs.unlinkSync(path.join(s.output, name));
+  }
   const small = await get(s, '/view?filename=a_00001_.png&subfolder=demo&preview=jpeg;80');
   equal([small.status, small.headers.get('content-type')], [200, 'image/jpeg'], 'preview');
   equal((await get(s, '/view?filename=a_00001_.png&subfolder=demo&channel=a')).headers.get('content-type'), 'image/png', 'channel');
