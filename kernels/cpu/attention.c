@@ -59,6 +59,14 @@ out:
 static graft_status launch_until(graft_kernel *k, const void *const *in, void *out, void *workspace,
                                  graft_cpu_stop *stop);
 
+/* So many panels, of so many multiply-adds twice, that a thread is done with them within a part of a
+ * second: before each such group it looks whether anybody wants the rest. */
+static int32_t brief(int32_t group, int64_t work)
+{
+    const int64_t most = work > 0 ? 4000000000 / work : group;
+    return most < 1 ? 1 : most < group ? (int32_t)most : group;
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     const graft_tensor_desc *q = &k->op.in[GRAFT_ATTENTION_Q];
@@ -82,6 +90,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
                : s->tiles ? graft_cpu_attention_tiles_group(s->head_dim)
                           : simd->attention_group(t, s->head_dim, keys);
     if (s->group > s->panels) s->group = (int32_t)s->panels;
+    s->group = brief(s->group, panel * keys * s->head_dim);
     s->parts = graft_cpu_threads(k->d, q->dim[0] * q->dim[1] * keys * q->dim[2] / 16);
     if (s->parts > s->panels * s->heads) s->parts = (int)(s->panels * s->heads);
     s->scratch = s->int8    ? simd->attention_int8_scratch(s->head_dim, keys, s->group)
