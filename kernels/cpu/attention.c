@@ -59,8 +59,8 @@ out:
 static graft_status launch_until(graft_kernel *k, const void *const *in, void *out, void *workspace,
                                  graft_cpu_stop *stop);
 
-/* So many panels, of so many multiply-adds twice, that a thread is done with them within a part of a
- * second: before each such group it looks whether anybody wants the rest. */
+/* So many panels, of so many multiply-adds twice, that a thread is done with them within a part of
+ * a second: before each such group it looks whether anybody wants the rest. */
 static int32_t brief(int32_t group, int64_t work)
 {
     const int64_t most = work > 0 ? 4000000000 / work : group;
