@@ -10,9 +10,10 @@
 #include "engine/files/lora_file.h"
 #include "engine/objects/objects.h"
 #include "engine/models/diffusers.h"
+#include "engine/prompts/t5.h"
 #include "engine/weights/patch.h"
 
-#define PARTS 3 /* the UNet and two text encoders */
+#define PARTS 4 /* the UNet, two text encoders, T5 */
 
 /* A tensor, or some of its rows, that a layer may change. */
 typedef struct lora_target {
@@ -32,9 +33,7 @@ typedef struct lora_job {
     lora_target *target;
     size_t n_targets, cap_targets;
     graft_weights *base[PARTS]; /* NULL: not asked for */
-    bool text;                  /* text encoders are asked for, of whatever kind */
-    bool second_is_t5;          /* as FLUX's files have it */
-    size_t n_t5;                /* layers for T5 */
+    bool second_is_t5;          /* as some of FLUX's files have it, others call it the third */
     float strength[PARTS];
     const char **name[PARTS]; /* of the tensors to change */
     graft_patch *patch[PARTS];
@@ -169,6 +168,14 @@ static graft_status add_text_layer(lora_job *j, graft_lora_part part, const lora
     return add_name(j, part, old, e);
 }
 
+static graft_status add_t5_layer(lora_job *j, const lora_target *t, const char *layer, graft_err *e)
+{
+    if (strcmp(t->tensor->name + t->prefix, graft_t5_bias_name()) == 0) return GRAFT_OK;
+    if (!graft_str_starts(layer, "encoder.block.")) return GRAFT_OK; /* tables, the last norm */
+    graft_status st = add_layer(j, GRAFT_LORA_TEXT3, t, layer, NULL, e);
+    return st || !j->second_is_t5 ? st : add_name(j, GRAFT_LORA_TEXT2, layer, e);
+}
+
 /* Every layer with weights below the set's prefix; `net` or `text` is NULL. The token table is
  * read past the weight set, so a patch on it would have no effect: it is left out. */
 static graft_status add_part(lora_job *j, graft_lora_part part, const graft_net_arch *net,
@@ -194,8 +201,9 @@ static graft_status add_part(lora_job *j, graft_lora_part part, const graft_net_
         if (!graft_str_ends(name, ".weight") || n >= sizeof layer || strcmp(name, table) == 0)
             continue;
         snprintf(layer, sizeof layer, "%.*s", (int)n - 7, name);
-        st = net ? add_net_layer(j, net, &target, layer, e)
-                 : add_text_layer(j, part, &target, layer, e);
+        st = net                        ? add_net_layer(j, net, &target, layer, e)
+             : part == GRAFT_LORA_TEXT3 ? add_t5_layer(j, &target, layer, e)
+                                        : add_text_layer(j, part, &target, layer, e);
     }
     return st;
 }
@@ -253,9 +261,9 @@ static graft_status add_target_patches(lora_job *j, const graft_lora_layer *k, c
 
 static graft_status match_layer(lora_job *j, const graft_lora_layer *k, graft_err *e)
 {
-    const bool t5 = k->part == GRAFT_LORA_TEXT3 || (k->part == GRAFT_LORA_TEXT2 && j->second_is_t5);
-    if (t5) j->n_t5++;
-    if (t5 || !j->base[k->part]) return GRAFT_OK;
+    graft_lora_layer own = *k;
+    if (k->part == GRAFT_LORA_TEXT2 && j->second_is_t5) own.part = GRAFT_LORA_TEXT3;
+    if (!j->base[own.part]) return GRAFT_OK;
     size_t at = (size_t)graft_map_get(&j->index, k->plain);
     graft_status st = GRAFT_OK;
     if (!at) {
@@ -263,7 +271,7 @@ static graft_status match_layer(lora_job *j, const graft_lora_layer *k, graft_er
         return GRAFT_OK;
     }
     for (; at && !st; at = j->target[at - 1].next)
-        st = add_target_patches(j, k, &j->target[at - 1], e);
+        st = add_target_patches(j, &own, &j->target[at - 1], e);
     j->matched++;
     return st;
 }
@@ -280,8 +288,7 @@ static graft_status match_all(lora_job *j, const graft_task *task, graft_err *e)
     if (j->missed.failed) return graft_fail_nomem(e, "LoRA");
     if (j->matched) return GRAFT_OK;
     if (!j->n_missed)
-        return graft_fail(e, GRAFT_E_ARG, "%s holds nothing for what it is applied to%s", j->path,
-                          j->text && j->n_t5 ? "; what it holds for T5 is not supported" : "");
+        return graft_fail(e, GRAFT_E_ARG, "%s holds nothing for what it is applied to", j->path);
     return graft_fail(e, GRAFT_E_ARG, "%s fits no layer of this model: %zu %s not match (%s)",
                       j->path, j->n_missed, j->n_missed == 1 ? "key does" : "keys do",
                       j->missed.data);
@@ -327,12 +334,6 @@ static void warn(const lora_job *j, const graft_engine *engine, const graft_task
                          j->n_missed == 1 ? "key matches nothing and is left out"
                                           : "keys match nothing and are left out",
                          j->missed.data);
-    if (j->n_t5 && j->text)
-        graft_log_printf(
-            log, GRAFT_LOG_WARN,
-            "%s: %zu layer%s for T5 %s left out: LoRAs change CLIP's text encoders and "
-            "the model, not T5",
-            j->path, j->n_t5, j->n_t5 == 1 ? "" : "s", j->n_t5 == 1 ? "is" : "are");
 }
 
 /* Replaces *weights by a set with the part's patches; without any, or at strength 0, it stays. */
@@ -346,6 +347,20 @@ static graft_status patch_part(const lora_job *j, graft_lora_part part, graft_we
     if (st) return st;
     graft_weights_release(*weights); /* the input's, which holds it */
     *weights = w;
+    return GRAFT_OK;
+}
+
+static graft_status patch_t5(const lora_job *j, graft_t5 **t5, graft_err *e)
+{
+    if (!*t5) return GRAFT_OK;
+    graft_t5 *r = NULL;
+    graft_weights *w = graft_weights_retain((*t5)->weights);
+    graft_status st = patch_part(j, GRAFT_LORA_TEXT3, &w, e);
+    if (!st && w != (*t5)->weights) st = graft_t5_with_weights(*t5, w, &r, e);
+    graft_weights_release(w);
+    if (!r) return st;
+    graft_t5_release(*t5);
+    *t5 = r;
     return GRAFT_OK;
 }
 
@@ -364,11 +379,12 @@ static graft_status run(lora_job *j, const graft_model *m, const graft_clip *c,
     if (!st && m) st = add_part(j, GRAFT_LORA_UNET, &m->arch, NULL, e);
     for (size_t i = 0; c && i < c->n_encoders && !st; i++)
         st = add_part(j, part_of(c, i), NULL, &c->encoder[i].arch, e);
+    if (!st && j->base[GRAFT_LORA_TEXT3]) st = add_part(j, GRAFT_LORA_TEXT3, NULL, NULL, e);
     if (!st) st = match_all(j, task, e);
     if (!st && new_m) st = patch_part(j, GRAFT_LORA_UNET, &new_m->weights, e);
     for (size_t i = 0; new_c && i < new_c->n_encoders && !st; i++)
         st = patch_part(j, part_of(c, i), &new_c->encoder[i].weights, e);
-    return st;
+    return st || !new_c ? st : patch_t5(j, &new_c->t5, e);
 }
 
 /* The inputs themselves: the recipe counts references, whoever holds it. */
@@ -401,10 +417,10 @@ graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const c
     }
     if (m) j.base[GRAFT_LORA_UNET] = m->weights;
     for (size_t i = 0; c && i < c->n_encoders; i++) j.base[part_of(c, i)] = c->encoder[i].weights;
-    j.text = c != NULL;
+    if (c && c->t5) j.base[GRAFT_LORA_TEXT3] = c->t5->weights;
     j.second_is_t5 = c && c->kind == GRAFT_CLIP_FLUX;
     j.strength[GRAFT_LORA_UNET] = (float)strength_model;
-    j.strength[GRAFT_LORA_TEXT1] = j.strength[GRAFT_LORA_TEXT2] = (float)strength_clip;
+    for (int i = GRAFT_LORA_TEXT1; i < PARTS; i++) j.strength[i] = (float)strength_clip;
     GRAFT_TRY(run(&j, m, c, task, new_m, new_c, e));
     warn(&j, m ? m->engine : c->engine, task);
     if (out_m) *out_m = new_m;

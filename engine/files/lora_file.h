@@ -18,7 +18,7 @@ typedef enum graft_lora_part {
     GRAFT_LORA_UNET = 0,
     GRAFT_LORA_TEXT1,
     GRAFT_LORA_TEXT2,
-    GRAFT_LORA_TEXT3 /* Stable Diffusion 3's T5 */
+    GRAFT_LORA_TEXT3 /* T5 */
 } graft_lora_part;
 
 typedef enum graft_lora_role {

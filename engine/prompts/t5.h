@@ -24,6 +24,7 @@ typedef struct graft_t5 {
     graft_weights *weights;
     graft_unigram *tokenizer;
     graft_st_tensor model; /* the tokenizer's file, as bytes that are owned */
+    struct graft_t5 *of;   /* whose tokenizer and file these are, retained; NULL: its own */
 } graft_t5;
 /* What the tokenizer's tensor is called, beside T5's others or without a prefix. */
 #define GRAFT_T5_TOKENIZER "spiece_model"
@@ -31,6 +32,9 @@ typedef struct graft_t5 {
  * file spiece.model beside it, or the one that the task knows. GRAFT_E_NOTFOUND: there is none. */
 graft_status graft_t5_load(graft_weights *file, const char *place, const graft_task *task,
                            graft_t5 **out, graft_err *e);
+/* The same with other weights of its shape, which are retained. */
+graft_status graft_t5_with_weights(graft_t5 *t, graft_weights *weights, graft_t5 **out,
+                                   graft_err *e);
 graft_t5 *graft_t5_retain(graft_t5 *t); /* NULL is fine */
 void graft_t5_release(graft_t5 *t);     /* NULL is fine */
 

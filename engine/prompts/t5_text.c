@@ -120,6 +120,21 @@ out:
     return st;
 }
 
+graft_status graft_t5_with_weights(graft_t5 *t, graft_weights *weights, graft_t5 **out,
+                                   graft_err *e)
+{
+    graft_t5 *r = graft_calloc(1, sizeof *r);
+    *out = r;
+    if (!r) return graft_fail_nomem(e, "text encoder");
+    atomic_init(&r->refs, 1);
+    r->arch = t->arch;
+    r->weights = graft_weights_retain(weights);
+    r->tokenizer = t->tokenizer;
+    r->model = t->model;
+    r->of = graft_t5_retain(t->of ? t->of : t);
+    return GRAFT_OK;
+}
+
 graft_t5 *graft_t5_retain(graft_t5 *t)
 {
     if (t) atomic_fetch_add(&t->refs, 1);
@@ -130,8 +145,11 @@ void graft_t5_release(graft_t5 *t)
 {
     if (!t || atomic_fetch_sub(&t->refs, 1) != 1) return;
     graft_weights_release(t->weights);
-    graft_unigram_destroy(t->tokenizer);
-    graft_free((void *)(uintptr_t)t->model.data);
+    if (!t->of) {
+        graft_unigram_destroy(t->tokenizer);
+        graft_free((void *)(uintptr_t)t->model.data);
+    }
+    graft_t5_release(t->of);
     graft_free(t);
 }
 

@@ -116,7 +116,7 @@ static inline float *add_tensor(made_file *f, const char *name, int rank, const 
 /* A LoRA of rank 2 for the layer `stem` in PEFT's names. */
 static inline void add_lora_pair(made_file *f, const char *stem, int64_t rows, int64_t columns)
 {
-    char name[256];
+    char name[300];
     snprintf(name, sizeof name, "%s.lora_B.weight", stem);
     add_tensor(f, name, 2, (const int64_t[]){rows, 2}, NULL, 0.1f);
     snprintf(name, sizeof name, "%s.lora_A.weight", stem);
