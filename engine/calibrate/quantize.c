@@ -430,8 +430,8 @@ static graft_status make_plan(calibration *k, graft_err *e)
     graft_latent_data(c->latent, dim);
     memset(&shape, 0, sizeof shape);
     shape.batch = dim[0] * (fabs(s->cfg - 1.0) > 1e-9 ? 2 : 1);
-    shape.height = dim[2];
-    shape.width = dim[3];
+    shape.height = graft_net_side(&k->base->arch, dim[2]);
+    shape.width = graft_net_side(&k->base->arch, dim[3]);
     shape.tokens = s->positive->entry[0]->tokens;
     shape.act_dtype = GRAFT_F32;
     graft_hypertile_grids(&k->base->hypertile, &k->base->arch.unet, &shape, 0);

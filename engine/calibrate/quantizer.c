@@ -217,12 +217,12 @@ static graft_status calibrate_given(const graft_model *m, const graft_quantize_o
 }
 
 /* Densities and times are those of the size that the plan was made at. */
-static void note_size(const graft_quantizer *q, const graft_quant_plan *p, const graft_latent *l,
-                      const graft_task *task)
+static void note_size(const graft_quantizer *q, const graft_net_arch *a, const graft_quant_plan *p,
+                      const graft_latent *l, const graft_task *task)
 {
     int64_t shape[4];
     if (!l || !task || !graft_latent_data(l, shape)) return;
-    if (shape[2] == p->height && shape[3] == p->width) return;
+    if (graft_net_side(a, shape[2]) == p->height && graft_net_side(a, shape[3]) == p->width) return;
     graft_log_printf(&task->log, GRAFT_LOG_WARN,
                      "%s was calibrated at %lldx%lld pixels, this picture has %lldx%lld: densities "
                      "and times are of the former; recalibrate to renew them",
@@ -239,7 +239,7 @@ static graft_status find_plan(const graft_model *m, const graft_quantize_options
     graft_status st = o->recalibrate ? GRAFT_OK : load_plan(m, q, &p, e);
     if (st) return st;
     if (p) {
-        note_size(q, p, o->latent, task);
+        note_size(q, &m->arch, p, o->latent, task);
         st = take_plan(m, q, p, e);
         return st == GRAFT_E_ARG ? graft_err_prefix(e, st, "%s", q->path) : st;
     }

@@ -333,8 +333,8 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
             g->active[g->n_active++] = (active){
                 .entry = list->entry[i],
                 .box = &g->regions.list[first + i].box,
-                .height = graft_known_side(g->c.model, g->regions.list[first + i].box.height),
-                .width = graft_known_side(g->c.model, g->regions.list[first + i].box.width),
+                .height = graft_net_side(&g->c.model->arch, g->regions.list[first + i].box.height),
+                .width = graft_net_side(&g->c.model->arch, g->regions.list[first + i].box.width),
                 .side = side,
                 .slot = first + i,
                 .known = graft_known_source(g->c.model, list->entry[i]),

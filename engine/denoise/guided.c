@@ -30,8 +30,8 @@ static size_t out_values(const graft_guided *g)
 {
     const graft_guided_config *c = &g->c;
     size_t planes = (size_t)(c->shape[0] * c->shape[1]) * results(g);
-    return planes * (size_t)(graft_known_side(c->model, c->shape[2]) *
-                             graft_known_side(c->model, c->shape[3]));
+    return planes * (size_t)(graft_net_side(&c->model->arch, c->shape[2]) *
+                             graft_net_side(&c->model->arch, c->shape[3]));
 }
 
 static graft_status allocate(graft_guided *g, graft_err *e)

@@ -29,11 +29,6 @@ graft_references graft_known_references(const graft_model *m, const graft_cond_e
     return r;
 }
 
-int64_t graft_known_side(const graft_model *m, int64_t cells)
-{
-    return graft_reference_side(cells, graft_net_patch(&m->arch));
-}
-
 /* ------------------------------------------------------------------ planes */
 
 /* Where they are in what is behind a picture's latent. */
@@ -205,8 +200,8 @@ static graft_status make_planes(graft_known *k, const graft_guided_config *c, si
 static float *fill_up(const graft_model *m, const float *from, const int64_t shape[3],
                       const graft_box *box, float *to)
 {
-    const int64_t rows = graft_known_side(m, box->height),
-                  columns = graft_known_side(m, box->width);
+    const int64_t rows = graft_net_side(&m->arch, box->height),
+                  columns = graft_net_side(&m->arch, box->width);
     for (int64_t i = 0; i < shape[0] * rows; i++) {
         const int64_t y = box->y + i % rows % box->height;
         const float *row = from + (i / rows * shape[1] + y) * shape[2] + box->x;
@@ -262,8 +257,8 @@ graft_status graft_known_create(const graft_guided_config *c, graft_known *out, 
     memset(out, 0, sizeof *out);
     out->slots = graft_guided_slots(c);
     out->channels = c->model->arch.in_channels - c->model->arch.latent_channels;
-    out->joins = out->channels > 0 || graft_known_side(c->model, c->shape[2]) != c->shape[2] ||
-                 graft_known_side(c->model, c->shape[3]) != c->shape[3];
+    out->joins = out->channels > 0 || graft_net_side(&c->model->arch, c->shape[2]) != c->shape[2] ||
+                 graft_net_side(&c->model->arch, c->shape[3]) != c->shape[3];
     for (size_t i = 0; i < out->slots; i++)
         if (graft_known_references(c->model, graft_guided_entry(c, i)).n) out->joins = true;
     if (!out->joins) return GRAFT_OK;
@@ -288,8 +283,9 @@ void graft_known_finish(graft_known *k)
 int64_t graft_known_x_values(const graft_known *k, const graft_guided_config *c, size_t slot,
                              const graft_box *box)
 {
-    const int64_t planes = (c->shape[1] + k->channels) * graft_known_side(c->model, box->height) *
-                           graft_known_side(c->model, box->width);
+    const int64_t planes = (c->shape[1] + k->channels) *
+                           graft_net_side(&c->model->arch, box->height) *
+                           graft_net_side(&c->model->arch, box->width);
     return planes + (k->joins ? k->slot[slot].reference_values : 0);
 }
 

@@ -44,8 +44,6 @@ typedef struct graft_known {
 graft_status graft_known_create(const graft_guided_config *c, graft_known *out, graft_err *e);
 /* Takes what is zero, and what creating left when it failed. */
 void graft_known_finish(graft_known *k);
-/* Cells that the network has for so many of a latent's side. */
-int64_t graft_known_side(const graft_model *m, int64_t cells);
 /* Numbers of a picture's x for a prompt that sees so much of the latent. */
 int64_t graft_known_x_values(const graft_known *k, const graft_guided_config *c, size_t slot,
                              const graft_box *box);

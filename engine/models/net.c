@@ -98,6 +98,11 @@ int64_t graft_net_x_values(const graft_net_arch *a, int64_t height, int64_t widt
            a->latent_channels * graft_references_cells(r, graft_net_patch(a));
 }
 
+int64_t graft_net_side(const graft_net_arch *a, int64_t cells)
+{
+    return graft_reference_side(cells, graft_net_patch(a));
+}
+
 int64_t graft_net_patch(const graft_net_arch *a)
 {
     return a->kind == GRAFT_NET_MMDIT  ? a->mmdit.patch

@@ -27,6 +27,8 @@ bool graft_net_takes_references(const graft_net_arch *a);
 /* Numbers of one row of x, for latents of height x width. */
 int64_t graft_net_x_values(const graft_net_arch *a, int64_t height, int64_t width,
                            const graft_references *r);
-/* Of how many cells the height and width of a latent must be multiples. */
+/* Of how many cells the height and width of what it sees are multiples. */
 int64_t graft_net_patch(const graft_net_arch *a);
+/* How many it sees for so many of a latent's: whole patches (denoise/known.h). */
+int64_t graft_net_side(const graft_net_arch *a, int64_t cells);
 #endif

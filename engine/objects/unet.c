@@ -64,8 +64,8 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     graft_status st = graft_unet_use_batch(use, &unet.shape.batch, e);
     if (st) return st;
     unet.pictures = m->arch.adm_channels ? unet.shape.batch : use->pictures; /* as unet.c has it */
-    unet.shape.height = use->height;
-    unet.shape.width = use->width;
+    unet.shape.height = graft_net_side(&m->arch, use->height);
+    unet.shape.width = graft_net_side(&m->arch, use->width);
     unet.shape.tokens = use->tokens;
     unet.shape.references = use->references;
     unet.shape.perturbed = use->perturbed;

@@ -1,6 +1,7 @@
 /* What networks see beside the latent: FLUX's Fill, Canny and Depth, InstructPix2Pix's UNets, and
  * the references of Kontext; against runs of the network on x put together here. Inpainting UNets:
  * inpaint.c. What the networks compute of it: golden/small/flux_*. */
+#include "engine/calibrate/quantize.h"
 #include "engine/image/latent.h"
 #include "engine/image/mask.h"
 #include "engine/image/resize.h"
@@ -445,6 +446,32 @@ static void odd_areas_too(void)
     graft_model_release(m);
 }
 
+/* Such a latent's plan is of what the network sees of it. */
+static void odd_latents_calibrate(void)
+{
+    graft_model *m = load_model(engine, GOLDEN("flux_depth")), *q = NULL;
+    graft_latent *l = latent_of(1, CHANNELS, ODD_H, ODD_W, 40);
+    graft_cond *c = shown(place_prompt(m, 3, 5), l);
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_quantize_options o = {.bits = 8,
+                                      .linear = true,
+                                      .linear_mse_threshold = 1,
+                                      .positive = c,
+                                      .negative = c,
+                                      .latent = l,
+                                      .steps = 2,
+                                      .cfg = 1};
+    CHECK_OK(graft_model_quantize(m, &o, NULL, &q, NULL, &e), &e);
+    if (q) {
+        const graft_quant_plan *p = q->quantizer->plan;
+        CHECK(p->height == H && p->width == W && p->joint_mse > 0);
+    }
+    graft_latent_release(l);
+    graft_cond_release(c);
+    graft_model_release(m);
+    graft_model_release(q);
+}
+
 /* Two pictures stand for two latents each of four; of two latents each sees one of two. */
 static void pictures_are_spread(void)
 {
@@ -709,6 +736,7 @@ int main(void)
     RUN(pix2pix_sees_it_unscaled);
     RUN(odd_latents_are_filled_up);
     RUN(odd_areas_too);
+    RUN(odd_latents_calibrate);
     RUN(pictures_are_spread);
     RUN(kontext_sees_references);
     RUN(references_have_their_places);

@@ -10,7 +10,7 @@
 #define FLUX(kind)                                                                                 \
     "1.unet_name=tiny-" kind ".safetensors", "2.clip_name1=tiny-clip-l.safetensors",               \
         "2.clip_name2=tiny-t5.safetensors", "3.vae_name=tiny-flux-vae.safetensors"
-#define SIZED(node) node ".width=64", node ".height=96"
+#define SIZED(node) node ".width=72", node ".height=104" /* half a patch more either way */
 #define LORA        "8.lora_name=tiny-sd1-lora.safetensors"
 
 static const struct workflow {
@@ -33,7 +33,7 @@ static const struct workflow {
      64,
      96,
      {TINY("sd3"), "7.steps=2", "4.width=64", "4.height=96", "6.width=64", "6.height=96"}},
-    {"flux.json", 1, 64, 96, {FLUX("flux"), "10.steps=2", SIZED("7"), SIZED("8"), SIZED("9")}},
+    {"flux.json", 1, 72, 104, {FLUX("flux"), "10.steps=2", SIZED("7"), SIZED("8"), SIZED("9")}},
     {"flux-fill.json", 1, 64, 64, {FLUX("flux-fill"), "10.steps=2"}},
     {"flux-kontext.json", 1, 1024, 1024, {FLUX("flux"), "11.steps=1"}},
     {"compile.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
