@@ -99,6 +99,23 @@ static void bad_files_are_refused(void)
     expect(&p, 1, ": this is a folder; a workflow is");
 }
 
+/* VAELoader looks into two folders; a file that is missing is missing in models/vae. */
+static void missing_vaes_belong_into_their_folder(void)
+{
+    static const struct {
+        const char *set, *word;
+    } bad[] = {{NULL, "no file ae.safetensors in " GRAFT_SOURCE_DIR "/models/vae, nor any other"},
+               {"3.vae_name=vae.pt", "vae.pt in " GRAFT_SOURCE_DIR "/models/vae, nor any other"},
+               {"3.vae_name=emojy", "models/vae; did you mean emoji?"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *const set[] = {bad[i].set, NULL};
+        process p = {.output = "trouble/vae", .models = GRAFT_SOURCE_DIR "/models"};
+        process_workflow(&p, "workflows/flux.json", set);
+        CHECK(!strstr(p.text, "models/vae_approx"));
+        expect(&p, 1, bad[i].word);
+    }
+}
+
 /* Checkpoints cut short or changed in their first bytes, beside a list of whole ones. */
 static void damaged_checkpoints_are_refused(void)
 {
@@ -320,6 +337,7 @@ int main(void)
 {
     RUN(bad_values_are_refused);
     RUN(bad_files_are_refused);
+    RUN(missing_vaes_belong_into_their_folder);
     RUN(damaged_checkpoints_are_refused);
     RUN(wrong_usage_is_status_2);
     RUN(a_full_disk_leaves_nothing);
