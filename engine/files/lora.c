@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "engine/files/kinds.h"
 #include "engine/files/lora_file.h"
 #include "engine/objects/objects.h"
 #include "engine/models/diffusers.h"
@@ -282,9 +283,11 @@ static graft_status match_all(lora_job *j, const graft_task *task, graft_err *e)
     if (!j->n_missed)
         return graft_fail(e, GRAFT_E_ARG, "%s holds nothing for what it is applied to%s", j->path,
                           j->text && j->n_t5 ? "; what it holds for T5 is not supported" : "");
-    return graft_fail(e, GRAFT_E_ARG, "%s fits no layer of this model: %zu %s not match (%s)",
-                      j->path, j->n_missed, j->n_missed == 1 ? "key does" : "keys do",
-                      j->missed.data);
+    char guess[128];
+    return graft_fail(
+        e, GRAFT_E_ARG, "%s fits no layer of this model%s: %zu %s not match (%s)", j->path,
+        graft_kind_guess(graft_weights_file(j->owner), "LoraLoader", guess, sizeof guess),
+        j->n_missed, j->n_missed == 1 ? "key does" : "keys do", j->missed.data);
 }
 
 /* ------------------------------------------------------------------ the job */
