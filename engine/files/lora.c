@@ -41,6 +41,7 @@ typedef struct lora_job {
     graft_patch *patch[PARTS];
     size_t n[PARTS];
     size_t matched;
+    bool misfit;      /* a layer has the name of one of the model's, and other shapes */
     graft_str missed; /* the first few layers that fit nothing */
     size_t n_missed;
 } lora_job;
@@ -217,6 +218,7 @@ static graft_status add_patch(lora_job *j, graft_lora_part part, const graft_pat
     graft_patch p = graft_patch_make(source, t->row, t->rows);
     if (t->from_rows) graft_patch_take_rows(&p, t->from_row, t->from_rows);
     graft_status st = graft_patch_check(&p, tensor, e);
+    j->misfit = st == GRAFT_E_FORMAT;
     if (st) return st;
     p.strength = j->strength[part];
     size_t i = j->n[part]++;
@@ -277,7 +279,9 @@ static graft_status match_all(lora_job *j, const graft_task *task, graft_err *e)
         st = match_layer(j, &j->file.layer[i], e);
     }
     for (size_t i = 0; i < j->file.n_foreign; i++) note_missed(j, j->file.foreign[i]);
-    if (st) return graft_err_prefix(e, st, "%s", j->path);
+    if (st)
+        return graft_err_prefix(e, st, "%s%s", j->path,
+                                j->misfit ? ": perhaps a LoRA for another kind of model" : "");
     if (j->missed.failed) return graft_fail_nomem(e, "LoRA");
     if (j->matched) return GRAFT_OK;
     if (!j->n_missed)
