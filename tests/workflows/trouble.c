@@ -117,6 +117,54 @@ static void missing_vaes_belong_into_their_folder(void)
     }
 }
 
+/* A workflow in which ' stands for ". */
+static void run_quoted(process *p, const char *text)
+{
+    char json[2048];
+    size_t n = 0;
+    for (; text[n] && n + 1 < sizeof json; n++) json[n] = text[n] == '\'' ? '"' : text[n];
+    json[n] = 0;
+    CHECK(scratch_write("quoted.json", json));
+    process_workflow(p, scratch("quoted.json"), NULL);
+}
+
+/* A checkpoint may leave its text encoders to other files; whoever wants them is told. */
+static void checkpoints_without_text_encoders(void)
+{
+    static const char save[] =
+        "{'1': {'class_type': 'CheckpointLoaderSimple', "
+        "'inputs': {'ckpt_name': 'tiny-flux-bare.safetensors'}}, "
+        "'2': {'class_type': 'CLIPSave', 'inputs': {'clip': ['1', 1], 'filename_prefix': 'x'}}}";
+    static const char picture[] =
+        "{'1': {'class_type': 'CheckpointLoaderSimple', "
+        "'inputs': {'ckpt_name': 'tiny-sd1-bare.safetensors'}}, "
+        "'2': {'class_type': 'CheckpointLoaderSimple', "
+        "'inputs': {'ckpt_name': 'tiny-sd1.safetensors'}}, "
+        "'3': {'class_type': 'CLIPTextEncode', 'inputs': {'clip': ['2', 1], 'text': 'a'}}, "
+        "'4': {'class_type': 'EmptyLatentImage', "
+        "'inputs': {'width': 64, 'height': 64, 'batch_size': 1}}, "
+        "'5': {'class_type': 'KSampler', 'inputs': {'model': ['1', 0], 'positive': ['3', 0], "
+        "'negative': ['3', 0], 'latent_image': ['4', 0], 'seed': 1, 'steps': 1, 'cfg': 1, "
+        "'sampler_name': 'euler', 'scheduler': 'normal', 'denoise': 1}}, "
+        "'6': {'class_type': 'VAEDecode', 'inputs': {'samples': ['5', 0], 'vae': ['1', 2]}}, "
+        "'7': {'class_type': 'SaveImage', 'inputs': {'images': ['6', 0], "
+        "'filename_prefix': 'x'}}}";
+    const char *const set[] = {"1.ckpt_name=tiny-sd1-bare.safetensors", "5.steps=1", NULL};
+    process p = {.output = "trouble/bare"};
+    process_workflow(&p, "workflows/txt2img.json", set);
+    CHECK(strstr(p.text, "; CLIPLoader opens text encoders that are files of their own\n") != NULL);
+    expect(&p, 1,
+           "(CLIPTextEncode): " WORKFLOW_MODELS "/checkpoints/tiny-sd1-bare.safetensors: no "
+           "CLIP text encoder in it (no cond_stage_model.*, ");
+    run_quoted(&p, save);
+    CHECK(strstr(p.text, "; DualCLIPLoader opens") != NULL);
+    expect(&p, 1, "(CLIPSave): " WORKFLOW_MODELS "/checkpoints/tiny-flux-bare.safetensors: no");
+    run_quoted(&p, picture);
+    CHECK_INT(p.status, 0);
+    CHECK_INT(output_count(&p), 1);
+    process_finish(&p);
+}
+
 /* Checkpoints cut short or changed in their first bytes, beside a list of whole ones. */
 static void damaged_checkpoints_are_refused(void)
 {
@@ -182,6 +230,18 @@ static void another_size_is_told(void)
     const char *const set[] = {TINY, "5.steps=1", "4.width=65", "4.height=56", NULL};
     process p = {.output = "trouble/size", .quiet = true};
     process_workflow(&p, "workflows/txt2img.json", set);
+    CHECK_INT(p.status, 0);
+    CHECK(strstr(p.text, "warning: width 65 is taken as 64, a multiple of 8\n") != NULL);
+    CHECK(strstr(p.text, "height") == NULL);
+    process_finish(&p);
+    const char *const odd[] = {"1.ckpt_name=tiny-sd3.safetensors",
+                               "7.steps=1",
+                               "4.width=65",
+                               "4.height=72",
+                               "6.width=64",
+                               "6.height=64",
+                               NULL};
+    process_workflow(&p, "workflows/sd3.json", odd);
     CHECK_INT(p.status, 0);
     CHECK(strstr(p.text, "warning: width 65 is taken as 64, a multiple of 8\n") != NULL);
     CHECK(strstr(p.text, "height") == NULL);
@@ -339,6 +399,7 @@ int main(void)
     RUN(bad_values_are_refused);
     RUN(bad_files_are_refused);
     RUN(missing_vaes_belong_into_their_folder);
+    RUN(checkpoints_without_text_encoders);
     RUN(damaged_checkpoints_are_refused);
     RUN(wrong_usage_is_status_2);
     RUN(a_full_disk_leaves_nothing);
