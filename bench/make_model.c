@@ -390,6 +390,7 @@ static graft_status add_control(const kind *k, int32_t types, list *l, graft_err
     static const int32_t hint[7] = {16, 16, 32, 32, 96, 96, 256};
     const graft_control_shape shape = {1, 64, 64, 77, 1, GRAFT_F32, 0};
     graft_control_arch a = {.hint_channels = 3, .n_hint = 8};
+    if (is_transformer(k)) return graft_fail(e, GRAFT_E_ARG, "this kind has no ControlNets");
     graft_graph *net = NULL, *first = NULL;
     fill_unet(k, &a.half);
     a.half.n_output = 0;
@@ -490,13 +491,14 @@ static graft_status add_encoder(const encoder *n, list *l, graft_err *e)
 }
 
 /* The layer's name as kohya's trainer writes it, with the lower or the upper matrix; NULL for
- * tensors that are none of attention's query and value projections. */
+ * tensors that are none of attention's query and value projections, joined or not. */
 static char *lora_name(const tensor *t, const char *matrix)
 {
-    static const char *const layers[] = {"to_q.weight", "to_v.weight", "q_proj.weight",
-                                         "v_proj.weight", NULL};
+    static const char *const layers[] = {"to_q.weight",   "to_v.weight", "q_proj.weight",
+                                         "v_proj.weight", "qkv.weight",  NULL};
     static const char *const prefixes[][2] = {{"model.diffusion_model.", "lora_unet_"},
                                               {SD1_TEXT, "lora_te_"},
+                                              {SD3_TEXT_L, "lora_te1_"},
                                               {SDXL_TEXT_L, "lora_te1_"}};
     graft_str s = GRAFT_STR_INIT;
     for (size_t i = 0; t->rank == 2 && i < sizeof prefixes / sizeof *prefixes; i++) {
@@ -538,7 +540,7 @@ static graft_status add_lora(const options *o, list *l, graft_err *e)
 {
     list model = {0};
     graft_status st = add_unet(o->kind, &model, e);
-    if (!st) st = add_encoder(&o->kind->text[0], &model, e);
+    if (!st && o->kind->text[0].prefix) st = add_encoder(&o->kind->text[0], &model, e);
     if (!st) st = to_lora(&model, l, e);
     list_finish(&model);
     return st;

@@ -95,7 +95,8 @@ graft_status graft_engine_describe(graft_engine *engine, const char *name, graft
 /* ------------------------------------------------------------------ loading */
 
 /* Reads a checkpoint (safetensors) and finds out what it is. Each of the three outputs may be NULL
- * (not wanted); a wanted part that the file lacks is an error naming it. Weights are mapped, not
+ * (not wanted); a wanted part that the file lacks is an error naming it. Only text encoders beside
+ * a wanted model may be missing: *clip says so when something uses it. Weights are mapped, not
  * read, until something runs. */
 graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const graft_task *task,
                                    graft_model **model, graft_clip **clip, graft_vae **vae,

@@ -9,13 +9,16 @@
 #include "host/commands.h"
 #include "host/session.h"
 
-/* FILE.ckpt is FILE.safetensors; NULL when out of memory. */
+/* FILE.ckpt is FILE.safetensors, and what has that name already, FILE-converted.safetensors; NULL
+ * when out of memory. */
 static char *name_for(const char *from)
 {
+    static const char suffix[] = ".safetensors";
     const char *slash = strrchr(from, '/'), *dot = strrchr(slash ? slash : from, '.');
     graft_str s = GRAFT_STR_INIT;
     graft_str_append(&s, from, dot && dot != from ? (size_t)(dot - from) : strlen(from));
-    graft_str_puts(&s, ".safetensors");
+    if (dot && strcmp(dot, suffix) == 0) graft_str_puts(&s, "-converted");
+    graft_str_puts(&s, suffix);
     return graft_str_take(&s);
 }
 

@@ -26,13 +26,24 @@ static bool put_near(cJSON *extra, const graft_near *near)
     return ok;
 }
 
+/* Among the choices of a node may be names that stand for files elsewhere, as those of VAELoader's
+ * tiny autoencoders; they are no files of the folder. */
+static bool is_file(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    return strchr(slash ? slash : name, '.') != NULL;
+}
+
 static bool put_available(cJSON *extra, const char *const *name, size_t count)
 {
     cJSON *list = cJSON_AddArrayToObject(extra, "available");
-    bool ok = list;
-    for (size_t i = 0; ok && i < count && i < SHOWN; i++)
-        ok = graft_tree_push(list, cJSON_CreateString(name[i]));
-    return ok && cJSON_AddNumberToObject(extra, "count", (double)count);
+    bool models = graft_str_starts(graft_json_str(extra, "folder", ""), "models/"), ok = list;
+    size_t files = 0;
+    for (size_t i = 0; ok && i < count; i++) {
+        if (models && !is_file(name[i])) continue;
+        if (files++ < SHOWN) ok = graft_tree_push(list, cJSON_CreateString(name[i]));
+    }
+    return ok && cJSON_AddNumberToObject(extra, "count", (double)files);
 }
 
 static bool put_names(cJSON *extra, const char *const *name, size_t count, bool files,

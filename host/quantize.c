@@ -1,6 +1,7 @@
 #include "host/quantize.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -129,6 +130,24 @@ static const char *given(const graft_options *o, const char *option)
     return "";
 }
 
+static bool is_number(const graft_options *o, const char *option, double value)
+{
+    const char *text = given(o, option);
+    return *text && strtod(text, NULL) == value;
+}
+
+/* The node says in the engine's words what is missing below the workflow's; here they are options.
+ */
+void graft_quantize_words(graft_err *e)
+{
+    static const char node[] = "recalibrate, or use another name";
+    static const char own[] = "--recalibrate makes it anew, --plan NAME makes another";
+    graft_err was = *e;
+    const char *at = strstr(was.text, node);
+    if (at)
+        graft_fail(e, was.code, "%.*s%s%s", (int)(at - was.text), was.text, own, at + strlen(node));
+}
+
 graft_status graft_quantize_check(const graft_options *o, const graft_registry *r, graft_err *e)
 {
     const char *plan = given(o, "--plan");
@@ -139,6 +158,11 @@ graft_status graft_quantize_check(const graft_options *o, const graft_registry *
     }
     if (strcmp(given(o, "--format"), "fp8_e4m3fn") == 0 && strcmp(given(o, "--bits"), "4") == 0)
         return graft_fail(e, GRAFT_E_ARG, "--format fp8_e4m3fn has 8 bits, not 4");
+    if (is_number(o, "--steps", 0) &&
+        !(is_number(o, "--conv-mse", 1) && is_number(o, "--linear-mse", 1)))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "--steps 0 measures no error: it needs --conv-mse 1 and --linear-mse 1, "
+                          "which take all layers");
     if (strpbrk(plan, "/%") || (*plan && !plan[strspn(plan, ". ")]))
         return graft_fail(e, GRAFT_E_ARG, "--plan must be a name without a folder, not \"%.80s\"",
                           plan);

@@ -27,13 +27,13 @@ static graft_status save_one(graft_call *c, const graft_checkpoint *what, const 
 static graft_status run(graft_call *c)
 {
     graft_checkpoint what = {.clip = graft_arg_clip(c, CLIP)};
-    const char *encoder;
-    graft_status st = GRAFT_OK;
-    while (st == GRAFT_OK &&
-           (encoder = graft_clip_encoder_name(what.clip, (size_t)what.encoder)) != NULL) {
+    const char *encoder = graft_clip_encoder_name(what.clip, 0);
+    graft_status st;
+    do { /* without any the engine says why */
         what.encoder++;
-        st = save_one(c, &what, encoder);
-    }
+        st = save_one(c, &what, encoder ? encoder : "none");
+        encoder = graft_clip_encoder_name(what.clip, (size_t)what.encoder);
+    } while (st == GRAFT_OK && encoder);
     return st;
 }
 

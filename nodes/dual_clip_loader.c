@@ -35,8 +35,10 @@ static graft_status run(graft_call *c)
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
     GRAFT_TRY(graft_files_of_input(c, CLIP_NAME2, "text_encoders", &path[1]));
     GRAFT_TRY(graft_files_of_input(c, CLIP_NAME1, "text_encoders", &path[0]));
-    GRAFT_TRY(graft_clip_load(engine, (const char *const *)path, 2, graft_arg_text(c, TYPE),
-                              &c->task, &clip, &c->err));
+    st = graft_clip_load(engine, (const char *const *)path, 2, graft_arg_text(c, TYPE), &c->task,
+                         &clip, &c->err);
+    if (st) graft_files_blame(c, CLIP_NAME1, path, 2);
+    if (st) goto out;
     GRAFT_TRY(graft_call_out_clip(c, 0, clip));
 out:
     graft_free(path[0]);

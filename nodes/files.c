@@ -59,6 +59,17 @@ graft_status graft_files_of_input(graft_call *c, int i, const char *folder, char
     return graft_files_resolve(c->self->host, folder, name, path, &c->err);
 }
 
+void graft_files_blame(graft_call *c, int first, char *const *paths, int n)
+{
+    int blamed = first;
+    for (int i = n - 1; i >= 0; i--) {
+        size_t length = strlen(paths[i]);
+        char next = strncmp(c->err.text, paths[i], length) ? 0 : c->err.text[length];
+        if (next == ':' || next == ' ') blamed = first + i;
+    }
+    graft_call_blame(c, blamed);
+}
+
 void graft_files_free_choices(char **names)
 {
     if (!names) return;

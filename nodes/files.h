@@ -11,6 +11,10 @@ graft_status graft_files_resolve(const graft_host *h, const char *folder, const 
 /* The file that input `i` of the call names; failures are about that input. */
 graft_status graft_files_of_input(graft_call *c, int i, const char *folder, char **path);
 
+/* After a failure with the files of inputs `first`, first + 1, …: it is about the one with which
+ * the message begins, or else about the first. */
+void graft_files_blame(graft_call *c, int first, char *const *paths, int n);
+
 /* Choices: NULL-terminated copies, NULL when out of memory; freed with graft_files_free_choices. */
 char **graft_files_choices(const graft_host *h, const char *folder);
 /* Top-level names only that end with one of the NULL-terminated suffixes (in any case). */

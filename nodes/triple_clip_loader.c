@@ -24,8 +24,9 @@ static graft_status run(graft_call *c)
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
     for (int i = FILES - 1; i >= 0; i--)
         GRAFT_TRY(graft_files_of_input(c, i, "text_encoders", &path[i]));
-    GRAFT_TRY(
-        graft_clip_load(engine, (const char *const *)path, FILES, "sd3", &c->task, &clip, &c->err));
+    st = graft_clip_load(engine, (const char *const *)path, FILES, "sd3", &c->task, &clip, &c->err);
+    if (st) graft_files_blame(c, CLIP_NAME1, path, FILES);
+    if (st) goto out;
     GRAFT_TRY(graft_call_out_clip(c, 0, clip));
 out:
     for (int i = 0; i < FILES; i++) graft_free(path[i]);

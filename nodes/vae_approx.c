@@ -73,7 +73,8 @@ static bool add_pairs(char ***list, char *const *files)
 
 char **graft_vae_approx_choices(const graft_host *h)
 {
-    char **list = graft_files_choices(h, "vae"), **files = graft_files_choices(h, FOLDER);
+    /* The last folder that was asked for is the one that a missing file is told of. */
+    char **files = graft_files_choices(h, FOLDER), **list = graft_files_choices(h, "vae");
     if (!list || !files || !add_pairs(&list, files)) {
         graft_files_free_choices(list);
         list = NULL;

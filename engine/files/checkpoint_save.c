@@ -331,7 +331,8 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
 {
     const char *prefix;
     bool alone = !c->model && !c->clip;
-    graft_status st = GRAFT_OK;
+    graft_status st = c->clip ? graft_clip_there(c->clip, e) : GRAFT_OK;
+    if (st) return st;
     if (c->encoder && (!c->clip || !graft_clip_encoder_name(c->clip, (size_t)c->encoder - 1)))
         return graft_fail(e, GRAFT_E_ARG, "there is no text encoder %lld", (long long)c->encoder);
     if (is_t5(c)) return add_t5(j, c->clip->t5, "", e);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
+
 /* By what one of its names contains; where several fit, the first. */
 static const struct kind {
     const char *part, *what;
@@ -10,6 +12,8 @@ static const struct kind {
 } kinds[] = {
     {".lora_down.", "a LoRA", "LoraLoader"},
     {".lora_A.", "a LoRA", "LoraLoader"},
+    {".hada_w1_", "a LoRA", "LoraLoader"},
+    {".lokr_w", "a LoRA", "LoraLoader"},
     {"zero_convs.", "a ControlNet", "ControlNetLoader"},
     {"controlnet_", "a ControlNet", "ControlNetLoader"},
     {"joint_blocks.", "a diffusion transformer (SD 3)", "UNETLoader"},
@@ -18,6 +22,7 @@ static const struct kind {
     {"single_transformer_blocks.", "a diffusion transformer (FLUX or a relative)", "UNETLoader"},
     {"transformer_blocks.0.attn.", "a diffusion transformer", NULL},
     {"RDB1.conv1.", "an upscale model", "UpscaleModelLoader"},
+    {"rdb1.conv1.", "an upscale model", "UpscaleModelLoader"},
     {"decoder.layers.0.weight", "a tiny autoencoder", "VAELoader"},
     {"decoder.up.", "a VAE", "VAELoader"},
     {"decoder.up_blocks.", "a VAE", "VAELoader"},
@@ -26,7 +31,10 @@ static const struct kind {
     {"text_model.encoder.", "a text encoder", "CLIPLoader"},
     {"transformer.resblocks.", "a text encoder", "CLIPLoader"},
     {"SelfAttention.", "a T5 text encoder", "TripleCLIPLoader"},
+    {"body.0.weight", "an upscale model", "UpscaleModelLoader"},
 };
+/* Several of them in one file. */
+static const struct kind checkpoint = {NULL, "a checkpoint", "CheckpointLoaderSimple"};
 
 static bool has(const graft_safetensors *f, const char *part)
 {
@@ -35,15 +43,51 @@ static bool has(const graft_safetensors *f, const char *part)
     return false;
 }
 
+static bool has_below(const graft_safetensors *f, const char *const *prefixes)
+{
+    for (; *prefixes; prefixes++)
+        for (size_t i = 0; i < graft_safetensors_count(f); i++)
+            if (graft_str_starts(graft_safetensors_at(f, i)->name, *prefixes)) return true;
+    return false;
+}
+
+/* A model and what goes with it, in the places that only checkpoints have. */
+static bool is_checkpoint(const graft_safetensors *f)
+{
+    static const char *const net[] = {"model.diffusion_model.", NULL};
+    static const char *const others[] = {"first_stage_model.", "vae.",
+                                         "cond_stage_model.",  "conditioner.embedders.",
+                                         "text_encoders.",     NULL};
+    return has_below(f, net) && has_below(f, others);
+}
+
+static const struct kind *kind_of(const graft_safetensors *f)
+{
+    if (is_checkpoint(f)) return &checkpoint;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (has(f, kinds[i].part)) return &kinds[i];
+    return NULL;
+}
+
+/* Loaders of a part that checkpoints may have. */
+static bool takes_parts(const char *loader)
+{
+    return strcmp(loader, "VAELoader") == 0 || strcmp(loader, "CLIPLoader") == 0;
+}
+
 const char *graft_kind_guess(const graft_safetensors *f, const char *loader, char *out, size_t size)
 {
-    const struct kind *k = kinds, *end = kinds + sizeof kinds / sizeof *kinds;
-    while (k < end && !has(f, k->part)) k++;
-    if (k == end)
+    const struct kind *k = kind_of(f);
+    if (!k)
         snprintf(out, size, "%s", "");
+    else if (k == &checkpoint && takes_parts(loader))
+        snprintf(out, size, "; it seems to be a checkpoint without one");
     else if (!k->loader)
         snprintf(out, size, "; it seems to be %s, which is not supported", k->what);
-    else if (strcmp(k->loader, loader) == 0)
+    else if (strcmp(k->loader, loader) == 0 && strcmp(loader, "LoraLoader") == 0)
+        snprintf(out, size, "; it seems to be %s for another kind of model", k->what);
+    else if (strcmp(k->loader, loader) == 0 ||
+             (k == &checkpoint && strcmp(loader, "UNETLoader") == 0))
         snprintf(out, size, "; it seems to be %s, but not of Stable Diffusion's kind", k->what);
     else
         snprintf(out, size, "; it seems to be %s, which %s %s", k->what, k->loader,

@@ -95,6 +95,7 @@ graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const
     if (st) return st;
     if (model) GRAFT_TRY(graft_load_model_part(engine, file, task, &m, e));
     if (clip) GRAFT_TRY(graft_load_clip_part(engine, file, task, &c, e));
+    if (clip && !model) GRAFT_TRY(graft_clip_there(c, e));
     if (vae) GRAFT_TRY(graft_load_vae_part(engine, file, &v, e));
     if (model) *model = m;
     if (clip) *clip = c;

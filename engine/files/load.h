@@ -34,7 +34,8 @@ graft_status graft_load_check(const graft_log *log, const graft_weights *w,
 graft_status graft_load_blame(const graft_weights *w, graft_status st, graft_err *e);
 
 /* The part of a file that is a UNet, a VAE, or one or two text encoders; GRAFT_E_UNSUPPORTED where
- * there is none. The caller releases *out. */
+ * there is none, but for text encoders: then *out tells so (graft_clip_there). The caller releases
+ * *out. */
 graft_status graft_load_model_part(graft_engine *engine, graft_weights *file,
                                    const graft_task *task, graft_model **out, graft_err *e);
 graft_status graft_load_vae_part(graft_engine *engine, graft_weights *file, graft_vae **out,

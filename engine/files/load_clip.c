@@ -110,12 +110,22 @@ static graft_clip *new_clip(graft_engine *engine)
     return c;
 }
 
-static graft_status no_encoder(const graft_safetensors *f, const char *why, graft_err *e)
+static graft_status no_encoder(const graft_safetensors *f, graft_err *e)
 {
     char guess[128];
-    return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: no CLIP text encoder in it%s%s",
+    return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: no CLIP text encoder in it%s",
                       graft_safetensors_path(f),
-                      graft_kind_guess(f, "CLIPLoader", guess, sizeof guess), why);
+                      graft_kind_guess(f, "CLIPLoader", guess, sizeof guess));
+}
+
+/* Checkpoints may come without text encoders, which then are files of their own: what is missing is
+ * told when somebody wants it. */
+static void note_missing(graft_clip *c, const graft_safetensors *f, const char *what)
+{
+    graft_fail(&c->missing, GRAFT_E_UNSUPPORTED,
+               "%s: %s; %s opens text encoders that are files of their own",
+               graft_safetensors_path(f), what,
+               c->kind == GRAFT_CLIP_ONE ? "CLIPLoader" : "DualCLIPLoader");
 }
 
 /* What is known once all encoders are there: SDXL's refiner has one of SDXL's; of two the second is
@@ -154,12 +164,9 @@ static int64_t context_width(const graft_safetensors *f)
 }
 
 /* FLUX needs both; it has no place for more. */
-static graft_status check_pair(const graft_clip *c, graft_err *e)
+static bool is_whole(const graft_clip *c)
 {
-    if (c->kind != GRAFT_CLIP_FLUX || (c->n_encoders == 1 && !c->encoder[0].large && c->t5))
-        return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                      "FLUX's text encoders are CLIP-L and T5, and these are not both");
+    return c->kind != GRAFT_CLIP_FLUX || (c->n_encoders == 1 && !c->encoder[0].large && c->t5);
 }
 
 graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, const graft_task *task,
@@ -175,14 +182,15 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, con
         bool found;
         GRAFT_TRY(add_encoder(c, file, *p, &found, e));
     }
-    if (!c->n_encoders) {
-        st = no_encoder(
-            f, " (no cond_stage_model.*, conditioner.embedders.* or text_encoders.* tensors)", e);
-        goto out;
+    if (c->n_encoders) {
+        GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
+        settle(c);
+        if (!is_whole(c)) note_missing(c, f, "it has one of FLUX's text encoders, CLIP-L and T5");
+    } else {
+        note_missing(c, f,
+                     "no CLIP text encoder in it (no cond_stage_model.*, conditioner.embedders.* "
+                     "or text_encoders.* tensors)");
     }
-    GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
-    settle(c);
-    GRAFT_TRY(check_pair(c, e));
     *out = c;
     c = NULL;
 out:
@@ -223,7 +231,7 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
         if (!found && may_have_t5(c)) GRAFT_TRY(add_t5(c, file, T5_PLACE, task, &found, e));
         if (!found && may_have_t5(c)) GRAFT_TRY(add_t5(c, file, "", task, &found, e));
         if (!found) {
-            st = no_encoder(graft_weights_file(file), "", e);
+            st = no_encoder(graft_weights_file(file), e);
             goto out;
         }
         graft_weights_release(file);
@@ -235,7 +243,11 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
         c->encoder[1] = t;
     }
     settle(c);
-    GRAFT_TRY(check_pair(c, e));
+    if (!is_whole(c)) {
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED,
+                        "FLUX's text encoders are CLIP-L and T5, and these are not both");
+        goto out;
+    }
     *out = c;
     c = NULL;
 out:

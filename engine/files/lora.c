@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "engine/files/kinds.h"
 #include "engine/files/lora_file.h"
 #include "engine/objects/objects.h"
 #include "engine/models/diffusers.h"
@@ -39,6 +40,7 @@ typedef struct lora_job {
     graft_patch *patch[PARTS];
     size_t n[PARTS];
     size_t matched;
+    bool misfit;      /* a layer has the name of one of the model's, and other shapes */
     graft_str missed; /* the first few layers that fit nothing */
     size_t n_missed;
 } lora_job;
@@ -224,6 +226,7 @@ static graft_status add_patch(lora_job *j, graft_lora_part part, const graft_pat
     graft_patch p = graft_patch_make(source, t->row, t->rows);
     if (t->from_rows) graft_patch_take_rows(&p, t->from_row, t->from_rows);
     graft_status st = graft_patch_check(&p, tensor, e);
+    j->misfit = st == GRAFT_E_FORMAT;
     if (st) return st;
     p.strength = j->strength[part];
     size_t i = j->n[part]++;
@@ -284,14 +287,18 @@ static graft_status match_all(lora_job *j, const graft_task *task, graft_err *e)
         st = match_layer(j, &j->file.layer[i], e);
     }
     for (size_t i = 0; i < j->file.n_foreign; i++) note_missed(j, j->file.foreign[i]);
-    if (st) return graft_err_prefix(e, st, "%s", j->path);
+    if (st)
+        return graft_err_prefix(e, st, "%s%s", j->path,
+                                j->misfit ? ": perhaps a LoRA for another kind of model" : "");
     if (j->missed.failed) return graft_fail_nomem(e, "LoRA");
     if (j->matched) return GRAFT_OK;
     if (!j->n_missed)
         return graft_fail(e, GRAFT_E_ARG, "%s holds nothing for what it is applied to", j->path);
-    return graft_fail(e, GRAFT_E_ARG, "%s fits no layer of this model: %zu %s not match (%s)",
-                      j->path, j->n_missed, j->n_missed == 1 ? "key does" : "keys do",
-                      j->missed.data);
+    char guess[128];
+    return graft_fail(
+        e, GRAFT_E_ARG, "%s fits no layer of this model%s: %zu %s not match (%s)", j->path,
+        graft_kind_guess(graft_weights_file(j->owner), "LoraLoader", guess, sizeof guess),
+        j->n_missed, j->n_missed == 1 ? "key does" : "keys do", j->missed.data);
 }
 
 /* ------------------------------------------------------------------ the job */

@@ -84,6 +84,9 @@ graft_status graft_model_merge_subtract(const graft_model *a, const graft_model 
 
 static graft_status check_encoders(const graft_clip *a, const graft_clip *b, graft_err *e)
 {
+    graft_status st = graft_clip_there(a, e);
+    if (!st) st = graft_clip_there(b, e);
+    if (st) return st;
     if (!a->n_encoders || !b->n_encoders)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "T5 alone cannot be merged");
     if (a->n_encoders != b->n_encoders)

@@ -257,8 +257,11 @@ struct graft_clip {
     graft_build_options t5_options; /* by default what is best: T5-XXL in float32 takes 19 GB */
     int64_t width; /* SD 3: of the conditioning, which has zeros behind what encoders give */
     graft_build_options options;
+    graft_err missing; /* why a checkpoint without text encoders has none; GRAFT_OK: it has */
 };
 graft_clip *graft_clip_copy(const graft_clip *c);
+/* Fails where the text encoders are missing, with what to do. Before any use of them. */
+graft_status graft_clip_there(const graft_clip *c, graft_err *e);
 /* A prompt by one encoder: hidden (77 * chunks, width), pooled (graft_encoder_pooled_width()). */
 typedef struct graft_encoded {
     size_t chunks;

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "engine/files/kinds.h"
 #include "engine/pictures/picture_task.h"
 #include "engine/objects/objects.h"
 #include "engine/pictures/tiles.h"
@@ -67,19 +68,24 @@ static graft_status check_weights(const graft_upscaler *u, graft_err *e)
     return st;
 }
 
+static graft_status no_upscaler(const graft_safetensors *f, graft_err *e)
+{
+    char guess[128];
+    return graft_fail(
+        e, GRAFT_E_UNSUPPORTED,
+        "%s: no upscale model of a known kind in it%s: neither RRDBNet (ESRGAN, tensor "
+        "body.0.rdb1.conv1.weight, RRDB_trunk.0.RDB1.conv1.weight or "
+        "model.1.sub.0.RDB1.conv1.0.weight) nor the compact SRVGGNet (tensor body.0.weight)",
+        graft_safetensors_path(f), graft_kind_guess(f, "UpscaleModelLoader", guess, sizeof guess));
+}
+
 static graft_status make_upscaler(graft_engine *engine, graft_weights *file, graft_upscaler **out,
                                   graft_err *e)
 {
     const graft_safetensors *f = graft_weights_file(file);
     const char *prefix = graft_upscaler_prefix(f);
     graft_status st;
-    if (!prefix)
-        return graft_fail(
-            e, GRAFT_E_UNSUPPORTED,
-            "%s: no upscale model of a known kind in it: neither RRDBNet (ESRGAN, tensor "
-            "body.0.rdb1.conv1.weight, RRDB_trunk.0.RDB1.conv1.weight or "
-            "model.1.sub.0.RDB1.conv1.0.weight) nor the compact SRVGGNet (tensor body.0.weight)",
-            graft_safetensors_path(f));
+    if (!prefix) return no_upscaler(f, e);
     graft_upscaler *u = graft_calloc(1, sizeof *u);
     if (!u) return graft_fail_nomem(e, "upscale model");
     atomic_init(&u->refs, 1);

@@ -36,6 +36,11 @@ graft_clip *graft_clip_copy(const graft_clip *c)
     return n;
 }
 
+graft_status graft_clip_there(const graft_clip *c, graft_err *e)
+{
+    return c->missing.code ? graft_fail(e, c->missing.code, "%s", c->missing.text) : GRAFT_OK;
+}
+
 graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft_clip **out,
                                        graft_err *e)
 {
@@ -317,10 +322,11 @@ static graft_status encode(const graft_clip *c, const char *text_l, const char *
                            graft_err *e)
 {
     graft_encoded part[2];
+    graft_status st = graft_clip_there(c, e);
+    if (st) return st;
     if (c->kind == GRAFT_CLIP_SD3)
         return graft_clip_encode_sd3(c, text_l, text_g, text_l, task, out, e);
     if (c->kind == GRAFT_CLIP_FLUX) return graft_clip_encode_flux(c, text_l, text_l, task, out, e);
-    graft_status st = GRAFT_OK;
     memset(part, 0, sizeof part);
     GRAFT_TRY(graft_clip_encode_one(c, 0, text_l, task, &part[0], e));
     if (c->kind == GRAFT_CLIP_SDXL) {
@@ -352,6 +358,8 @@ graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, con
                                     const graft_sdxl_size *size, const graft_task *task,
                                     graft_cond **out, graft_err *e)
 {
+    graft_status st = graft_clip_there(c, e);
+    if (st) return st;
     if (c->kind != GRAFT_CLIP_SDXL)
         return graft_fail(e, GRAFT_E_ARG, "these text encoders are not SDXL's two");
     return encode(c, text_l, text_g, size, task, out, e);

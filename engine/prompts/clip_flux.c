@@ -10,9 +10,11 @@ graft_status graft_clip_encode_flux(const graft_clip *c, const char *text_l, con
     float *hidden = NULL;
     int64_t tokens = 0;
     *out = NULL;
+    graft_status st = graft_clip_there(c, e);
+    if (st) return st;
     if (c->kind != GRAFT_CLIP_FLUX)
         return graft_fail(e, GRAFT_E_ARG, "these text encoders are not those of FLUX");
-    graft_status st = graft_clip_encode_one(c, 0, text_l, task, &l, e);
+    st = graft_clip_encode_one(c, 0, text_l, task, &l, e);
     if (!st)
         st = graft_t5_encode(c->engine, &c->t5_options, c->t5, text_t5, GRAFT_FLUX_TOKENS, task,
                              &hidden, &tokens, e);

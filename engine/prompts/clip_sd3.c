@@ -115,8 +115,9 @@ graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, cons
     const char *const text[PLACES] = {[L] = text_l, [G] = text_g};
     more_words more = {NULL, 0};
     place p[PLACES];
-    graft_status st = GRAFT_OK;
+    graft_status st = graft_clip_there(c, e);
     *out = NULL;
+    if (st) return st;
     if (c->kind != GRAFT_CLIP_SD3)
         return graft_fail(e, GRAFT_E_ARG, "these text encoders are not those of SD 3");
     find_places(c, p);

@@ -15,6 +15,7 @@
 #include "engine/weights/quantized.h"
 #include "engine/weights/scaled.h"
 #include "engine/weights/safetensors_dtype.h"
+#include "engine/weights/safetensors_foreign.h"
 
 #define LENGTH_BYTES 8
 #define MAX_HEADER   100000000u
@@ -289,10 +290,11 @@ static graft_status read_offsets(reader *r, graft_st_tensor *t)
     GRAFT_TRY(expect(r, ']'));
     if (begin > end) return bad_tensor(r, t, GRAFT_E_FORMAT, "data_offsets in the wrong order");
     if (end > r->data_size)
-        return graft_fail(r->e, GRAFT_E_FORMAT,
-                          "%s: tensor \"%.200s\": data_offsets end at %" PRIu64
-                          ", but the data has %" PRIu64 " bytes",
-                          r->f->what, t->name, end, r->data_size);
+        return graft_fail(
+            r->e, GRAFT_E_FORMAT,
+            "%s: the file is cut off, perhaps a download did not end: tensor \"%.200s\" ends "
+            "at byte %" PRIu64 " of the data, but the data has %" PRIu64 " bytes",
+            r->f->what, t->name, end, r->data_size);
     t->data = r->data + begin;
     t->bytes = end - begin;
 out:
@@ -452,28 +454,36 @@ static graft_status index_names(reader *r)
 
 /* ------------------------------------------------------------------ open */
 
-static graft_status parse(graft_safetensors *f, const uint8_t *bytes, size_t size, graft_err *e)
+/* A length that no header has, or none at all. */
+static graft_status not_one(const graft_safetensors *f, const uint8_t *bytes, size_t size,
+                            uint64_t length, graft_err *e)
 {
+    const char *seems = graft_safetensors_foreign(bytes, size);
+    if (seems) return graft_fail(e, GRAFT_E_FORMAT, "%s: %s", f->what, seems);
     if (size < LENGTH_BYTES)
         return graft_fail(e, GRAFT_E_FORMAT, "%s: too short for a safetensors file (%zu bytes)",
                           f->what, size);
-    uint64_t length = 0;
-    for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)bytes[i] << (8 * i);
     /* Read as a length, the beginnings of zip archives and of what came before them are too large.
      */
-    if (length > MAX_HEADER &&
-        (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "\x80\x02\x8a", 3) == 0))
+    if (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "\x80\x02\x8a", 3) == 0)
         return graft_fail(
             e, GRAFT_E_FORMAT,
             "%s: a PyTorch file; \"graft convert %s\" makes a safetensors file from it", f->what,
             f->what);
-    if (length > MAX_HEADER)
-        return graft_fail(e, GRAFT_E_FORMAT,
-                          "%s: not a safetensors file: header of %" PRIu64 " bytes (at most %u)",
-                          f->what, length, MAX_HEADER);
+    return graft_fail(e, GRAFT_E_FORMAT,
+                      "%s: not a safetensors file: header of %" PRIu64 " bytes (at most %u)",
+                      f->what, length, MAX_HEADER);
+}
+
+static graft_status parse(graft_safetensors *f, const uint8_t *bytes, size_t size, graft_err *e)
+{
+    uint64_t length = 0;
+    for (size_t i = 0; i < LENGTH_BYTES && i < size; i++) length |= (uint64_t)bytes[i] << (8 * i);
+    if (size < LENGTH_BYTES || length > MAX_HEADER) return not_one(f, bytes, size, length, e);
     if (length > size - LENGTH_BYTES)
         return graft_fail(e, GRAFT_E_FORMAT,
-                          "%s: cut short: the header needs %" PRIu64 " bytes, the file has %zu",
+                          "%s: cut short: the header needs %" PRIu64
+                          " bytes, the file has %zu; perhaps a download did not end",
                           f->what, length + LENGTH_BYTES, size);
     f->text = graft_malloc((size_t)length + 1);
     if (!f->text) return graft_fail_nomem(e, "the names in a safetensors file");

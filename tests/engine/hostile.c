@@ -3,6 +3,7 @@
  * changed. */
 #include "base/alloc.h"
 #include "base/file.h"
+#include "engine/files/kinds.h"
 #include "tests/engine/sample.h"
 
 #define VAE   GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
@@ -435,6 +436,41 @@ static void guesses(void)
     }
 }
 
+/* Parts of a checkpoint tell less than that they are together. */
+static void checkpoints_are_called_so(void)
+{
+    static const char unet[] = "model.diffusion_model.input_blocks.0.0.weight";
+    static const char vae[] = "first_stage_model.decoder.up.0.block.0.conv1.weight";
+    static const char clip[] = "cond_stage_model.transformer.text_model.encoder.layers.0.a.weight";
+    static const char upscaler[] = "body.0.rdb1.conv1.weight", compact[] = "body.0.weight";
+    static const struct {
+        const char *name[2], *loader, *words;
+    } c[] = {
+        {{unet, vae}, "ControlNetLoader", "a checkpoint, which CheckpointLoaderSimple opens"},
+        {{unet, clip}, "UpscaleModelLoader", "a checkpoint, which CheckpointLoaderSimple opens"},
+        {{unet, vae}, "LoraLoader", "a checkpoint, which CheckpointLoaderSimple opens"},
+        {{unet, vae}, "CLIPLoader", "a checkpoint without one"},
+        {{unet, clip}, "VAELoader", "a checkpoint without one"},
+        {{unet, vae}, "UNETLoader", "a checkpoint, but not of Stable Diffusion's kind"},
+        {{vae, clip}, "ControlNetLoader", "a VAE, which VAELoader opens"},
+        {{unet, unet}, "ControlNetLoader", "a UNet, which UNETLoader opens"},
+        {{upscaler, "a"}, "UNETLoader", "an upscale model, which UpscaleModelLoader opens"},
+        {{compact, "a"}, "UNETLoader", "an upscale model, which UpscaleModelLoader opens"},
+        {{"a.lokr_w1", "a"}, "UNETLoader", "a LoRA, which LoraLoader applies"},
+        {{"a.lora_down.b", "a"}, "LoraLoader", "a LoRA for another kind of model"}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        made_file *f = calloc(1, sizeof *f);
+        char text[128];
+        add_tensor(f, c[i].name[0], 1, (int64_t[]){4}, NULL, 1);
+        if (c[i].name[1] != c[i].name[0]) add_tensor(f, c[i].name[1], 1, (int64_t[]){4}, NULL, 1);
+        write_file(f, path, NULL);
+        graft_safetensors *s = open_file(path);
+        graft_kind_guess(s, c[i].loader, text, sizeof text);
+        if (!strstr(text, c[i].words)) CHECK_STR(text, c[i].words);
+        graft_safetensors_close(s);
+    }
+}
+
 /* A swap to another architecture names the first tensor that differs. */
 static void swap_to_another_architecture(void)
 {
@@ -643,6 +679,7 @@ int main(void)
     RUN(cut_files);
     RUN(other_kinds);
     RUN(guesses);
+    RUN(checkpoints_are_called_so);
     RUN(swap_to_another_architecture);
     RUN(odd_sizes);
     RUN(latents_that_do_not_fit);

@@ -480,9 +480,10 @@ typedef struct bad_case {
 } bad_case;
 
 static const bad_case bad[] = {
-    {"a.lora_up.weight", "a.lora_down.weight", NULL, 32, 2, 2, 32, 1, GRAFT_E_ARG, "fits no layer"},
+    {"a.lora_up.weight", "a.lora_down.weight", NULL, 32, 2, 2, 32, 1, GRAFT_E_ARG,
+     "fits no layer of this model; it seems to be a LoRA for another kind of model: 1 key "},
     {GOOD ".lora_up.weight", GOOD ".lora_down.weight", NULL, 32, 2, 2, 48, 1, GRAFT_E_FORMAT,
-     "(2,48)"},
+     "perhaps a LoRA for another kind of model: " GOOD ".lora_up.weight (32,2)"},
     {GOOD ".lora_up.weight", GOOD ".lora_down.weight", NULL, 31, 2, 2, 32, 1, GRAFT_E_FORMAT,
      "attn1_to_q"},
     {GOOD ".lora_up.weight", GOOD ".lora_down.weight", NULL, 32, 3, 2, 32, 1, GRAFT_E_FORMAT,

@@ -213,6 +213,7 @@ static void files_that_are_none(void)
     graft_err e = GRAFT_ERR_INIT;
     CHECK_INT(graft_upscaler_load(engine, SD1, NULL, &u, &e), GRAFT_E_UNSUPPORTED);
     CHECK(strstr(e.text, "RRDBNet") && strstr(e.text, "SRVGGNet"));
+    CHECK(strstr(e.text, "it seems to be a UNet, which UNETLoader opens: neither") != NULL);
     CHECK_INT(graft_upscaler_load(engine, "/nowhere", NULL, &u, &e), GRAFT_E_NOTFOUND);
     char *bytes = NULL;
     size_t n = 0;

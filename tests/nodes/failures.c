@@ -107,6 +107,29 @@ static void failures_name_the_input(void)
     expect_failure("KSamplerSelect", NULL, GRAFT_E_ARG, "sampler_name", "unknown sampler");
 }
 
+static void edit_other_clips(const graft_node *n, graft_arg *in)
+{
+    static const char *const input[] = {"clip_name2", "clip_name3"};
+    static const char *const file[] = {"second.safetensors", "third.safetensors"};
+    for (int i = 0; i < 2; i++)
+        if (fake_host_input(n, input[i]) >= 0) set_s(n, in, input[i], file[i]);
+}
+
+/* Of several files the one that the message is about. */
+static void the_file_at_fault_is_named(void)
+{
+    static const char *const bad[][3] = {{"DualCLIPLoader", "file.safetensors", "clip_name1"},
+                                         {"DualCLIPLoader", "second.safetensors", "clip_name2"},
+                                         {"TripleCLIPLoader", "second.safetensors", "clip_name2"},
+                                         {"TripleCLIPLoader", "third.safetensors", "clip_name3"}};
+    fake_host_put(&host, "text_encoders", "second.safetensors", "x", 1);
+    fake_host_put(&host, "text_encoders", "third.safetensors", "x", 1);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        fake_bad_clip = bad[i][1];
+        expect_failure(bad[i][0], edit_other_clips, GRAFT_E_FORMAT, bad[i][2], bad[i][1]);
+    }
+}
+
 static void bad_arguments_are_refused(void)
 {
     expect_failure("KSampler", edit_missing, GRAFT_E_ARG, "model", "missing");
@@ -256,6 +279,7 @@ int main(void)
     RUN(make_inputs);
     if (test_failures == 0) {
         RUN(failures_name_the_input);
+        RUN(the_file_at_fault_is_named);
         RUN(bad_arguments_are_refused);
         RUN(sampling_stops_when_cancelled);
         RUN(memory_may_end_anywhere);

@@ -8,6 +8,7 @@
 
 char fake_trace[4096];
 int fake_live, fake_engines;
+const char *fake_bad_clip;
 graft_status fake_fail;
 bool fake_wait_for_cancel, fake_vae_fits;
 
@@ -175,6 +176,11 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
     trace("clip %s", type);
     for (size_t i = 0; i < n_paths; i++) trace(" %s", base_name(paths[i]));
     trace("\n");
+    const char *bad = fake_bad_clip;
+    fake_bad_clip = NULL;
+    for (size_t i = 0; bad && i < n_paths; i++)
+        if (strcmp(base_name(paths[i]), bad) == 0)
+            return graft_fail(e, GRAFT_E_FORMAT, "%s: planned", paths[i]);
     return make_clip(out, e);
 }
 

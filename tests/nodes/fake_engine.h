@@ -6,6 +6,7 @@
 extern char fake_trace[4096];     /* one line a call: the function's name and its arguments */
 extern int fake_live;             /* objects that are alive; the engine is none of them */
 extern int fake_engines;          /* engines that are alive */
+extern const char *fake_bad_clip; /* text encoders are refused where a path ends so, once */
 extern graft_status fake_fail;    /* what the next model function returns, once */
 extern bool fake_wait_for_cancel; /* graft_sample runs until the task is cancelled */
 

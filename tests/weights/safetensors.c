@@ -107,6 +107,40 @@ static void refuses_bad_text(void)
     REFUSED("{\"\xe2\x82\":1}", 0, "UTF-8");
 }
 
+/* What people have renamed, or have got in a model's place. */
+static void says_what_else_it_is(void)
+{
+    static const struct {
+        const char *text, *words;
+    } other[] = {
+        {"", "too short"},
+        {"GGUF\3\0\0\0", "a GGUF file"},
+        {"GGUF", "a GGUF file"},
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", "a Git LFS pointer"},
+        {"<!DOCTYPE html>\n<html lang=\"en\">", "a web page"},
+        {"\r\n  <HTML><body>", "a web page"},
+        {"\xef\xbb\xbf<html>", "a web page"},
+        {"Access to this model is restricted", "text, not a safetensors file"},
+        {"Acc\xc3\xa8s", "text, not a safetensors file"},
+        {"404", "text, not a safetensors file"},
+        {"PK\3\4........", "graft convert"},
+        {"\x01\x02\x03\x04\x05\x06\x07\x08", "header of 578437695752307201 bytes"}};
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        graft_err e = GRAFT_ERR_INIT;
+        graft_safetensors *f;
+        const char *text = other[i].text;
+        size_t size = strncmp(text, "GGUF\3", 5) == 0 ? 8 : strlen(text);
+        CHECK_INT(graft_safetensors_open_memory(text, size, "a", &f, &e), GRAFT_E_FORMAT);
+        if (!strstr(e.text, other[i].words)) CHECK_STR(e.text, other[i].words);
+    }
+    char page[1000];
+    for (size_t i = 0; i < sizeof page; i++) page[i] = "\xe2\x82\xac"[i % 3]; /* cut at byte 256 */
+    graft_err e = GRAFT_ERR_INIT;
+    graft_safetensors *f;
+    CHECK(graft_safetensors_open_memory(page, sizeof page, "a", &f, &e) == GRAFT_E_FORMAT);
+    CHECK(strstr(e.text, "a: text, not") != NULL);
+}
+
 static void refuses_bad_tensors(void)
 {
     REFUSED("{\"a\":{}}", 0, "missing");
@@ -133,6 +167,7 @@ static void refuses_bad_tensors(void)
     REFUSED("{\"a\":" T("F32", "[]", "[0]") "}", 4, "expected ','");
     REFUSED("{\"a\":" T("F32", "[]", "[0,4,8]") "}", 4, "expected ']'");
     REFUSED("{\"a\":" T("F32", "[]", "[0,4]") "}", 3, "the data has 3 bytes");
+    REFUSED("{\"a\":" T("F32", "[]", "[0,4]") "}", 3, "the file is cut off, perhaps a download");
     REFUSED("{\"a\":" T("F32", "[]", "[18446744073709551612,18446744073709551616]") "}", 3,
             "too large");
     refused_as(__LINE__, GRAFT_E_UNSUPPORTED, "{\"a\":" T("U16", "[]", "[0,2]") "}", 2, "U16");
@@ -585,6 +620,7 @@ int main(void)
 {
     RUN(refuses_bad_lengths);
     RUN(refuses_bad_text);
+    RUN(says_what_else_it_is);
     RUN(refuses_bad_tensors);
     RUN(refuses_bad_layouts);
     RUN(refuses_bad_metadata);

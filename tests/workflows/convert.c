@@ -45,6 +45,12 @@ static void converts(void)
     unlink(to);
     convert(from, NULL, 0, "model.safetensors");
     CHECK(graft_file_exists(to));
+    /* What loaders advise for a PyTorch file of this name. */
+    CHECK_OK(graft_file_write(to, data, size, &e), &e);
+    snprintf(from, sizeof from, "%s", scratch("convert/in.v2/model-converted.safetensors"));
+    unlink(from);
+    convert(to, NULL, 0, "model-converted.safetensors");
+    CHECK(graft_file_exists(from));
     graft_free(data);
 }
 
@@ -52,7 +58,9 @@ static void refuses(void)
 {
     convert(GOLDEN "none.ckpt", NULL, 1, "none.ckpt");
     convert(GOLDEN "script.pt", scratch("convert/x"), 1, "TorchScript");
-    convert(GOLDEN "../noise.safetensors", scratch("convert/x"), 1, "torch.save");
+    convert(GOLDEN "../noise.safetensors", scratch("convert/x"), 1, "nothing to convert");
+    convert(GOLDEN "../noise.safetensors", NULL, 1, "a safetensors file already; there is nothing");
+    convert(GRAFT_SOURCE_DIR "/README.md", scratch("convert/x"), 1, "torch.save");
     CHECK(!graft_file_exists(scratch("convert/x")));
     convert(GOLDEN "zip64.pt", scratch("convert/none/x"), 1, "convert/none/x");
 }

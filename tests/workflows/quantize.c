@@ -61,6 +61,8 @@ static void bad_options(void)
                {{"--height=65"}, "--height must be a multiple of 8"},
                {{"--steps=-1"}, "--steps must be a whole number from 0"},
                {{"--steps=2.5"}, "--steps must be a whole number from 0"},
+               {{"--steps=0"}, "--steps 0 measures no error: it needs --conv-mse 1 and --linear"},
+               {{"--steps=0", "--conv-mse=1"}, "and --linear-mse 1"},
                {{"--seed=-1"}, "--seed must be a whole number from 0 to 18446744073709551615"},
                {{"--plan", "../out"}, "--plan must be a name without a folder"},
                {{"--plan", "."}, "--plan must be a name"}};
@@ -163,6 +165,29 @@ static void prompts_that_are_no_text(void)
     }
 }
 
+/* The advice is one that the command line can follow. */
+static void plans_for_other_bits(void)
+{
+    const char *const eight[] = {"--plan", "bits", NULL};
+    const char *const four[] = {"--plan", "bits", "--bits", "4", NULL};
+    const char *const again[] = {"--plan", "bits", "--bits", "4", "--recalibrate", NULL};
+    const char *const none[] = {"--steps=0", "--conv-mse=1", "--linear-mse=1",
+                                "--plan",    "none",         NULL};
+    process p = {.output = "quantize-log"};
+    unlink(scratch("quantize/quantization/bits.json"));
+    unlink(scratch("quantize/quantization/none.json"));
+    CHECK_INT(quantize(&p, eight), 0);
+    process_finish(&p);
+    CHECK_INT(quantize(&p, four), 1);
+    CHECK(strstr(p.text, "not 4 bits: --recalibrate makes it anew, --plan NAME makes another\n"));
+    process_finish(&p);
+    CHECK_INT(quantize(&p, again), 0);
+    process_finish(&p);
+    CHECK_INT(quantize(&p, none), 0);
+    if (p.status) fprintf(stderr, "%s\n", p.text);
+    process_finish(&p);
+}
+
 /* A damaged plan stops the workflow that names it; recalibrating replaces it. */
 static void damaged_plans(void)
 {
@@ -227,6 +252,7 @@ int main(void)
     RUN(saves_the_model);
     RUN(writes_a_plan_and_reads_it);
     RUN(a_lower_density_measures);
+    RUN(plans_for_other_bits);
     RUN(bad_options);
     RUN(absent_prompts);
     RUN(checkpoints_by_path);

@@ -11,7 +11,7 @@
     "1.unet_name=tiny-" kind ".safetensors", "2.clip_name1=tiny-clip-l.safetensors",               \
         "2.clip_name2=tiny-t5.safetensors", "3.vae_name=tiny-flux-vae.safetensors"
 #define SIZED(node) node ".width=72", node ".height=104" /* half a patch more either way */
-#define LORA        "8.lora_name=tiny-sd1-lora.safetensors"
+#define LORA(kind)  "8.lora_name=tiny-" kind "-lora.safetensors"
 
 static const struct workflow {
     const char *file;
@@ -40,7 +40,8 @@ static const struct workflow {
     {"deepcache.json", 1, 64, 64, {TINY("sd1"), "5.steps=4"}},
     {"quantize.json", 1, 64, 64, {TINY("sd1"), "5.steps=2", "8.steps=3"}},
     {"quantize-deepcache.json", 1, 64, 64, {TINY("sd1"), "5.steps=4", "9.steps=3"}},
-    {"lora.json", 1, 64, 64, {TINY("sd1"), LORA, "5.steps=2"}},
+    {"lora.json", 1, 64, 64, {TINY("sd1"), LORA("sd1"), "5.steps=2"}},
+    {"lora.json", 1, 64, 64, {TINY("sd3"), LORA("sd3"), "5.steps=2"}},
     {"controlnet.json", 1, 64, 64, {TINY("sd1"), CONTROL("sd1"), "5.steps=2"}},
     {"controlnet.json", 1, 64, 64, {TINY("sdxl"), CONTROL("sdxl"), "5.steps=2"}},
     {"controlnet-union.json",

@@ -33,6 +33,7 @@ static void bad_values_are_refused(void)
                {"1.ckpt_name=none.safetensors", "checkpoints; there are "},
                {"1.ckpt_name=tiny-sd11.safetensors", "; did you mean tiny-sd1.safetensors"},
                {"1.ckpt_name=old.ckpt", "graft convert"},
+               {"1.ckpt_name=real.gguf", "real.gguf: GGUF files are not supported"},
                {"1.ckpt_name=../../secret.safetensors", "ckpt_name"},
                {"5.steps=0", "steps"},
                {"5.sampler_name=nonsense", "sampler_name: \"nonsense\" is not one of its choices"},
@@ -97,6 +98,71 @@ static void bad_files_are_refused(void)
     expect(&p, 1, "apple.png: the picture carries no workflow; a workflow is");
     process_workflow(&p, GRAFT_SOURCE_DIR, NULL);
     expect(&p, 1, ": this is a folder; a workflow is");
+}
+
+/* VAELoader looks into two folders; a file that is missing is missing in models/vae. */
+static void missing_vaes_belong_into_their_folder(void)
+{
+    static const struct {
+        const char *set, *word;
+    } bad[] = {{NULL, "no file ae.safetensors in " GRAFT_SOURCE_DIR "/models/vae, nor any other"},
+               {"3.vae_name=vae.pt", "vae.pt in " GRAFT_SOURCE_DIR "/models/vae, nor any other"},
+               {"3.vae_name=emojy", "models/vae; did you mean emoji?"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *const set[] = {bad[i].set, NULL};
+        process p = {.output = "trouble/vae", .models = GRAFT_SOURCE_DIR "/models"};
+        process_workflow(&p, "workflows/flux.json", set);
+        CHECK(!strstr(p.text, "models/vae_approx"));
+        expect(&p, 1, bad[i].word);
+    }
+}
+
+/* A workflow in which ' stands for ". */
+static void run_quoted(process *p, const char *text)
+{
+    char json[2048];
+    size_t n = 0;
+    for (; text[n] && n + 1 < sizeof json; n++) json[n] = text[n] == '\'' ? '"' : text[n];
+    json[n] = 0;
+    CHECK(scratch_write("quoted.json", json));
+    process_workflow(p, scratch("quoted.json"), NULL);
+}
+
+/* A checkpoint may leave its text encoders to other files; whoever wants them is told. */
+static void checkpoints_without_text_encoders(void)
+{
+    static const char save[] =
+        "{'1': {'class_type': 'CheckpointLoaderSimple', "
+        "'inputs': {'ckpt_name': 'tiny-flux-bare.safetensors'}}, "
+        "'2': {'class_type': 'CLIPSave', 'inputs': {'clip': ['1', 1], 'filename_prefix': 'x'}}}";
+    static const char picture[] =
+        "{'1': {'class_type': 'CheckpointLoaderSimple', "
+        "'inputs': {'ckpt_name': 'tiny-sd1-bare.safetensors'}}, "
+        "'2': {'class_type': 'CheckpointLoaderSimple', "
+        "'inputs': {'ckpt_name': 'tiny-sd1.safetensors'}}, "
+        "'3': {'class_type': 'CLIPTextEncode', 'inputs': {'clip': ['2', 1], 'text': 'a'}}, "
+        "'4': {'class_type': 'EmptyLatentImage', "
+        "'inputs': {'width': 64, 'height': 64, 'batch_size': 1}}, "
+        "'5': {'class_type': 'KSampler', 'inputs': {'model': ['1', 0], 'positive': ['3', 0], "
+        "'negative': ['3', 0], 'latent_image': ['4', 0], 'seed': 1, 'steps': 1, 'cfg': 1, "
+        "'sampler_name': 'euler', 'scheduler': 'normal', 'denoise': 1}}, "
+        "'6': {'class_type': 'VAEDecode', 'inputs': {'samples': ['5', 0], 'vae': ['1', 2]}}, "
+        "'7': {'class_type': 'SaveImage', 'inputs': {'images': ['6', 0], "
+        "'filename_prefix': 'x'}}}";
+    const char *const set[] = {"1.ckpt_name=tiny-sd1-bare.safetensors", "5.steps=1", NULL};
+    process p = {.output = "trouble/bare"};
+    process_workflow(&p, "workflows/txt2img.json", set);
+    CHECK(strstr(p.text, "; CLIPLoader opens text encoders that are files of their own\n") != NULL);
+    expect(&p, 1,
+           "(CLIPTextEncode): " WORKFLOW_MODELS "/checkpoints/tiny-sd1-bare.safetensors: no "
+           "CLIP text encoder in it (no cond_stage_model.*, ");
+    run_quoted(&p, save);
+    CHECK(strstr(p.text, "; DualCLIPLoader opens") != NULL);
+    expect(&p, 1, "(CLIPSave): " WORKFLOW_MODELS "/checkpoints/tiny-flux-bare.safetensors: no");
+    run_quoted(&p, picture);
+    CHECK_INT(p.status, 0);
+    CHECK_INT(output_count(&p), 1);
+    process_finish(&p);
 }
 
 /* Checkpoints cut short or changed in their first bytes, beside a list of whole ones. */
@@ -164,6 +230,18 @@ static void another_size_is_told(void)
     const char *const set[] = {TINY, "5.steps=1", "4.width=65", "4.height=56", NULL};
     process p = {.output = "trouble/size", .quiet = true};
     process_workflow(&p, "workflows/txt2img.json", set);
+    CHECK_INT(p.status, 0);
+    CHECK(strstr(p.text, "warning: width 65 is taken as 64, a multiple of 8\n") != NULL);
+    CHECK(strstr(p.text, "height") == NULL);
+    process_finish(&p);
+    const char *const odd[] = {"1.ckpt_name=tiny-sd3.safetensors",
+                               "7.steps=1",
+                               "4.width=65",
+                               "4.height=72",
+                               "6.width=64",
+                               "6.height=64",
+                               NULL};
+    process_workflow(&p, "workflows/sd3.json", odd);
     CHECK_INT(p.status, 0);
     CHECK(strstr(p.text, "warning: width 65 is taken as 64, a multiple of 8\n") != NULL);
     CHECK(strstr(p.text, "height") == NULL);
@@ -320,6 +398,8 @@ int main(void)
 {
     RUN(bad_values_are_refused);
     RUN(bad_files_are_refused);
+    RUN(missing_vaes_belong_into_their_folder);
+    RUN(checkpoints_without_text_encoders);
     RUN(damaged_checkpoints_are_refused);
     RUN(wrong_usage_is_status_2);
     RUN(a_full_disk_leaves_nothing);
