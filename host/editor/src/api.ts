@@ -236,6 +236,19 @@ export async function uploadImage(file: File): Promise<string> {
   return subfolder ? `${subfolder}/${name}` : name
 }
 
+// The picture `original` with the alpha of another one, under a name and in a folder as ComfyUI has them.
+export async function uploadMask(png: Blob, original: FileRef): Promise<FileRef> {
+  const form = new FormData()
+  form.append("image", png, `clipspace-mask-${Date.now()}.png`)
+  form.append("original_ref", JSON.stringify(original))
+  form.append("type", "input")
+  form.append("subfolder", "clipspace")
+  const response = await send("upload/mask", { method: "POST", body: form })
+  if (!response.ok) throw new Error(`The server would not take the mask (${response.status}).`)
+  const { name, subfolder, type } = await response.json()
+  return { filename: name, subfolder, type }
+}
+
 export interface Listener {
   event(type: string, data: any): void
   preview(preview: Preview): void
