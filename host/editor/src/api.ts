@@ -237,13 +237,22 @@ export async function uploadImage(file: File): Promise<string> {
 }
 
 // The picture `original` with the alpha of another one, under a name and in a folder as ComfyUI has them.
-export async function uploadMask(png: Blob, original: FileRef): Promise<FileRef> {
+export const uploadMask = (png: Blob, original: FileRef) =>
+  toClipspace("upload/mask", "mask", png, { original_ref: JSON.stringify(original) })
+// What it belongs to where that lies on its side in its own file.
+export const uploadUpright = (png: Blob) => toClipspace("upload/image", "upright", png, {})
+
+async function toClipspace(
+  route: string,
+  kind: string,
+  png: Blob,
+  more: Record<string, string>,
+): Promise<FileRef> {
   const form = new FormData()
-  form.append("image", png, `clipspace-mask-${Date.now()}.png`)
-  form.append("original_ref", JSON.stringify(original))
-  form.append("type", "input")
-  form.append("subfolder", "clipspace")
-  const response = await send("upload/mask", { method: "POST", body: form })
+  form.append("image", png, `clipspace-${kind}-${Date.now()}.png`)
+  const fields = { ...more, type: "input", subfolder: "clipspace" }
+  for (const [name, value] of Object.entries(fields)) form.append(name, value)
+  const response = await send(route, { method: "POST", body: form })
   if (!response.ok) throw new Error(`The server would not take the mask (${response.status}).`)
   const { name, subfolder, type } = await response.json()
   return { filename: name, subfolder, type }

@@ -51,8 +51,9 @@ function nodeEntries(editor: Editor, actions: ContextActions, node: GraftNode): 
       content: "Make a sub-graph",
       callback: act(() => editor.graph.convertToSubgraph(canvas.selectedItems)),
     })
-  if (chosenPicture(node))
-    entries.unshift({ content: "Paint a mask…", callback: () => void paintMask(node) }, null)
+  const mask = chosenPicture(node)
+    ? [{ content: "Paint a mask…", callback: () => void paintMask(node) }]
+    : []
   const pictures = picturesOf(node)
   if (pictures.length) {
     const [x, y] = canvas.graph_mouse
@@ -60,6 +61,7 @@ function nodeEntries(editor: Editor, actions: ContextActions, node: GraftNode): 
     entries.unshift(
       { content: "Open the picture", callback: () => openPictures(pictures, at) },
       { content: "Save the picture", callback: () => savePicture(pictures[at]) },
+      ...mask,
       null,
     )
   }

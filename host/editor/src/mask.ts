@@ -7,6 +7,7 @@ import { chosenPicture, nameOf, type Chosen } from "./chosen"
 import { h, iconButton, toast } from "./dom"
 import type { GraftNode } from "./nodes"
 import { Painter } from "./painter"
+import { orientationOf, upright } from "./turned"
 
 const FACTOR = 1.25 // between two sizes of the brush
 
@@ -39,15 +40,46 @@ function pngOf({ width, height, values }: Mask): Promise<Blob> {
   const image = ctx.createImageData(width, height)
   for (let i = 0; i < values.length; i++) image.data[4 * i + 3] = 255 - values[i]
   ctx.putImageData(image, 0, 0)
-  return new Promise((done, fail) =>
-    ctx.canvas.toBlob(
-      (blob) => (blob ? done(blob) : fail(new Error("The mask is too large for this browser."))),
+  return blobOf(ctx.canvas)
+}
+
+const blobOf = (canvas: HTMLCanvasElement) =>
+  new Promise<Blob>((done, fail) =>
+    canvas.toBlob(
+      (blob) => (blob ? done(blob) : fail(new Error("The picture is too large for this browser."))),
       "image/png",
     ),
   )
+
+// What is painted on.
+interface Subject {
+  name: string
+  picture: HTMLImageElement | HTMLCanvasElement
+  mask: Mask
+  original(): Promise<api.FileRef> // that the mask will belong to
+}
+
+async function subjectOf(file: api.FileRef): Promise<Subject> {
+  const url = api.viewUrl(file)
+  const name = file.filename
+  const isJpeg = /\.jpe?g$/i.test(name)
+  const [picture, bytes] = await Promise.all([
+    load(`${url}&channel=rgb`),
+    isJpeg ? fetch(url).then((answer) => answer.arrayBuffer()) : new ArrayBuffer(0),
+  ])
+  const orientation = orientationOf(new Uint8Array(bytes))
+  if (orientation === 1) {
+    const mask = maskOf(await load(`${url}&channel=a`))
+    return { name, picture, mask, original: async () => file }
+  }
+  // The server would give the mask to the picture as it lies, and forget which side is up.
+  const turned = upright(picture, orientation)
+  const original = async () => api.uploadUpright(await blobOf(turned))
+  return { name, picture: turned, mask: new Mask(turned.width, turned.height), original }
 }
 
 class MaskDialog {
+  private readonly mask: Mask
   private readonly painter: Painter
   private readonly most: number // the largest brush
   private readonly undoButton = iconButton("undo", "Undo (Ctrl+Z)", () => this.step("undo"))
@@ -61,11 +93,11 @@ class MaskDialog {
   private busy = false
 
   constructor(
-    picture: HTMLImageElement,
-    private readonly mask: Mask,
-    private readonly original: api.FileRef,
+    private readonly subject: Subject,
     private readonly done: (file: api.FileRef) => void,
   ) {
+    const { mask, picture } = subject
+    this.mask = mask
     const side = Math.max(mask.width, mask.height)
     this.most = Math.max(4, Math.ceil(side / 2))
     this.painter = new Painter(picture, mask)
@@ -120,8 +152,8 @@ class MaskDialog {
   }
 
   private build() {
-    const { mask, original } = this
-    const label = `${original.filename} · ${mask.width} × ${mask.height}`
+    const { mask, subject } = this
+    const label = `${subject.name} · ${mask.width} × ${mask.height}`
     const dialog = h(
       "dialog",
       { class: "mask", "aria-labelledby": "mask-title" },
@@ -251,7 +283,7 @@ class MaskDialog {
     this.trouble.textContent = ""
     this.refresh()
     try {
-      const file = await api.uploadMask(await pngOf(this.mask), this.original)
+      const file = await api.uploadMask(await pngOf(this.mask), await this.subject.original())
       this.dialog.close()
       this.done(file)
     } catch (error) {
@@ -278,13 +310,9 @@ export async function paintMask(node: GraftNode) {
   if (!chosen || opening) return
   opening = true
   try {
-    const url = api.viewUrl(chosen.file)
-    const [picture, alpha] = await Promise.all([
-      load(`${url}&channel=rgb`),
-      load(`${url}&channel=a`),
-    ])
+    const subject = await subjectOf(chosen.file)
     if (document.querySelector("dialog[open]")) return // something else was asked for meanwhile
-    new MaskDialog(picture, maskOf(alpha), chosen.file, (file) => take(node, chosen, file)).open()
+    new MaskDialog(subject, (file) => take(node, chosen, file)).open()
   } catch {
     toast(`The picture ${chosen.file.filename} cannot be read.`, "error")
   } finally {

@@ -2,15 +2,30 @@
 import type { Area, Mask, Point } from "./brush"
 import { h } from "./dom"
 
-const PAINT = [255, 45, 120] // rare in pictures; how much of it is seen is in mask.css
+// How much of the paint is seen is in mask.css.
+const PINK = [255, 45, 120]
+const BLUE = [30, 120, 255]
+type Picture = HTMLImageElement | HTMLCanvasElement
+
 const RIGHT = 2
 const RUBBER = 32 // the other end of a pen
+
+// The paint that is told apart from the picture: blue where much is red.
+function paintFor(picture: Picture): number[] {
+  const ctx = h("canvas", { width: 32, height: 32 }).getContext("2d")!
+  ctx.drawImage(picture, 0, 0, 32, 32)
+  const { data } = ctx.getImageData(0, 0, 32, 32)
+  let red = 0
+  for (let i = 0; i < data.length; i += 4) red += data[i] - data[i + 2]
+  return red > (data.length / 4) * 20 ? BLUE : PINK
+}
 
 export class Painter {
   readonly element: HTMLElement
   erases = false
   onStroke = () => {} // one has ended
-  private readonly picture: HTMLImageElement
+  private readonly picture: Picture
+  private readonly paint: number[]
   private readonly overlay: HTMLCanvasElement
   private readonly frame: HTMLElement
   private readonly ring = h("div", { class: "mask-ring", hidden: true })
@@ -21,10 +36,11 @@ export class Painter {
   private width = 1 // of the brush, in pixels of the picture
 
   constructor(
-    picture: HTMLImageElement,
+    picture: Picture,
     private readonly mask: Mask,
   ) {
     this.picture = picture
+    this.paint = paintFor(picture)
     const { width, height } = mask
     this.overlay = h("canvas", { width, height, class: "mask-paint" })
     this.frame = h("div", { class: "mask-frame" }, picture, this.overlay)
@@ -64,7 +80,7 @@ export class Painter {
     for (let y = 0; y < down; y++)
       for (let x = 0; x < across; x++) {
         const at = 4 * (y * across + x)
-        image.data.set(PAINT, at)
+        image.data.set(this.paint, at)
         image.data[at + 3] = this.mask.values[(top + y) * this.mask.width + left + x]
       }
     this.overlay.getContext("2d")!.putImageData(image, left, top)

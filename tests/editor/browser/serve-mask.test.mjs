@@ -281,4 +281,46 @@ test("a finger paints in a small window", skip, async () => {
   }
 })
 
+test("a photograph that lies on its side is painted on upright, and stays so", skip, async () => {
+  await page.evaluate(async () => {
+    const canvas = new OffscreenCanvas(80, 40)
+    const ctx = canvas.getContext("2d")
+    ctx.fillStyle = "#f00" // the left end, which is the upper one once it is turned
+    ctx.fillRect(0, 0, 40, 40)
+    ctx.fillStyle = "#00f"
+    ctx.fillRect(40, 0, 40, 40)
+    const plain = new Uint8Array(
+      await (await canvas.convertToBlob({ type: "image/jpeg" })).arrayBuffer(),
+    )
+    const exif = [0xff, 0xe1, 0, 34, 0x45, 0x78, 0x69, 0x66, 0, 0, 0x4d, 0x4d, 0, 42, 0, 0, 0, 8]
+    const entry = [0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0]
+    const parts = [plain.slice(0, 2), new Uint8Array([...exif, ...entry]), plain.slice(2)]
+    const form = new FormData()
+    form.append("image", new Blob(parts), "photo.jpg")
+    await fetch("/api/upload/image", { method: "POST", body: form })
+    const node = graft.editor.nodes.find((n) => n.type === "LoadImage")
+    const widget = node.widgets.find((w) => w.name === "image")
+    widget.value = "photo.jpg"
+    widget.callback("photo.jpg")
+    graft.editor.canvas.selectItems([node])
+  })
+  await openMask()
+  const box = await page.locator(".mask-paint").boundingBox()
+  assert.ok(Math.abs(box.height / box.width - 2) < 0.05)
+  const corner = await at(0.2, 0.1)
+  await page.mouse.click(corner.x, corner.y)
+  await page.keyboard.press("Enter")
+  await dialog().waitFor({ state: "detached" })
+  const file = `filename=${(await chosen()).slice(10, -8)}&subfolder=clipspace&type=input`
+  const points = [
+    [0.2, 0.1],
+    [0.8, 0.1],
+    [0.2, 0.9],
+    [0.8, 0.9],
+  ]
+  assert.deepEqual(await channelAt(file, 3, points), [0, 255, 255, 255])
+  const [upper, , lower] = await channelAt(`${file}&channel=rgb`, 0, points)
+  assert.ok(upper > 200 && lower < 50, `${upper} ${lower}`)
+})
+
 test("no error reached the page", skip, () => assert.deepEqual(browser.faults, []))
