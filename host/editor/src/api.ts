@@ -236,7 +236,7 @@ export async function uploadImage(file: File): Promise<string> {
   return subfolder ? `${subfolder}/${name}` : name
 }
 
-// The picture `original` with the alpha of another one, under a name and in a folder as ComfyUI has them.
+// The picture `original` with the alpha of another one; names and folder are as in ComfyUI.
 export const uploadMask = (png: Blob, original: FileRef) =>
   toClipspace("upload/mask", "mask", png, { original_ref: JSON.stringify(original) })
 // What it belongs to where that lies on its side in its own file.

@@ -1,5 +1,5 @@
-// The dialog in which the mask of a node's picture is painted. What is painted becomes the picture's
-// transparency, in a copy that the server keeps.
+// The dialog in which the mask of a node's picture is painted. What is painted becomes the
+// transparency of a copy of the picture that the server keeps.
 import * as api from "./api"
 import { askYes } from "./ask"
 import { Mask } from "./brush"
@@ -33,8 +33,8 @@ function maskOf(picture: HTMLImageElement): Mask {
   return new Mask(width, height, values)
 }
 
-// Black, and transparent where it is painted: the server takes the colours of the picture itself, which
-// a canvas would lose there.
+// Black, and transparent where it is painted: the server takes the colours of the picture itself,
+// which a canvas would lose there.
 function pngOf({ width, height, values }: Mask): Promise<Blob> {
   const ctx = contextOf(width, height)
   const image = ctx.createImageData(width, height)
@@ -247,9 +247,8 @@ class MaskDialog {
     const area = this.mask[way]()
     if (area) this.painter.show(area)
     this.refresh()
-    // A button that is disabled now would take the focus with it.
-    if (!this.dialog.contains(document.activeElement) || document.activeElement === this.dialog)
-      this.painter.element.focus()
+    // A button that can do no more would keep the focus, and all keys with it.
+    if (document.activeElement?.matches(":disabled, body")) this.painter.element.focus()
   }
 
   private press(event: KeyboardEvent) {

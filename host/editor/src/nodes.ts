@@ -145,8 +145,8 @@ function build(node: GraftNode, spec: NodeSpec) {
   node.setSize([Math.max(least, roomFor(node)), height + (texts ? 40 : 0)])
 }
 
-// Files and Undo have a node as large as it is without its picture. The canvas library would make room for
-// that, and nobody would know what for: a size of its own, which is a change.
+// Files and Undo have a node as large as it is without its picture. The canvas library makes room
+// for that by itself, but then it would count as a size that somebody has given the node.
 function holdPicture(node: GraftNode) {
   const from: [number, number] = [node.size[0], node.size[1]]
   const least = node.computeSize()

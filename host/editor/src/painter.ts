@@ -1,5 +1,5 @@
 // A picture with the mask over it, painted on by mouse, pen or finger.
-import type { Area, Mask, Point } from "./brush"
+import { joined, type Area, type Mask, type Point } from "./brush"
 import { h } from "./dom"
 
 // How much of the paint is seen is in mask.css.
@@ -77,12 +77,13 @@ export class Painter {
     const [across, down] = [right - left, bottom - top]
     if (across <= 0 || down <= 0) return
     const image = new ImageData(across, down)
+    const pixels = new Uint32Array(image.data.buffer) // one number a pixel: this has to be fast
+    const [red, green, blue] = this.paint
+    const paint = red + (green << 8) + (blue << 16)
+    const { values, width } = this.mask
     for (let y = 0; y < down; y++)
-      for (let x = 0; x < across; x++) {
-        const at = 4 * (y * across + x)
-        image.data.set(this.paint, at)
-        image.data[at + 3] = this.mask.values[(top + y) * this.mask.width + left + x]
-      }
+      for (let x = 0; x < across; x++)
+        pixels[y * across + x] = paint + values[(top + y) * width + left + x] * 2 ** 24
     this.overlay.getContext("2d")!.putImageData(image, left, top)
   }
 
@@ -162,10 +163,12 @@ export class Painter {
   }
 
   private stroke(points: Point[]) {
+    let area: Area | null = null
     for (const point of points) {
-      this.show(this.mask.line(this.last, point, this.width / 2, this.rubs))
+      area = joined(area, this.mask.line(this.last, point, this.width / 2, this.rubs))
       this.last = point
     }
+    if (area) this.show(area)
   }
 
   private end(event: PointerEvent) {

@@ -1,5 +1,5 @@
-// Pictures of cameras, which lie on their side in the file: nodes and browsers turn them upright, the
-// server's copies of them are as they lie.
+// Pictures of cameras may lie on their side in the file. Nodes and browsers turn them upright; the
+// copies that the server makes of them are as they lie.
 
 // As EXIF counts it: 1 is upright. Only JPEGs are looked into.
 export function orientationOf(bytes: Uint8Array): number {

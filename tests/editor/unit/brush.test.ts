@@ -37,6 +37,15 @@ test("a line is as thick as the brush all along", () => {
   assert.ok(Math.abs(sum(mask) - (600 + Math.PI * 25)) < 1)
 })
 
+test("long lines are painted in pieces, which cannot be told", () => {
+  const mask = new Mask(200, 120)
+  mask.line({ x: 10, y: 12 }, { x: 190, y: 108 }, 2.5)
+  assert.ok(Math.abs(sum(mask) - (5 * 204 + Math.PI * 6.25)) < 3, `${sum(mask)}`)
+  mask.settle()
+  mask.undo()
+  assert.equal(sum(mask), 0)
+})
+
 test("painting twice adds nothing, erasing takes away", () => {
   const mask = new Mask(30, 30)
   dot(mask, 10, 10, 5)
