@@ -194,6 +194,12 @@ test(
     assert.deepEqual(await painted([0.5, 0.25]), [255])
     await page.keyboard.press("Control+Shift+z")
     assert.deepEqual(await painted([0.5, 0.25]), [0])
+    // By the button, which can do no more then: keys are heard all the same.
+    await dialog().getByRole("button", { name: "Undo" }).focus()
+    await page.keyboard.press("Enter")
+    assert.deepEqual(await painted([0.5, 0.25]), [255])
+    await page.keyboard.press("Control+Shift+z")
+    assert.deepEqual(await painted([0.5, 0.25]), [0])
     await page.keyboard.press("x")
     const corner = await at(0.9, 0.9)
     await page.mouse.click(corner.x, corner.y)
