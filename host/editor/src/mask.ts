@@ -63,19 +63,28 @@ async function subjectOf(file: api.FileRef): Promise<Subject> {
   const url = api.viewUrl(file)
   const name = file.filename
   const isJpeg = /\.jpe?g$/i.test(name)
-  const [picture, bytes] = await Promise.all([
-    load(`${url}&channel=rgb`),
-    isJpeg ? fetch(url).then((answer) => answer.arrayBuffer()) : new ArrayBuffer(0),
-  ])
+  const bytes = isJpeg ? await (await fetch(url)).arrayBuffer() : new ArrayBuffer(0)
   const orientation = orientationOf(new Uint8Array(bytes))
-  if (orientation === 1) {
-    const mask = maskOf(await load(`${url}&channel=a`))
-    return { name, picture, mask, original: async () => file }
-  }
-  // The server would give the mask to the picture as it lies, and forget which side is up.
-  const turned = upright(picture, orientation)
-  const original = async () => api.uploadUpright(await blobOf(turned))
-  return { name, picture: turned, mask: new Mask(turned.width, turned.height), original }
+  if (orientation !== 1) return turnedSubject(name, await load(`${url}&channel=rgb`), orientation)
+  const [picture, mask] = await layersOf(url)
+  return { name, picture, mask, original: async () => file }
+}
+
+// The server would give the mask to the picture as it lies, and forget which side is up.
+function turnedSubject(name: string, lying: HTMLImageElement, orientation: number): Subject {
+  const picture = upright(lying, orientation)
+  const original = async () => api.uploadUpright(await blobOf(picture))
+  return { name, picture, mask: new Mask(picture.width, picture.height), original }
+}
+
+// The colours, also where they are transparent, and the transparency. To take them apart costs the
+// server some time with large pictures: only what needs it, or what no browser reads, is.
+async function layersOf(url: string): Promise<[HTMLImageElement, Mask]> {
+  const whole = await load(url).catch(() => null)
+  const mask = whole && maskOf(whole)
+  if (mask?.values.every((value) => value === 0)) return [whole!, mask]
+  const picture = await load(`${url}&channel=rgb`)
+  return [picture, mask ?? maskOf(await load(`${url}&channel=a`))]
 }
 
 class MaskDialog {
@@ -221,6 +230,7 @@ class MaskDialog {
     this.undoButton.disabled = !this.mask.canUndo
     this.redoButton.disabled = !this.mask.canRedo
     this.use.disabled = this.busy
+    this.use.textContent = this.busy ? "Saving…" : "Use"
   }
 
   private setSize(size: number) {
