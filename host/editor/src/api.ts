@@ -236,6 +236,28 @@ export async function uploadImage(file: File): Promise<string> {
   return subfolder ? `${subfolder}/${name}` : name
 }
 
+// The picture `original` with the alpha of another one; names and folder are as in ComfyUI.
+export const uploadMask = (png: Blob, original: FileRef) =>
+  toClipspace("upload/mask", "mask", png, { original_ref: JSON.stringify(original) })
+// What it belongs to where that lies on its side in its own file.
+export const uploadUpright = (png: Blob) => toClipspace("upload/image", "upright", png, {})
+
+async function toClipspace(
+  route: string,
+  kind: string,
+  png: Blob,
+  more: Record<string, string>,
+): Promise<FileRef> {
+  const form = new FormData()
+  form.append("image", png, `clipspace-${kind}-${Date.now()}.png`)
+  const fields = { ...more, type: "input", subfolder: "clipspace" }
+  for (const [name, value] of Object.entries(fields)) form.append(name, value)
+  const response = await send(route, { method: "POST", body: form })
+  if (!response.ok) throw new Error(`The server would not take the mask (${response.status}).`)
+  const { name, subfolder, type } = await response.json()
+  return { filename: name, subfolder, type }
+}
+
 export interface Listener {
   event(type: string, data: any): void
   preview(preview: Preview): void

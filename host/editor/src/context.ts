@@ -1,9 +1,11 @@
 // What a right click offers.
 import { LGraphCanvas, LiteGraph } from "@comfyorg/litegraph"
+import { chosenPicture } from "./chosen"
 import { duplicate } from "./clipboard"
 import type { Editor } from "./graph"
 import { linkAt } from "./hover"
 import { openPictures, savePicture } from "./lightbox"
+import { paintMask } from "./mask"
 import type { GraftNode } from "./nodes"
 import { pictureAt, picturesOf } from "./widgets"
 
@@ -49,6 +51,9 @@ function nodeEntries(editor: Editor, actions: ContextActions, node: GraftNode): 
       content: "Make a sub-graph",
       callback: act(() => editor.graph.convertToSubgraph(canvas.selectedItems)),
     })
+  const mask = chosenPicture(node)
+    ? [{ content: "Paint a mask…", callback: () => void paintMask(node) }]
+    : []
   const pictures = picturesOf(node)
   if (pictures.length) {
     const [x, y] = canvas.graph_mouse
@@ -56,6 +61,7 @@ function nodeEntries(editor: Editor, actions: ContextActions, node: GraftNode): 
     entries.unshift(
       { content: "Open the picture", callback: () => openPictures(pictures, at) },
       { content: "Save the picture", callback: () => savePicture(pictures[at]) },
+      ...mask,
       null,
     )
   }

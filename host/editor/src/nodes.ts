@@ -1,6 +1,7 @@
 // A class of the canvas library for each node that the server has.
 import { LGraphNode, LiteGraph } from "@comfyorg/litegraph"
 import { viewUrl } from "./api"
+import { fileOf, isElsewhere } from "./chosen"
 import { widgetPlaces, type NodeSpec, type Specs } from "./schema"
 import { theme } from "./theme"
 import { addWidget, picturesOf, showPictures } from "./widgets"
@@ -111,7 +112,8 @@ export function isMissing(widget: any): boolean {
     widget.type === "combo" &&
     !widget.computedDisabled &&
     Array.isArray(values) &&
-    !values.includes(widget.value)
+    !values.includes(widget.value) &&
+    !(widget.anyFolder && isElsewhere(widget.value))
   )
 }
 
@@ -143,31 +145,38 @@ function build(node: GraftNode, spec: NodeSpec) {
   node.setSize([Math.max(least, roomFor(node)), height + (texts ? 40 : 0)])
 }
 
+// Files and Undo have a node as large as it is without its picture. The canvas library makes room
+// for that by itself, but then it would count as a size that somebody has given the node.
+function holdPicture(node: GraftNode) {
+  const from: [number, number] = [node.size[0], node.size[1]]
+  const least = node.computeSize()
+  const to: [number, number] = [Math.max(from[0], least[0]), Math.max(from[1], least[1])]
+  node.grown = undefined
+  if (to[0] === from[0] && to[1] === from[1]) return
+  node.setSize(to)
+  node.grown = { from, to }
+}
+
 // A node that loads a picture shows the one chosen.
 function watchUpload(node: GraftNode, spec: NodeSpec) {
   const input = spec.inputs.find((candidate) => candidate.options.image_upload)
   const widget: any = node.widgets?.find((w) => w.name === input?.name)
   if (!input || !widget) return
   const folder = input.options.image_folder ?? "input"
+  widget.anyFolder = true
   const show = () => {
-    const match = /^(?:(.*)\/)?([^/]+?)(?: \[(input|output|temp)\])?$/.exec(
-      String(widget.value ?? ""),
-    )
-    if (match)
-      showPictures(node, [
-        viewUrl({
-          filename: match[2],
-          subfolder: match[1] ?? "",
-          type: match[3] ?? folder,
-        }),
-      ])
+    const file = fileOf(widget.value, folder)
+    if (file) showPictures(node, [viewUrl(file)])
   }
   const before = widget.callback
   widget.callback = (...given: unknown[]) => {
     before?.apply(widget, given)
     show()
   }
-  node.onConfigure = () => show()
+  node.onConfigure = () => {
+    show()
+    holdPicture(node)
+  }
   if (widget.value) show()
 }
 

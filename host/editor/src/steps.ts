@@ -1,5 +1,6 @@
 // Every change of the workflow ends here, a moment after it happened: as a step that Undo takes back,
 // and in what the browser keeps.
+import { chosenPicture } from "./chosen"
 import type { Editor } from "./graph"
 import type { GraftNode } from "./nodes"
 import { showText } from "./results"
@@ -168,7 +169,8 @@ export class Steps {
   private recall(node: GraftNode) {
     const was = this.shown.get(String(node.id))
     if (was?.type !== node.type) return
-    if (was.pictures.length) showPictures(node, was.pictures, was.words)
+    // The picture that is chosen may be another one now, and is shown already.
+    if (was.pictures.length && !chosenPicture(node)) showPictures(node, was.pictures, was.words)
     if (was.result) showText(node, was.result, !was.pictures.length)
   }
   // Other nodes have these numbers now.

@@ -77,6 +77,7 @@ const succeeded = () =>
   page.waitForFunction(
     (id) =>
       graft.runner.run?.prompt === id &&
+      graft.runner.run.state === "success" && // the text may be the last run's for a moment
       /^(Done|Nothing changed)/.test(document.querySelector(".status-text").textContent),
     queued,
   )

@@ -1,77 +1,21 @@
 // The page and the real server together; left out where the server was not built.
 import assert from "node:assert/strict"
-import { spawn } from "node:child_process"
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { after, before, test } from "node:test"
 import { openBrowser, runEnded, runOnce } from "./drive.mjs"
+import { missing, start, stop } from "./server.mjs"
 
-const {
-  GRAFT_PROGRAM: program = "",
-  GRAFT_PLUGINS: plugins,
-  GRAFT_SOURCE_DIR: source,
-} = process.env
-const models = join(source, "models")
-const missing = !existsSync(program)
-  ? "the program is not built"
-  : !existsSync(join(plugins, "graft_nodes.so"))
-    ? "the nodes are not built"
-    : !existsSync(join(models, "checkpoints/emoji-64.safetensors"))
-      ? "the demo checkpoint is not there"
-      : false
 if (missing) console.log(`skipped: ${missing}`)
 
 let server, url, folder, browser, page
 
-function start(more = []) {
-  const child = spawn(
-    program,
-    [
-      "serve",
-      "--port",
-      "0",
-      "--plugins",
-      plugins,
-      "--models",
-      models,
-      "--input",
-      join(source, "input"),
-      "--output",
-      join(folder, "output"),
-      "--state",
-      join(folder, "state"),
-      "--web-root",
-      process.env.GRAFT_EDITOR_DIR,
-      ...more,
-    ],
-    { stdio: ["ignore", "pipe", "pipe"] },
-  )
-  return new Promise((done, fail) => {
-    let text = ""
-    const read = (data) => {
-      text += data
-      const found = /http:\/\/127\.0\.0\.1:\d+\//.exec(text)
-      if (found) done({ child, url: found[0] })
-    }
-    child.stdout.on("data", read)
-    child.stderr.on("data", read)
-    child.on("exit", () => fail(new Error(`the server ended: ${text}`)))
-  })
-}
 const clientOf = (page) => page.evaluate(() => sessionStorage.getItem("graft.client"))
-const stop = (child) =>
-  new Promise((done) => {
-    if (child.exitCode !== null) return done()
-    child.removeAllListeners("exit")
-    child.on("exit", done)
-    child.kill("SIGTERM")
-  })
-
 before(async () => {
   if (missing) return
   folder = mkdtempSync(join(tmpdir(), "graft-serve-"))
-  ;({ child: server, url } = await start())
+  ;({ child: server, url } = await start(folder))
   browser = await openBrowser({ width: 1440, height: 900 })
   page = browser.page
   await browser.open(url)
@@ -203,7 +147,7 @@ test(
     await page.waitForFunction(() => graft.runner.run?.state === "running" && graft.runner.run.node)
     await stop(server)
     const port = new URL(url).port
-    ;({ child: server } = await start(["--port", port]))
+    ;({ child: server } = await start(folder, ["--port", port]))
     await page.waitForSelector(".status-server:not(.down)", { timeout: 60_000 })
     await runEnded(page)
     assert.equal(await page.evaluate(() => graft.runner.run.state), "interrupted")
@@ -243,7 +187,7 @@ test("much that happens does not keep the page from looking", { skip: missing },
 })
 
 test("a server with a token opens for who has it", { skip: missing }, async () => {
-  const { child, url: closed } = await start([
+  const { child, url: closed } = await start(folder, [
     "--token",
     "s3cret-s3cret",
     "--state",
