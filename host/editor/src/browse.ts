@@ -4,7 +4,6 @@ import { fadeEnds, h, iconButton, toast } from "./dom"
 export interface Offer {
   title: string
   text: string // what it does
-  file?: string // what it is called on the disk, which is searched, too
   note?: string // what is to be known of it before
   wanting?: boolean // the note says what is not there
   open(): void
@@ -16,32 +15,9 @@ export interface Shelf {
   empty?: string // what to say in place of offers
 }
 
-// How well an offer answers what was typed, every word of which has to be found; 0: not at all.
-function score(offer: Offer, shelf: Shelf, query: string): number {
-  const phrase = query.trim().toLowerCase().split(/\s+/).join(" ")
-  const words = phrase.split(" ").filter(Boolean)
-  const title = offer.title.toLowerCase()
-  const file = (offer.file ?? "").toLowerCase()
-  const text = `${title} ${file} ${offer.text} ${shelf.title}`.toLowerCase()
-  if (!words.every((word) => text.includes(word))) return 0
-  if (title === phrase || file === phrase) return 5
-  if (title.startsWith(phrase) || file.startsWith(phrase)) return 4
-  if (title.includes(phrase)) return 3
-  return words.every((word) => title.includes(word)) ? 2 : 1
-}
-
-// What answers, best first, on shelves of which the one with the best stands first.
-export function searched(shelves: Shelf[], query: string): Shelf[] {
-  if (!query.trim()) return shelves.filter((shelf) => shelf.offers.length || shelf.empty)
-  const found = shelves.map((shelf) => {
-    const scored = shelf.offers.map((offer) => ({ offer, score: score(offer, shelf, query) }))
-    const fitting = scored.filter((s) => s.score).sort((a, b) => b.score - a.score)
-    return { best: fitting[0]?.score, shelf: { ...shelf, offers: fitting.map((s) => s.offer) } }
-  })
-  return found
-    .filter(({ best }) => best)
-    .sort((a, b) => b.best - a.best)
-    .map(({ shelf }) => shelf)
+const matches = (offer: Offer, shelf: Shelf, words: string[]) => {
+  const text = `${offer.title} ${offer.text} ${shelf.title}`.toLowerCase()
+  return words.every((word) => text.includes(word))
 }
 
 // Asks once more before anything is removed, until something else is pressed.
@@ -107,7 +83,10 @@ export function openBrowse(shelves: Shelf[], pickFile: () => void) {
   const fade = fadeEnds(list)
   const close = () => dialog.close()
   const fill = () => {
-    const shown = searched(shelves, field.value)
+    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean)
+    const shown = shelves
+      .map((shelf) => ({ ...shelf, offers: shelf.offers.filter((o) => matches(o, shelf, words)) }))
+      .filter((shelf) => shelf.offers.length || (shelf.empty && !words.length))
     list.replaceChildren(
       ...shown.flatMap((shelf) => [
         h("h3", {}, shelf.title),

@@ -3,7 +3,7 @@ import { LGraphCanvas, LGraphGroup, LiteGraph } from "@comfyorg/litegraph"
 import { installHover } from "./hover"
 import { drawFaults, type GraftNode } from "./nodes"
 import { Router, runsBelow, type Box, type Point } from "./route"
-import { inkOn, theme, typeColor } from "./theme"
+import { theme, typeColor } from "./theme"
 import { drawMark } from "./warnings"
 
 export const MUTED = 2
@@ -33,9 +33,6 @@ function veil(node: GraftNode, ctx: CanvasRenderingContext2D) {
   if (node.flags.collapsed) return
   ctx.font = `12px ${LiteGraph.NODE_FONT}`
   ctx.textAlign = "right"
-  const room = ctx.measureText(word).width + 16 // a long title ends where the word begins
-  ctx.fillStyle = t.background
-  ctx.fillRect(width - room - 4, 5 - title, room, title - 10)
   ctx.fillStyle = t.titleText
   ctx.fillText(word, width - 10, -title / 2 + 4)
   ctx.textAlign = "left"
@@ -162,8 +159,6 @@ export function installDrawing(canvas: LGraphCanvas) {
   installHover(canvas)
   const drawNode = canvas.drawNode.bind(canvas)
   canvas.drawNode = (node, ctx) => {
-    const ink = inkOn(node.color)
-    canvas.node_title_color = LiteGraph.NODE_SELECTED_TITLE_COLOR = ink
     drawNode(node, ctx)
     drawFaults(node as GraftNode, ctx) // now that the widgets have their places
     veil(node as GraftNode, ctx)

@@ -152,7 +152,6 @@ export class Files {
     const wanting = (models ?? []).filter((model) => !this.has(model))
     return {
       title: title ?? name,
-      file: name,
       text: description ?? "",
       note: wanting.length ? `needs ${wanting.join(", ")}` : "",
       wanting: wanting.length > 0,

@@ -39,16 +39,7 @@ const isTyping = (target: EventTarget | null) =>
   target instanceof HTMLElement &&
   (/^(input|textarea|select)$/i.test(target.tagName) || target.isContentEditable)
 
-// The canvas takes the focus with every click, and browsers would frame it each time as if somebody
-// had gone there by keys.
-function watchKeys() {
-  const set = (on: boolean) => document.body.classList.toggle("by-keys", on)
-  window.addEventListener("keydown", (event) => event.key === "Tab" && set(true), true)
-  window.addEventListener("pointerdown", () => set(false), true)
-}
-
 export function installShortcuts(shortcuts: Shortcut[]) {
-  watchKeys()
   window.addEventListener(
     "keydown",
     (event) => {

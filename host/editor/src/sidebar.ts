@@ -86,12 +86,6 @@ export class Sidebar {
     ;(back ?? document.getElementById("canvas"))?.focus()
   }
 
-  // A key opens its panel, and closes it when it is open.
-  toggle(id: string) {
-    if (this.active === id) this.leave()
-    else this.show(id, { focus: true })
-  }
-
   badge(id: string, text: string) {
     const tab = this.tabs.get(id)
     tab?.querySelector(".badge")?.remove()

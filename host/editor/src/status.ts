@@ -64,11 +64,6 @@ export class StatusBar {
     this.notes.hidden = true
   }
 
-  // What could not be queued while the server was away may be tried again.
-  retract() {
-    if (byId("status").dataset.state === "refused") this.ready()
-  }
-
   ready() {
     this.say(READY, "idle")
     this.fill.style.width = "0"

@@ -111,16 +111,6 @@ let current: ThemeName = "dark"
 export const theme = (): CanvasTheme => THEMES[current]
 export const themeName = (): ThemeName => current
 
-// What can be read on a node's own colour, #rgb or #rrggbb as files have it; else on the theme's.
-export function inkOn(color?: string): string {
-  const digits = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(color ?? "")?.[1]
-  if (!digits) return theme().titleText
-  const step = digits.length / 3
-  const part = (i: number) => parseInt(digits.slice(i * step, (i + 1) * step), 16) / (16 ** step - 1)
-  const light = 0.299 * part(0) + 0.587 * part(1) + 0.114 * part(2)
-  return THEMES[light > 0.5 ? "light" : "dark"].titleText
-}
-
 export function typeColor(type: string | number, name: ThemeName = current): string {
   const text = String(type)
   const known = TYPES[name][text]

@@ -1,7 +1,6 @@
 // What the page says and offers: faults in words, names of embeddings, what a file can keep.
 import assert from "node:assert/strict"
 import { test } from "node:test"
-import { searched } from "../../../host/editor/src/browse"
 import { matching, nameAt } from "../../../host/editor/src/embeddings"
 import { toPrompt, type UiWorkflow } from "../../../host/editor/src/convert"
 import { nodeFaults } from "../../../host/editor/src/errors"
@@ -164,26 +163,4 @@ test("warnings of a run: each once for a node, under the node that is shown", ()
     { node: "7", text: "odd" },
   ])
   assert.equal(run.state, "running")
-})
-
-test("a workflow is found by its title, its file and what it does, the exact one first", () => {
-  const offer = (title: string, file: string, text: string) => ({ title, file, text, open() {} })
-  const shelves = [
-    { title: "Saved on the server", offers: [], empty: "Nothing yet." },
-    {
-      title: "First",
-      offers: [
-        offer("Text to picture", "txt2img", "Draws a picture from a prompt."),
-        offer("Custom sampling", "custom-sampling", "Text to picture, put together by hand."),
-      ],
-    },
-    { title: "Pictures", offers: [offer("Picture to picture", "img2img", "Changes a picture.")] },
-  ]
-  const titles = (query: string) => searched(shelves, query).flatMap((s) => s.offers.map((o) => o.title))
-  assert.equal(titles("picture to picture")[0], "Picture to picture")
-  assert.deepEqual(titles("img2img"), ["Picture to picture"])
-  assert.deepEqual(titles("TXT2"), ["Text to picture"])
-  assert.deepEqual(titles("by hand"), ["Custom sampling"])
-  assert.deepEqual(titles("nothing such"), [])
-  assert.equal(searched(shelves, " ").length, 3)
 })
