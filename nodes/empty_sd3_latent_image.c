@@ -23,5 +23,5 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(empty_sd3_latent_image, .id = "EmptySD3LatentImage", .title = "EmptySD3LatentImage",
            .category = "latent/sd3",
-           .description = "Makes an empty batch of latents for Stable Diffusion 3, whose pictures "
-                          "come in multiples of 16 pixels.");
+           .description = "Makes an empty batch of latents with 16 channels, for Stable Diffusion "
+                          "3 and FLUX.1.");

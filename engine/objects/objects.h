@@ -109,8 +109,8 @@ struct graft_model {
     graft_quant_choice quant;
     graft_quantizer *quantizer; /* NULL without */
 };
-/* Compiles (or finds) the whole UNet for latents (batch,C,height,width) and binds its weights. Its x
- * has graft_net_side() of height and width. */
+/* Compiles (or finds) the whole UNet for latents (batch,C,height,width) and binds its weights. x is
+ * of graft_net_side() of height and width. */
 graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,
                               int64_t tokens, const graft_task *task, graft_binding **out,
                               graft_err *e);
