@@ -237,9 +237,9 @@ const shortcuts: Shortcut[] = [
   { keys: "Alt+-", text: "", run: () => editor.zoom(1 / 1.2) },
   { keys: ".", text: "Show all nodes", run: () => editor.fit() },
   { keys: "R", text: "Refresh the lists of models and pictures", run: () => void refreshChoices() },
-  { keys: "N", text: "Node panel", run: () => sidebar.show("node", { focus: true }) },
-  { keys: "Q", text: "Queue", run: () => sidebar.show("queue", { focus: true }) },
-  { keys: "H", text: "History", run: () => sidebar.show("history", { focus: true }) },
+  { keys: "N", text: "Node panel, open or closed", run: () => sidebar.toggle("node") },
+  { keys: "Q", text: "Queue, open or closed", run: () => sidebar.toggle("queue") },
+  { keys: "H", text: "History, open or closed", run: () => sidebar.toggle("history") },
   { keys: "?", text: "This help", run: () => showShortcuts(shortcuts) },
   ...GESTURES,
 ]
