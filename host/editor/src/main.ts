@@ -11,7 +11,7 @@ import type { LinkEnd } from "./find"
 import { Editor } from "./graph"
 import { HistoryPanel } from "./history"
 import { Inspector } from "./inspector"
-import { GESTURES, installShortcuts, showShortcuts, type Shortcut } from "./keys"
+import { followHand, GESTURES, installShortcuts, showShortcuts, type Shortcut } from "./keys"
 import { menuButton, type MenuItem } from "./menu"
 import { openPictures } from "./lightbox"
 import { installMenuKeys, openMenu } from "./menukeys"
@@ -624,6 +624,7 @@ async function start() {
   wire()
   followWindow()
   installShortcuts(shortcuts)
+  followHand()
   editor.resize()
   status.connected(false)
   try {
