@@ -103,7 +103,9 @@ class Ways {
     if (!many)
       for (const { id, boundingRect: [x, y, width, height] } of nodes)
         boxes.set(String(id), [x, y, x + width, y + height])
-    const key = JSON.stringify([[...boxes], [...links.keys()]])
+    // A node that is touched comes to the top, last of all: nothing has moved by that.
+    const sorted = [...boxes].sort(([a], [b]) => (a < b ? -1 : 1))
+    const key = JSON.stringify([sorted, [...links.keys()].sort()])
     if (key === this.key) return
     this.key = key
     this.boxes = boxes
