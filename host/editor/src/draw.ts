@@ -1,6 +1,7 @@
 // How nodes that do not run, and groups, look on the canvas.
 import { LGraphCanvas, LGraphGroup, LiteGraph } from "@comfyorg/litegraph"
 import { installHover } from "./hover"
+import { inkOn } from "./ink"
 import { drawFaults, type GraftNode } from "./nodes"
 import { Router, runsBelow, type Box, type Point } from "./route"
 import { theme, typeColor } from "./theme"
@@ -156,12 +157,25 @@ function installLinks(canvas: LGraphCanvas) {
   }
 }
 
+// Draws the node while the library, which has one colour for all texts, has those for this node.
+function withInk(canvas: LGraphCanvas, node: GraftNode, draw: () => void) {
+  const { node_title_color } = canvas
+  const { NODE_SELECTED_TITLE_COLOR, NODE_TEXT_COLOR } = LiteGraph
+  if (!node.color && !node.bgcolor) return draw()
+  canvas.node_title_color = inkOn(node.color, node_title_color)
+  LiteGraph.NODE_SELECTED_TITLE_COLOR = inkOn(node.color, NODE_SELECTED_TITLE_COLOR)
+  LiteGraph.NODE_TEXT_COLOR = inkOn(node.bgcolor, NODE_TEXT_COLOR)
+  draw()
+  canvas.node_title_color = node_title_color
+  Object.assign(LiteGraph, { NODE_SELECTED_TITLE_COLOR, NODE_TEXT_COLOR })
+}
+
 export function installDrawing(canvas: LGraphCanvas) {
   installLinks(canvas)
   installHover(canvas)
   const drawNode = canvas.drawNode.bind(canvas)
   canvas.drawNode = (node, ctx) => {
-    drawNode(node, ctx)
+    withInk(canvas, node as GraftNode, () => drawNode(node, ctx))
     drawFaults(node as GraftNode, ctx) // now that the widgets have their places
     veil(node as GraftNode, ctx)
     drawMark(node as GraftNode, ctx)

@@ -11,6 +11,7 @@ import { readPng } from "../../../host/editor/src/png"
 import { apply, createRun, expectedOf, fraction, resume } from "../../../host/editor/src/progress"
 import { parseObjectInfo } from "../../../host/editor/src/schema"
 import { showLeft, showRate } from "../../../host/editor/src/status"
+import { inkOn } from "../../../host/editor/src/ink"
 import { comparedOf, quantizationOf, subjectOf } from "../../../host/editor/src/subject"
 import { Undo } from "../../../host/editor/src/undo"
 import {
@@ -689,4 +690,12 @@ test("what is asked for too often is done at once and once more", async () => {
   paced.now() // also for what waits
   await new Promise((done) => setTimeout(done, 1000))
   assert.equal(times, 4)
+})
+
+test("texts on coloured nodes are pale on what is dark and dark on what is bright", () => {
+  assert.equal(inkOn("#432", "x"), inkOn("#000000", "x"))
+  assert.equal(inkOn("#eda", "x"), inkOn("#ffffff", "x"))
+  assert.notEqual(inkOn("#432", "x"), inkOn("#eda", "x"))
+  assert.equal(inkOn(undefined, "x"), "x")
+  assert.equal(inkOn("brown", "x"), "x")
 })
