@@ -157,6 +157,26 @@ function installLinks(canvas: LGraphCanvas) {
   }
 }
 
+// A title that leaves room for the word at its right end, while the node is drawn.
+function shortened(node: GraftNode, ctx: CanvasRenderingContext2D, draw: () => void) {
+  const word = WORDS[node.mode]
+  if (!word || node.flags.collapsed) return draw()
+  ctx.save()
+  ctx.font = `12px ${LiteGraph.NODE_FONT}`
+  const taken = ctx.measureText(word).width + 18
+  ctx.font = node.titleFontStyle
+  const room = node.renderingSize[0] - LiteGraph.NODE_TITLE_HEIGHT - taken
+  let title = String(node.getTitle() ?? node.type)
+  if (ctx.measureText(title).width > room) {
+    while (title && ctx.measureText(`${title}…`).width > room) title = title.slice(0, -1)
+    title = `${title.trimEnd()}…`
+  }
+  ctx.restore()
+  node.getTitle = () => title
+  draw()
+  delete (node as Partial<GraftNode>).getTitle // the class's again
+}
+
 // Draws the node while the library, which has one colour for all texts, has those for this node.
 function withInk(canvas: LGraphCanvas, node: GraftNode, draw: () => void) {
   const { node_title_color } = canvas
@@ -175,7 +195,8 @@ export function installDrawing(canvas: LGraphCanvas) {
   installHover(canvas)
   const drawNode = canvas.drawNode.bind(canvas)
   canvas.drawNode = (node, ctx) => {
-    withInk(canvas, node as GraftNode, () => drawNode(node, ctx))
+    const draw = () => withInk(canvas, node as GraftNode, () => drawNode(node, ctx))
+    shortened(node as GraftNode, ctx, draw)
     drawFaults(node as GraftNode, ctx) // now that the widgets have their places
     veil(node as GraftNode, ctx)
     drawMark(node as GraftNode, ctx)
