@@ -135,6 +135,20 @@ class Ways {
   }
 }
 
+// Of a link that carries any type: what really flows through it, from before the reroutes.
+function sourceType(canvas: LGraphCanvas, link: any): string | number {
+  const seen = new Set()
+  while (link && !seen.has(link)) {
+    seen.add(link)
+    const origin = canvas.graph?.getNodeById(link.origin_id)
+    const type = origin?.outputs?.[link.origin_slot]?.type
+    if (type !== undefined && type !== "*") return type
+    if (origin?.type !== "Reroute") break
+    link = canvas.graph?.getLink(origin.inputs[0]?.link)
+  }
+  return link?.type ?? "*"
+}
+
 function installLinks(canvas: LGraphCanvas) {
   const ways = new Ways()
   const drawBackCanvas = canvas.drawBackCanvas.bind(canvas)
@@ -144,7 +158,9 @@ function installLinks(canvas: LGraphCanvas) {
   }
   const renderLink: (...given: any[]) => void = canvas.renderLink.bind(canvas)
   canvas.renderLink = (ctx: CanvasRenderingContext2D, ...given: any[]) => {
-    const [a, b, link, , , color, , , more] = given
+    const [a, b, link, , , , , , more] = given
+    if (link?.type === "*" && !link.color) given[5] ||= typeColor(sourceType(canvas, link))
+    const color = given[5]
     const plain = !link || link.parentId !== undefined || more?.disabled
     const way = plain ? null : ways.of(a, b, link)
     if (!way) return renderLink(ctx, ...given)
