@@ -382,11 +382,20 @@ function showFaults(faults: Fault[], title?: string) {
   byId("stage").append(box)
 }
 
+// The bottom line is a run's while that lasts.
+function sayTyped(text: string) {
+  if (!text) return status.endHint()
+  if (runner.run?.state === "running") toast(text)
+  else status.hint(text)
+}
+
 function wire() {
   setHooks({
     changed,
     moved: () => steps.hasMoved(),
+    hint: sayTyped,
   })
+  inspector.onHint = sayTyped
   editor.onChange = changed
   // In a narrow window a panel lies over the canvas.
   editor.covered = () => {
