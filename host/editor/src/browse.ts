@@ -4,6 +4,7 @@ import { fadeEnds, h, iconButton, toast } from "./dom"
 export interface Offer {
   title: string
   text: string // what it does
+  file?: string // its name as a file, which people know it by
   note?: string // what is to be known of it before
   wanting?: boolean // the note says what is not there
   open(): void
@@ -15,9 +16,51 @@ export interface Shelf {
   empty?: string // what to say in place of offers
 }
 
-const matches = (offer: Offer, shelf: Shelf, words: string[]) => {
-  const text = `${offer.title} ${offer.text} ${shelf.title}`.toLowerCase()
-  return words.every((word) => text.includes(word))
+// What people type of what is called otherwise here.
+const ALSO: Record<string, string> = {
+  outpaint: "inpaint",
+  outpainting: "inpaint",
+  inpainting: "inpaint",
+  upscaling: "upscale",
+  quantization: "quantize",
+  quantisation: "quantize",
+  hires: "two passes",
+  highres: "two passes",
+}
+
+const wordsOf = (text: string) => text.toLowerCase().split(/\s+/).filter(Boolean)
+
+// Higher is better; 0 is no match. Every word has to be found somewhere; a whole title, or the name of
+// a file, is what was meant.
+function score(offer: Offer, shelf: string, query: string): number {
+  const words = wordsOf(query)
+  const names = [offer.title, offer.file ?? ""].map((name) => name.toLowerCase())
+  const text = [...names, offer.text, shelf].join(" ").toLowerCase()
+  const found = (word: string) => text.includes(word) || (ALSO[word] && text.includes(ALSO[word]))
+  if (!words.every(found)) return 0
+  const phrase = words.join(" ")
+  if (names.includes(phrase)) return 5
+  if (names.some((name) => name.startsWith(phrase))) return 4
+  if (names.some((name) => name.includes(phrase))) return 3
+  return words.every((word) => names.some((name) => name.includes(word))) ? 2 : 1
+}
+
+// The shelves with what matches, best first; as they are while nothing is looked for.
+export function matching(shelves: Shelf[], query: string): Shelf[] {
+  const searching = wordsOf(query).length > 0
+  if (!searching) return shelves.filter((shelf) => shelf.offers.length || shelf.empty)
+  return shelves
+    .map((shelf) => {
+      const scored = shelf.offers
+        .map((offer) => ({ offer, points: score(offer, shelf.title, query) }))
+        .filter(({ points }) => points > 0)
+        .sort((a, b) => b.points - a.points)
+      const offers = scored.map(({ offer }) => offer)
+      return { shelf: { ...shelf, offers }, points: scored[0]?.points ?? 0 }
+    })
+    .filter(({ points }) => points > 0)
+    .sort((a, b) => b.points - a.points)
+    .map(({ shelf }) => shelf)
 }
 
 // Asks once more before anything is removed, until something else is pressed.
@@ -83,10 +126,7 @@ export function openBrowse(shelves: Shelf[], pickFile: () => void) {
   const fade = fadeEnds(list)
   const close = () => dialog.close()
   const fill = () => {
-    const words = field.value.toLowerCase().split(/\s+/).filter(Boolean)
-    const shown = shelves
-      .map((shelf) => ({ ...shelf, offers: shelf.offers.filter((o) => matches(o, shelf, words)) }))
-      .filter((shelf) => shelf.offers.length || (shelf.empty && !words.length))
+    const shown = matching(shelves, field.value)
     list.replaceChildren(
       ...shown.flatMap((shelf) => [
         h("h3", {}, shelf.title),

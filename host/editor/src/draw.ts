@@ -1,6 +1,7 @@
 // How nodes that do not run, and groups, look on the canvas.
 import { LGraphCanvas, LGraphGroup, LiteGraph } from "@comfyorg/litegraph"
 import { installHover } from "./hover"
+import { inkOn } from "./ink"
 import { drawFaults, type GraftNode } from "./nodes"
 import { Router, runsBelow, type Box, type Point } from "./route"
 import { theme, typeColor } from "./theme"
@@ -103,7 +104,9 @@ class Ways {
     if (!many)
       for (const { id, boundingRect: [x, y, width, height] } of nodes)
         boxes.set(String(id), [x, y, x + width, y + height])
-    const key = JSON.stringify([[...boxes], [...links.keys()]])
+    // A node that is touched comes to the top, last of all: nothing has moved by that.
+    const sorted = [...boxes].sort(([a], [b]) => (a < b ? -1 : 1))
+    const key = JSON.stringify([sorted, [...links.keys()].sort()])
     if (key === this.key) return
     this.key = key
     this.boxes = boxes
@@ -132,6 +135,20 @@ class Ways {
   }
 }
 
+// Of a link that carries any type: what really flows through it, from before the reroutes.
+function sourceType(canvas: LGraphCanvas, link: any): string | number {
+  const seen = new Set()
+  while (link && !seen.has(link)) {
+    seen.add(link)
+    const origin = canvas.graph?.getNodeById(link.origin_id)
+    const type = origin?.outputs?.[link.origin_slot]?.type
+    if (type !== undefined && type !== "*") return type
+    if (origin?.type !== "Reroute") break
+    link = canvas.graph?.getLink(origin.inputs[0]?.link)
+  }
+  return link?.type ?? "*"
+}
+
 function installLinks(canvas: LGraphCanvas) {
   const ways = new Ways()
   const drawBackCanvas = canvas.drawBackCanvas.bind(canvas)
@@ -141,7 +158,9 @@ function installLinks(canvas: LGraphCanvas) {
   }
   const renderLink: (...given: any[]) => void = canvas.renderLink.bind(canvas)
   canvas.renderLink = (ctx: CanvasRenderingContext2D, ...given: any[]) => {
-    const [a, b, link, , , color, , , more] = given
+    const [a, b, link, , , , , , more] = given
+    if (link?.type === "*" && !link.color) given[5] ||= typeColor(sourceType(canvas, link))
+    const color = given[5]
     const plain = !link || link.parentId !== undefined || more?.disabled
     const way = plain ? null : ways.of(a, b, link)
     if (!way) return renderLink(ctx, ...given)
@@ -154,12 +173,46 @@ function installLinks(canvas: LGraphCanvas) {
   }
 }
 
+// A title that leaves room for the word at its right end, while the node is drawn.
+function shortened(node: GraftNode, ctx: CanvasRenderingContext2D, draw: () => void) {
+  const word = WORDS[node.mode]
+  if (!word || node.flags.collapsed) return draw()
+  ctx.save()
+  ctx.font = `12px ${LiteGraph.NODE_FONT}`
+  const taken = ctx.measureText(word).width + 18
+  ctx.font = node.titleFontStyle
+  const room = node.renderingSize[0] - LiteGraph.NODE_TITLE_HEIGHT - taken
+  let title = String(node.getTitle() ?? node.type)
+  if (ctx.measureText(title).width > room) {
+    while (title && ctx.measureText(`${title}…`).width > room) title = title.slice(0, -1)
+    title = `${title.trimEnd()}…`
+  }
+  ctx.restore()
+  node.getTitle = () => title
+  draw()
+  delete (node as Partial<GraftNode>).getTitle // the class's again
+}
+
+// Draws the node while the library, which has one colour for all texts, has those for this node.
+function withInk(canvas: LGraphCanvas, node: GraftNode, draw: () => void) {
+  const { node_title_color } = canvas
+  const { NODE_SELECTED_TITLE_COLOR, NODE_TEXT_COLOR } = LiteGraph
+  if (!node.color && !node.bgcolor) return draw()
+  canvas.node_title_color = inkOn(node.color, node_title_color)
+  LiteGraph.NODE_SELECTED_TITLE_COLOR = inkOn(node.color, NODE_SELECTED_TITLE_COLOR)
+  LiteGraph.NODE_TEXT_COLOR = inkOn(node.bgcolor, NODE_TEXT_COLOR)
+  draw()
+  canvas.node_title_color = node_title_color
+  Object.assign(LiteGraph, { NODE_SELECTED_TITLE_COLOR, NODE_TEXT_COLOR })
+}
+
 export function installDrawing(canvas: LGraphCanvas) {
   installLinks(canvas)
   installHover(canvas)
   const drawNode = canvas.drawNode.bind(canvas)
   canvas.drawNode = (node, ctx) => {
-    drawNode(node, ctx)
+    const draw = () => withInk(canvas, node as GraftNode, () => drawNode(node, ctx))
+    shortened(node as GraftNode, ctx, draw)
     drawFaults(node as GraftNode, ctx) // now that the widgets have their places
     veil(node as GraftNode, ctx)
     drawMark(node as GraftNode, ctx)

@@ -23,6 +23,8 @@ function missing(value: string, folder: string): string {
   return `There is no file “${value}” in ${folder}. Put it there and press R, or choose another.`
 }
 
+const aOf = (type: string) => `${/^[AEIOU]/.test(type) ? "an" : "a"} ${type}`
+
 const NAMES: Record<string, (input: string, details: string, folder?: string) => string> = {
   value_not_in_list: (input, details, folder) => {
     const value = /: (.*?) not in [[(]/.exec(details)?.[1]
@@ -38,6 +40,11 @@ const NAMES: Record<string, (input: string, details: string, folder?: string) =>
     if (folder && file !== undefined) return missing(file, folder)
     const words = sentence(reason || (input ? "" : details) || "The node does not take this value")
     return input ? `“${input}”: ${words}` : words
+  },
+  return_type_mismatch: (input, details) => {
+    const [, given, wanted] = /received_type\((.*?)\) mismatch input_type\((.*?)\)/.exec(details) ?? []
+    if (!given) return `What is linked to “${input}” is of another type.`
+    return `“${input}” takes ${aOf(wanted)}; what is linked to it gives ${aOf(given)}.`
   },
   required_input_missing: (input) => `“${input}” needs a link.`,
   bad_linked_input: (input) => `The link into “${input}” is damaged. Draw it again.`,

@@ -153,6 +153,7 @@ export class Files {
     return {
       title: title ?? name,
       text: description ?? "",
+      file: name,
       note: wanting.length ? `needs ${wanting.join(", ")}` : "",
       wanting: wanting.length > 0,
       open: () => open(async () => this.editor.load(await api.template(name), title ?? name)),

@@ -4,7 +4,7 @@ import { h, icon } from "./dom"
 import type { Editor } from "./graph"
 import { isMissing, type GraftNode } from "./nodes"
 import { compatible, type InputSpec } from "./schema"
-import { addTo, clampNumber, showNumber } from "./values"
+import { addTo, clampNumber, notTaken, showNumber } from "./values"
 
 const MODES: [number, string][] = [
   [0, "runs"],
@@ -14,6 +14,7 @@ const MODES: [number, string][] = [
 
 export class Inspector {
   readonly element = h("section", { class: "panel-body inspector" })
+  onHint = (_text: string) => {}
   private shown: GraftNode | null = null
   private version = ""
 
@@ -289,6 +290,7 @@ export class Inspector {
         value: showNumber(widget.value, input),
         onchange: () => {
           const value = clampNumber(field.value, input)
+          this.onHint(notTaken(field.value, input))
           if (value !== null) set(value)
           field.value = showNumber(widget.value, input)
         },

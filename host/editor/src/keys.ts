@@ -39,6 +39,14 @@ const isTyping = (target: EventTarget | null) =>
   target instanceof HTMLElement &&
   (/^(input|textarea|select)$/i.test(target.tagName) || target.isContentEditable)
 
+// The canvas takes its focus from a script, for which browsers show a frame whatever was pressed
+// before: frame.css is told what that was.
+export function followHand() {
+  const { dataset } = document.documentElement
+  window.addEventListener("pointerdown", () => (dataset.hand = "pointer"), true)
+  window.addEventListener("keydown", () => delete dataset.hand, true)
+}
+
 export function installShortcuts(shortcuts: Shortcut[]) {
   window.addEventListener(
     "keydown",

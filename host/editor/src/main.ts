@@ -11,7 +11,7 @@ import type { LinkEnd } from "./find"
 import { Editor } from "./graph"
 import { HistoryPanel } from "./history"
 import { Inspector } from "./inspector"
-import { GESTURES, installShortcuts, showShortcuts, type Shortcut } from "./keys"
+import { followHand, GESTURES, installShortcuts, showShortcuts, type Shortcut } from "./keys"
 import { menuButton, type MenuItem } from "./menu"
 import { openPictures } from "./lightbox"
 import { installMenuKeys, openMenu } from "./menukeys"
@@ -237,9 +237,9 @@ const shortcuts: Shortcut[] = [
   { keys: "Alt+-", text: "", run: () => editor.zoom(1 / 1.2) },
   { keys: ".", text: "Show all nodes", run: () => editor.fit() },
   { keys: "R", text: "Refresh the lists of models and pictures", run: () => void refreshChoices() },
-  { keys: "N", text: "Node panel", run: () => sidebar.show("node", { focus: true }) },
-  { keys: "Q", text: "Queue", run: () => sidebar.show("queue", { focus: true }) },
-  { keys: "H", text: "History", run: () => sidebar.show("history", { focus: true }) },
+  { keys: "N", text: "Node panel, open or closed", run: () => sidebar.toggle("node") },
+  { keys: "Q", text: "Queue, open or closed", run: () => sidebar.toggle("queue") },
+  { keys: "H", text: "History, open or closed", run: () => sidebar.toggle("history") },
   { keys: "?", text: "This help", run: () => showShortcuts(shortcuts) },
   ...GESTURES,
 ]
@@ -382,11 +382,20 @@ function showFaults(faults: Fault[], title?: string) {
   byId("stage").append(box)
 }
 
+// The bottom line is a run's while that lasts.
+function sayTyped(text: string) {
+  if (!text) return status.endHint()
+  if (runner.run?.state === "running") toast(text)
+  else status.hint(text)
+}
+
 function wire() {
   setHooks({
     changed,
     moved: () => steps.hasMoved(),
+    hint: sayTyped,
   })
+  inspector.onHint = sayTyped
   editor.onChange = changed
   // In a narrow window a panel lies over the canvas.
   editor.covered = () => {
@@ -624,6 +633,7 @@ async function start() {
   wire()
   followWindow()
   installShortcuts(shortcuts)
+  followHand()
   editor.resize()
   status.connected(false)
   try {

@@ -543,12 +543,12 @@ export class QuantizePanel {
 
   private comparisonParts(): Node[] {
     const title = h("h3", {}, "Before and after")
-    const compared = comparedOf(this.pictures)
-    if (!compared)
-      return [
-        title,
-        h("p", { class: "muted" }, "Two pictures in the history can be compared here."),
-      ]
+    const compared = this.pictures.some((p) => p.quantized) && comparedOf(this.pictures)
+    if (!compared) {
+      const text =
+        "Once a quantized workflow has run, its picture is held against one from before here."
+      return [title, h("p", { class: "muted" }, text)]
+    }
     const { before, after } = compared
     const choice = (label: string, chosen: Picture, change: () => void) =>
       h(

@@ -86,6 +86,12 @@ export class Sidebar {
     ;(back ?? document.getElementById("canvas"))?.focus()
   }
 
+  // By its key: the same key closes what it opened.
+  toggle(id: string) {
+    if (this.active === id) this.leave()
+    else this.show(id, { focus: true })
+  }
+
   badge(id: string, text: string) {
     const tab = this.tabs.get(id)
     tab?.querySelector(".badge")?.remove()

@@ -29,6 +29,7 @@ export class StatusBar {
   private readonly steps = h("span", { class: "status-steps" })
   private readonly server = h("span", { class: "status-server" })
   private was = false
+  private hinted = ""
   private readonly fill = h("i", {})
   private readonly track = h(
     "div",
@@ -62,6 +63,16 @@ export class StatusBar {
     this.put(text)
     this.steps.textContent = ""
     this.notes.hidden = true
+  }
+
+  // Of what was typed last; the next that is taken whole ends it.
+  hint(text: string) {
+    this.say(text, "idle")
+    this.hinted = text
+  }
+  endHint() {
+    if (this.hinted && this.text.textContent === this.hinted) this.ready()
+    this.hinted = ""
   }
 
   ready() {

@@ -1,5 +1,6 @@
 // Values of widgets: how they are shown, kept in range, and moved on after a run.
 import type { InputSpec } from "./schema"
+import { calculate } from "./sum"
 
 export const SEED_MAX = 2 ** 50 // as far as ComfyUI's page draws them, and exact in a JavaScript number
 
@@ -43,13 +44,30 @@ export function clampNumber(text: string | number, input: InputSpec): number | s
     const big = BigInt(text)
     return big < LEAST || big > MOST ? null : clampWhole(big, { min, max })
   }
-  let value = Number(text)
-  if (!Number.isFinite(value) || String(text).trim() === "") return null
+  const read = Number.isFinite(Number(text)) ? Number(text) : calculate(String(text))
+  if (read === null || String(text).trim() === "") return null
+  let value = read
   if (min !== undefined) value = Math.max(Number(min), value)
   if (max !== undefined) value = Math.min(Number(max), value)
   if (input.type !== "INT") return value
   const whole = Math.round(value)
   return Number.isSafeInteger(whole) ? whole : clampWhole(BigInt(whole), { min, max })
+}
+
+// What was not taken of a text that was typed, and why; "" when all was.
+export function notTaken(text: string, input: InputSpec): string {
+  const { name, type, options } = input
+  const { min, max } = options
+  const kept = clampNumber(text, input)
+  if (kept === null) return `“${text}” is not a number, which “${name}” takes: nothing was changed.`
+  const typed = Number.isFinite(Number(text)) ? Number(text) : calculate(text)!
+  if (min !== undefined && typed < Number(min))
+    return `“${name}” takes no less than ${min}: ${text.trim()} became ${kept}.`
+  if (max !== undefined && typed > Number(max))
+    return `“${name}” takes no more than ${max}: ${text.trim()} became ${kept}.`
+  if (type === "INT" && !Number.isInteger(typed))
+    return `“${name}” takes whole numbers: ${text.trim()} became ${kept}.`
+  return ""
 }
 
 // So many more; of an INT every digit counts.

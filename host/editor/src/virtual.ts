@@ -22,6 +22,7 @@ class Note extends LGraphNode {
 }
 
 class Reroute extends LGraphNode {
+  static title_mode = LiteGraph.NO_TITLE // as ComfyUI draws it
   constructor(title: string) {
     super(title || "Reroute", "Reroute")
     this.addInput("", "*")

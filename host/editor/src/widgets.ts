@@ -8,7 +8,7 @@ import { openPicker } from "./picker"
 import { growNode } from "./room"
 import { CONTROLS, defaultValue, type InputSpec, type WidgetPlace } from "./schema"
 import { theme } from "./theme"
-import { addTo, clampNumber, showNumber, tidyFloat, wrapText } from "./values"
+import { addTo, clampNumber, notTaken, showNumber, tidyFloat, wrapText } from "./values"
 
 const MARGIN = 15
 const LINE = 15
@@ -16,8 +16,9 @@ const LINE = 15
 export interface Hooks {
   changed(node: LGraphNode): void
   moved(): void // by no hand: a node grew
+  hint(text: string): void // of what was typed not all was taken
 }
-let hooks: Hooks = { changed() {}, moved() {} }
+let hooks: Hooks = { changed() {}, moved() {}, hint() {} }
 export function setHooks(given: Hooks) {
   hooks = given
 }
@@ -78,7 +79,10 @@ function exactly(node: LGraphNode, widget: any, input: InputSpec, step: number) 
       where.canvas.prompt(
         "Value",
         widget.value,
-        (text: string) => widget.setValue(text, where),
+        (text: string) => {
+          widget.setValue(text, where)
+          hooks.hint(notTaken(text, input))
+        },
         where.e,
       )
   }

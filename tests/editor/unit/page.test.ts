@@ -11,11 +11,14 @@ import { readPng } from "../../../host/editor/src/png"
 import { apply, createRun, expectedOf, fraction, resume } from "../../../host/editor/src/progress"
 import { parseObjectInfo } from "../../../host/editor/src/schema"
 import { showLeft, showRate } from "../../../host/editor/src/status"
+import { inkOn } from "../../../host/editor/src/ink"
+import { calculate } from "../../../host/editor/src/sum"
 import { comparedOf, quantizationOf, subjectOf } from "../../../host/editor/src/subject"
 import { Undo } from "../../../host/editor/src/undo"
 import {
   addTo,
   clampNumber,
+  notTaken,
   nextValue,
   showNumber,
   tidyFloat,
@@ -689,4 +692,37 @@ test("what is asked for too often is done at once and once more", async () => {
   paced.now() // also for what waits
   await new Promise((done) => setTimeout(done, 1000))
   assert.equal(times, 4)
+})
+
+test("texts on coloured nodes are pale on what is dark and dark on what is bright", () => {
+  assert.equal(inkOn("#432", "x"), inkOn("#000000", "x"))
+  assert.equal(inkOn("#eda", "x"), inkOn("#ffffff", "x"))
+  assert.notEqual(inkOn("#432", "x"), inkOn("#eda", "x"))
+  assert.equal(inkOn(undefined, "x"), "x")
+  assert.equal(inkOn("brown", "x"), "x")
+})
+
+test("number fields take sums, and say what they do not take", () => {
+  for (const [text, value] of [
+    ["32*4", 128],
+    ["1024/2", 512],
+    ["2 + 3*4 - (1 - .5)", 13.5],
+    ["-(2)*-3", 6],
+    ["1e2+1", 101],
+    ["1/0", null],
+    ["2+", null],
+    ["(1", null],
+    ["1 2", null],
+    ["alert(1)", null],
+    ["", null],
+  ] as const)
+    assert.equal(calculate(text), value, text)
+  const options = { min: 1, max: 100 }
+  const input: any = { name: "steps", type: "INT", optional: false, widget: true, options }
+  assert.equal(clampNumber("5*4", input), 20)
+  assert.equal(notTaken("5*4", input), "")
+  assert.match(notTaken("abc", input), /^“abc” is not a number/)
+  assert.equal(notTaken("-7", input), "“steps” takes no less than 1: -7 became 1.")
+  assert.equal(notTaken("50*4", input), "“steps” takes no more than 100: 50*4 became 100.")
+  assert.equal(notTaken("2.6", input), "“steps” takes whole numbers: 2.6 became 3.")
 })

@@ -1,6 +1,7 @@
 // What the page says and offers: faults in words, names of embeddings, what a file can keep.
 import assert from "node:assert/strict"
 import { test } from "node:test"
+import { matching as shelvesFor } from "../../../host/editor/src/browse"
 import { matching, nameAt } from "../../../host/editor/src/embeddings"
 import { toPrompt, type UiWorkflow } from "../../../host/editor/src/convert"
 import { nodeFaults } from "../../../host/editor/src/errors"
@@ -163,4 +164,43 @@ test("warnings of a run: each once for a node, under the node that is shown", ()
     { node: "7", text: "odd" },
   ])
   assert.equal(run.state, "running")
+})
+
+test("a workflow is found by its title first, by its file's name and by what others call it", () => {
+  const offer = (title: string, file: string, text: string) => ({ title, file, text, open() {} })
+  const shelves = [
+    {
+      title: "Prompts",
+      offers: [
+        offer("Text to picture", "txt2img", "Not picture to picture."),
+        offer("Two passes", "hires-fix", "Samples small."),
+      ],
+    },
+    {
+      title: "Pictures",
+      offers: [
+        offer("Inpaint", "inpaint", "Repaints a part."),
+        offer("Picture to picture", "img2img", "Begins with a picture."),
+      ],
+    },
+  ]
+  const first = (query: string) => shelvesFor(shelves, query)[0]?.offers[0].file
+  for (const [query, file] of [
+    ["picture to picture", "img2img"],
+    ["txt2img", "txt2img"],
+    ["hires", "hires-fix"],
+    ["outpaint", "inpaint"],
+    ["repaints", "inpaint"],
+    ["nothing of the kind", undefined],
+    ["", "txt2img"],
+  ])
+    assert.equal(first(query!), file, query)
+})
+
+test("a link of the wrong type is said in a sentence", () => {
+  const details = "model, received_type(CONDITIONING) mismatch input_type(MODEL)"
+  assert.equal(
+    fault("return_type_mismatch", details, "model"),
+    "“model” takes a MODEL; what is linked to it gives a CONDITIONING.",
+  )
 })
