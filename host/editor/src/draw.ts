@@ -102,7 +102,10 @@ class Ways {
     const many = nodes.length * links.size > MANY
     const boxes = new Map<string, Box>()
     if (!many)
-      for (const { id, boundingRect: [x, y, width, height] } of nodes)
+      for (const {
+        id,
+        boundingRect: [x, y, width, height],
+      } of nodes)
         boxes.set(String(id), [x, y, x + width, y + height])
     // A node that is touched comes to the top, last of all: nothing has moved by that.
     const sorted = [...boxes].sort(([a], [b]) => (a < b ? -1 : 1))

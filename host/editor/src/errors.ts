@@ -42,13 +42,15 @@ const NAMES: Record<string, (input: string, details: string, folder?: string) =>
     return input ? `“${input}”: ${words}` : words
   },
   return_type_mismatch: (input, details) => {
-    const [, given, wanted] = /received_type\((.*?)\) mismatch input_type\((.*?)\)/.exec(details) ?? []
+    const [, given, wanted] =
+      /received_type\((.*?)\) mismatch input_type\((.*?)\)/.exec(details) ?? []
     if (!given) return `What is linked to “${input}” is of another type.`
     return `“${input}” takes ${aOf(wanted)}; what is linked to it gives ${aOf(given)}.`
   },
   required_input_missing: (input) => `“${input}” needs a link.`,
   bad_linked_input: (input) => `The link into “${input}” is damaged. Draw it again.`,
-  dependency_cycle: () => "This node waits for its own result. Remove one of the links of this loop.",
+  dependency_cycle: () =>
+    "This node waits for its own result. Remove one of the links of this loop.",
 }
 
 // Nodes of these classes, which a workflow has and this server has not. Group nodes are from before
@@ -56,7 +58,9 @@ const NAMES: Record<string, (input: string, details: string, folder?: string) =>
 export function unknownNodes(types: string[]): string {
   const group = /^workflow[>/]/
   const quoted = (some: string[]) => some.map((type) => `“${type.replace(group, "")}”`).join(", ")
-  const [groups, others] = [true, false].map((is) => types.filter((type) => group.test(type) === is))
+  const [groups, others] = [true, false].map((is) =>
+    types.filter((type) => group.test(type) === is),
+  )
   const notes: string[] = []
   if (others.length)
     notes.push(

@@ -426,7 +426,9 @@ function wire() {
     showName()
     paintUndo()
   }
+  steps.onEdit = () => status.endFailure()
   steps.onRestore = () => {
+    status.endFailure()
     showHint()
     inspector.render(true)
     quantize.render(true)

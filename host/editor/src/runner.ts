@@ -52,6 +52,7 @@ export class Runner implements api.Listener {
   onQueued = () => {}
   onMended = () => {}
   private complaints: Complaint[] = [] // why a workflow was not queued
+  private unsent = false // the server was not reached when a workflow was to be queued
   private failed = false // what is shown is why an earlier run failed
   onFaults = (_faults: Fault[], _title?: string) => {}
   onWarnings = () => {}
@@ -77,6 +78,7 @@ export class Runner implements api.Listener {
       }
       try {
         const workflow = this.editor.toWorkflow()
+        this.unsent = false
         const answer = await api.submit({ prompt, workflow, clientId, front }, this.editor.specs)
         const titles = new Map(this.editor.nodes.map((node) => [String(node.id), node.title]))
         this.titles.set(answer.prompt_id, titles)
@@ -89,6 +91,7 @@ export class Runner implements api.Listener {
       } catch (error) {
         if (!(error instanceof api.Refused)) {
           toast((error as Error).message, "error")
+          this.unsent = true
           return this.onRefused((error as Error).message)
         }
         return this.refuse(withReasons(this.editor, promptFaults(error.body)))
@@ -330,6 +333,8 @@ export class Runner implements api.Listener {
   connected(up: boolean) {
     this.onConnected(up)
     if (!up) return
+    if (this.unsent && this.run?.state !== "running") this.onMended()
+    this.unsent = false
     if (this.run?.state === "running") resume(this.run, performance.now())
     this.onQueue()
   }

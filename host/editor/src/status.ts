@@ -75,6 +75,11 @@ export class StatusBar {
     this.hinted = ""
   }
 
+  // What failed is no longer what is shown.
+  endFailure() {
+    if (byId("status").dataset.state === "error") this.ready()
+  }
+
   ready() {
     this.say(READY, "idle")
     this.fill.style.width = "0"

@@ -42,6 +42,7 @@ export class Steps {
   private readonly shown = new Map<string, Shown>()
 
   onSettle = () => {} // something may have changed
+  onEdit = () => {} // something has changed, by hand
   onStep = () => {} // there is one more, or one was taken back
   onRestore = () => {} // all is as it was: other nodes are there
   onOther = () => {} // another workflow is back, of which is not known what its nodes showed
@@ -119,7 +120,10 @@ export class Steps {
     if (this.opened || (byItself && this.onServer === content)) this.onServer = this.content
     this.opened = false
     if (byItself || this.flat === before) this.undo.amend(state)
-    else if (this.undo.note(state)) this.keep(data)
+    else if (this.undo.note(state)) {
+      this.keep(data)
+      this.onEdit()
+    }
     this.shape = now
     this.places = bare
     this.moved = false

@@ -326,11 +326,9 @@ function drawWords(
 
 // So that square pictures are as large as they can be.
 function columnsOf(count: number, width: number, height: number): number {
-  const side = (columns: number) =>
-    Math.min(width / columns, height / Math.ceil(count / columns))
+  const side = (columns: number) => Math.min(width / columns, height / Math.ceil(count / columns))
   let best = 1
-  for (let columns = 2; columns <= count; columns++)
-    if (side(columns) > side(best)) best = columns
+  for (let columns = 2; columns <= count; columns++) if (side(columns) > side(best)) best = columns
   return best
 }
 
@@ -398,12 +396,7 @@ function drawPictures(
 }
 
 // In the lower right corner of a picture that is not the result.
-function drawCaption(
-  ctx: CanvasRenderingContext2D,
-  text: string,
-  right: number,
-  bottom: number,
-) {
+function drawCaption(ctx: CanvasRenderingContext2D, text: string, right: number, bottom: number) {
   ctx.font = `10px ${LiteGraph.NODE_FONT}`
   ctx.textAlign = "center"
   const width = ctx.measureText(text).width + 12

@@ -279,3 +279,24 @@ async function onTablet(browser, page) {
   await page.locator("#tab-node").click()
   assert.deepEqual(await view(), moved)
 }
+
+test("on a telephone all tools are within the window, and a key closes the panel it opened", async () => {
+  const browser = await openBrowser({ width: 360, height: 700 })
+  try {
+    const { page } = browser
+    await browser.open(url)
+    for (const id of ["queue", "theme", "undo", "tab-node", "tab-profile"]) {
+      const { x, y, width, height } = await page.locator(`#${id}`).boundingBox()
+      assert.ok(x >= 0 && y >= 0 && x + width <= 360 && y + height <= 700, id)
+    }
+    await page.locator("#canvas").click({ position: { x: 20, y: 30 } })
+    const outline = await page.locator("#canvas").evaluate((e) => getComputedStyle(e).outlineStyle)
+    assert.equal(outline, "none")
+    for (const shown of [true, false]) {
+      await page.keyboard.press("h")
+      assert.equal(await page.locator("#side-body").isVisible(), shown)
+    }
+  } finally {
+    await browser.close()
+  }
+})

@@ -88,7 +88,10 @@ test("a picture that is cut, broken or none gives what can be read, never an err
   const huge = png()
   new DataView(huge.buffer, huge.byteOffset).setUint32(8, 0xffffffff)
   assert.equal((await readPng(huge)).texts.size, 0)
-  assert.equal((await readPng(png(chunk("iTXt", bytes("k", [0, 0, 0], "never ends"))))).texts.size, 0)
+  assert.equal(
+    (await readPng(png(chunk("iTXt", bytes("k", [0, 0, 0], "never ends"))))).texts.size,
+    0,
+  )
 })
 
 test("numbers that JavaScript cannot hold keep their digits where the browser lets them", () => {
