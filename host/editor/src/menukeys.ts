@@ -70,7 +70,11 @@ export function installMenuKeys(editor: Editor) {
   LiteGraph.ContextMenu = KeyMenu as unknown as typeof ContextMenu
 }
 
-// The menu of the selected nodes, at the last of them, or that of the canvas, in its middle.
+const within = (place: number, least: number, most: number) =>
+  Math.max(least, Math.min(place, most))
+
+// The menu of the selected nodes, at the last of them or as near as the view has it, or that of the
+// canvas, in its middle.
 export function openMenu(editor: Editor) {
   const { canvas } = editor
   const { ds } = canvas
@@ -80,8 +84,8 @@ export function openMenu(editor: Editor) {
     ? [node.pos[0] + 20, node.pos[1] - 10]
     : [box.width / 2 / ds.scale - ds.offset[0], box.height / 2 / ds.scale - ds.offset[1]]
   const event = new MouseEvent("contextmenu", {
-    clientX: box.left + (x + ds.offset[0]) * ds.scale,
-    clientY: box.top + (y + ds.offset[1]) * ds.scale,
+    clientX: within(box.left + (x + ds.offset[0]) * ds.scale, box.left, box.right),
+    clientY: within(box.top + (y + ds.offset[1]) * ds.scale, box.top, box.bottom),
   })
   LGraphCanvas.active_canvas = canvas // as a pointer above it would do
   canvas.graph_mouse[0] = x
