@@ -56,8 +56,8 @@ graft_unet_use graft_active_use(const active *list, const size_t *which, size_t 
     graft_unet_use use = {.control = first->control != NULL,
                           .pictures = pictures,
                           .entries = (int64_t)count,
-                          .height = first->height,
-                          .width = first->width,
+                          .height = first->box->height,
+                          .width = first->box->width,
                           .tokens = first->entry->tokens,
                           .references = first->references};
     if (perturbs) use.perturbed = pictures * (int64_t)graft_active_positive(list, which, count);

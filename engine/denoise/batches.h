@@ -8,8 +8,7 @@
 /* One conditioning entry that is active at the present sigma. */
 typedef struct active {
     const graft_cond_entry *entry;
-    const graft_box *box;  /* what it sees of the latent */
-    int64_t height, width; /* of that in x, filled up to whole patches (known.h) */
+    const graft_box *box; /* what it sees of the latent */
     graft_side side;
     bool fast, done;                     /* of the present call */
     size_t slot;                         /* its place among all prompts (graft_guided_entry()) */

@@ -190,13 +190,14 @@ static graft_status tell(const graft_guided *g, const size_t *which, size_t coun
 {
     bool negative[GROUP_MAX];
     const active *first = &g->active[which[0]];
+    const graft_net_arch *a = &g->c.model->arch;
     if (!g->c.tap) return GRAFT_OK;
     for (size_t i = 0; i < count; i++) negative[i] = g->active[which[i]].side != GRAFT_POSITIVE;
     const graft_guided_call call = {.variant = variant,
                                     .in = in,
                                     .pictures = g->c.shape[0],
-                                    .height = first->height,
-                                    .width = first->width,
+                                    .height = graft_net_side(a, first->box->height),
+                                    .width = graft_net_side(a, first->box->width),
                                     .tokens = first->entry->tokens,
                                     .references = &first->references,
                                     .entries = count,
@@ -278,9 +279,8 @@ static void add(graft_guided *g, const active *a, const float *out, float *sum)
 static void add_all(graft_guided *g, const size_t *which, size_t count)
 {
     size_t again = perturbed_entries(g, which, count);
-    const active *first = &g->active[which[0]];
-    const int64_t planes = (int64_t)(count + again) * g->c.shape[0] * g->c.shape[1];
-    graft_known_cut(g->batch_out, planes, first->height, first->width, first->box);
+    graft_known_cut(g->c.model, g->active[which[0]].box,
+                    (int64_t)(count + again) * g->c.shape[0] * g->c.shape[1], g->batch_out);
     for (size_t i = 0; i < count; i++) {
         const active *a = &g->active[which[i]];
         size_t n = values_of(g, a->box);
@@ -330,17 +330,15 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
     const graft_cond *list = graft_guided_list(&g->c, side);
     for (size_t i = 0; i < list->n; i++)
         if (graft_active_now(g->c.table, list->entry[i], sigma) && !g->regions.list[first + i].idle)
-            g->active[g->n_active++] = (active){
-                .entry = list->entry[i],
-                .box = &g->regions.list[first + i].box,
-                .height = graft_net_side(&g->c.model->arch, g->regions.list[first + i].box.height),
-                .width = graft_net_side(&g->c.model->arch, g->regions.list[first + i].box.width),
-                .side = side,
-                .slot = first + i,
-                .known = graft_known_source(g->c.model, list->entry[i]),
-                .references = graft_known_references(g->c.model, list->entry[i]),
-                .control = graft_controls_active(g->controls, first + i, sigma),
-                .alike = graft_controls_alike(g->controls, first + i, sigma)};
+            g->active[g->n_active++] =
+                (active){.entry = list->entry[i],
+                         .box = &g->regions.list[first + i].box,
+                         .side = side,
+                         .slot = first + i,
+                         .known = graft_known_source(g->c.model, list->entry[i]),
+                         .references = graft_known_references(g->c.model, list->entry[i]),
+                         .control = graft_controls_active(g->controls, first + i, sigma),
+                         .alike = graft_controls_alike(g->controls, first + i, sigma)};
     return first + list->n;
 }
 

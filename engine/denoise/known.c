@@ -309,9 +309,10 @@ void graft_known_join(const graft_known *k, const graft_guided_config *c, size_t
     }
 }
 
-void graft_known_cut(float *out, int64_t planes, int64_t height, int64_t width,
-                     const graft_box *box)
+void graft_known_cut(const graft_model *m, const graft_box *box, int64_t planes, float *out)
 {
+    const int64_t height = graft_net_side(&m->arch, box->height);
+    const int64_t width = graft_net_side(&m->arch, box->width);
     float *to = out;
     if (box->height == height && box->width == width) return;
     for (int64_t i = 0; i < planes; i++)

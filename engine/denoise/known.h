@@ -51,9 +51,8 @@ int64_t graft_known_x_values(const graft_known *k, const graft_guided_config *c,
  * become (N, graft_known_x_values()). */
 void graft_known_join(const graft_known *k, const graft_guided_config *c, size_t slot,
                       const graft_box *box, const float *latent, float *x);
-/* `planes` predictions of (height, width) become those of the box, one behind the other. */
-void graft_known_cut(float *out, int64_t planes, int64_t height, int64_t width,
-                     const graft_box *box);
+/* `planes` predictions of whole patches become those of the box, one behind the other. */
+void graft_known_cut(const graft_model *m, const graft_box *box, int64_t planes, float *out);
 /* Where the prompt has its planes from; two with the same have the same. NULL: the run's latent, or
  * the model takes none. */
 const void *graft_known_source(const graft_model *m, const graft_cond_entry *k);

@@ -43,8 +43,6 @@ static void collect(const graft_prepare_request *rq, graft_side side, float sigm
             graft_control_of(rq->positive, list, side != GRAFT_POSITIVE, i);
         v->now[v->n_now++] = (active){.entry = k,
                                       .box = &r->box,
-                                      .height = graft_net_side(&rq->model->arch, r->box.height),
-                                      .width = graft_net_side(&rq->model->arch, r->box.width),
                                       .side = side,
                                       .fast = before && goes_on(rq, k, chain, *before, sigma),
                                       .control = graft_control_any(rq->table, chain, sigma),

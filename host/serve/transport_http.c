@@ -421,8 +421,7 @@ static int take_chunks(graft_transport *t, graft_conn *c, struct lws *wsi, const
             return refuse(t, c, wsi, 400, true);
         case GRAFT_CHUNKED_END:
             lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
-            return c->refused && !c->unwanted ? refuse(t, c, wsi, c->refused, true)
-                                              : answer(t, c, wsi);
+            return c->refused ? refuse(t, c, wsi, c->refused, true) : answer(t, c, wsi);
         case GRAFT_CHUNKED_DATA:
             if (size > (size_t)c->expect - c->q.body_size) c->refused = 413;
             keep(t, c, data, size);
@@ -450,6 +449,6 @@ int graft_conn__complete(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     if (!c->active || c->answered || c->later || c->due) return 0;
     if (c->chunked) return refuse(t, c, wsi, 413, true); /* more than the library takes */
-    if (c->refused && !c->unwanted) return refuse(t, c, wsi, c->refused, false);
+    if (c->refused) return refuse(t, c, wsi, c->refused, false);
     return answer(t, c, wsi);
 }
