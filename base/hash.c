@@ -5,6 +5,7 @@
 #include "base/hash_wide.h"
 
 #define XXH_INLINE_ALL
+#define XXH_FORCE_MEMORY_ACCESS 1
 #include <xxhash.h>
 
 uint64_t graft_hash64(const void *data, size_t n)

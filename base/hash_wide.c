@@ -3,6 +3,7 @@
 #include "base/hash_wide.h"
 
 #define XXH_INLINE_ALL
+#define XXH_FORCE_MEMORY_ACCESS 1
 #include <xxhash.h>
 
 void graft_hash_add_wide(void *state, const void *data, size_t n)
