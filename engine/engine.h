@@ -347,9 +347,10 @@ graft_status graft_cache_clear(graft_engine *engine, uint64_t *count, graft_err 
 /* NULL when there is no cache folder. */
 const char *graft_cache_folder(const graft_engine *engine);
 
-/* Writes the weights of a file that PyTorch's torch.save() made (.ckpt, .pt, .pth, .bin) as `to`, a
- * safetensors file, which must not exist yet. Nothing in the file is run (weights/pytorch.h). Names
- * and element types stay as they are. Any thread. */
+/* Writes the weights of a file that PyTorch's torch.save() made (.ckpt, .pt, .pth, .bin), or of a
+ * GGUF file, as `to`, a safetensors file, which must not exist yet. Nothing in the file is run
+ * (weights/pytorch.h). Names and element types stay as they are; what GGUF packs in blocks becomes
+ * float16, and GRAFT_E_UNSUPPORTED where that cannot hold it. Any thread. */
 typedef struct graft_convert_info {
     uint64_t tensors, bytes; /* that were written */
     uint64_t left_out;       /* tensors of kinds that are not read */

@@ -14,21 +14,23 @@
 #include "base/str.h"
 
 static const char *const model_suffix[] = {".safetensors", ".sft", NULL};
+static const char *const model_suffix_gguf[] = {".safetensors", ".sft", ".gguf", NULL};
 
 /* Some kinds of file have an old and a new folder name; both are read. */
 static const struct model_folder {
     const char *key, *alias, *folder[2];
     bool takes_tokenizers; /* .model files, which are no choices */
+    bool takes_gguf;
 } model_folders[] = {
-    {"checkpoints", NULL, {"checkpoints", NULL}, false},
-    {"loras", NULL, {"loras", NULL}, false},
-    {"vae", NULL, {"vae", NULL}, false},
-    {"vae_approx", NULL, {"vae_approx", NULL}, false},
-    {"text_encoders", "clip", {"text_encoders", "clip"}, true},
-    {"diffusion_models", "unet", {"diffusion_models", "unet"}, false},
-    {"embeddings", NULL, {"embeddings", NULL}, false},
-    {"controlnet", NULL, {"controlnet", "t2i_adapter"}, false},
-    {"upscale_models", NULL, {"upscale_models", NULL}, false},
+    {"checkpoints", NULL, {"checkpoints", NULL}, false, true},
+    {"loras", NULL, {"loras", NULL}, false, false},
+    {"vae", NULL, {"vae", NULL}, false, true},
+    {"vae_approx", NULL, {"vae_approx", NULL}, false, false},
+    {"text_encoders", "clip", {"text_encoders", "clip"}, true, true},
+    {"diffusion_models", "unet", {"diffusion_models", "unet"}, false, true},
+    {"embeddings", NULL, {"embeddings", NULL}, false, false},
+    {"controlnet", NULL, {"controlnet", "t2i_adapter"}, false, false},
+    {"upscale_models", NULL, {"upscale_models", NULL}, false, false},
 };
 #define N_MODEL_FOLDERS (sizeof model_folders / sizeof *model_folders)
 
@@ -47,6 +49,11 @@ static const struct model_folder *find_models(const char *key)
         if (strcmp(m->key, key) == 0 || (m->alias && strcmp(m->alias, key) == 0)) return m;
     }
     return NULL;
+}
+
+static const char *const *suffixes_of(const struct model_folder *m)
+{
+    return m->takes_gguf ? model_suffix_gguf : model_suffix;
 }
 
 static char *absolute(const char *path)
@@ -155,8 +162,9 @@ static graft_status resolve_model(const graft_folders *f, const struct model_fol
                                   const char *name, char **path, graft_err *e)
 {
     const bool tokenizer = m->takes_tokenizers && graft_str_ends(name, ".model");
-    if (!has_suffix(name, model_suffix) && !tokenizer)
-        return graft_fail(e, GRAFT_E_ARG, "%s: model files end in .safetensors or .sft", name);
+    if (!has_suffix(name, suffixes_of(m)) && !tokenizer)
+        return graft_fail(e, GRAFT_E_ARG, "%s: model files %send in .safetensors%s or .sft", name,
+                          m->takes_gguf ? "" : "of this folder ", m->takes_gguf ? ", .gguf" : "");
     for (int i = 0; i < MODEL_ROOTS; i++) {
         char *root = NULL;
         graft_status st = model_root(f, m, i, &root, e);
@@ -271,7 +279,7 @@ graft_status graft_folders_list(const graft_folders *f, const char *key, char **
     const struct model_folder *m = find_models(key);
     for (int i = 0; m && i < MODEL_ROOTS; i++) {
         GRAFT_TRY(model_root(f, m, i, &root, e));
-        if (root) GRAFT_TRY(append_names(root, model_suffix, &names, &count, e));
+        if (root) GRAFT_TRY(append_names(root, suffixes_of(m), &names, &count, e));
         graft_free(root);
         root = NULL;
     }

@@ -78,9 +78,7 @@ static void put_choice(const cJSON *extra, const char *class_type, const char *d
     const char *text = cJSON_IsString(received) ? received->valuestring : value ? value : "";
     const cJSON *config = graft_tree_get(extra, "input_config");
     const char *length = strstr(details, "(list of length ");
-    if (folder && graft_str_ends(text, ".gguf")) {
-        graft_str_printf(out, ": %s: GGUF files are not supported, only .safetensors files", text);
-    } else if (folder) {
+    if (folder) {
         graft_str_printf(out, ": there is no file %s in ", text);
         put_folder(folder, f, out);
     } else if (length || !cJSON_IsArray(config)) {

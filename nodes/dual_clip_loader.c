@@ -1,17 +1,13 @@
 /* DualCLIPLoader: a pair of text encoders from two files. */
-#include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/text_encoders.h"
 
 enum { CLIP_NAME1, CLIP_NAME2, TYPE, DEVICE };
 static const graft_input *const inputs[] = {
     [CLIP_NAME1] =
         IN_CHOICE("clip_name1", NULL, "One of the two encoder files; the order does not matter."),
     [CLIP_NAME2] = IN_CHOICE("clip_name2", NULL, "The other encoder file."),
-    [TYPE] = IN_CHOICE("type",
-                       CHOICES("sdxl", "sd3", "flux", "hunyuan_video", "hidream", "hunyuan_image"),
-                       "The family of models that the pair is for. Graft runs sdxl, sd3 and "
-                       "flux; the others are listed so that workflows open."),
+    [TYPE] = &graft_text_encoders_type_of_two,
     [DEVICE] = IN_CHOICE("device", CHOICES("default", "cpu"),
                          "Where the encoders run. Both choices use the device of the engine.",
                          .flags = GRAFT_INPUT_OPTIONAL | GRAFT_INPUT_ADVANCED),
@@ -21,29 +17,7 @@ static const graft_output *const outputs[] = {
 
 static graft_status run(graft_call *c)
 {
-    graft_engine *engine;
-    graft_clip *clip = NULL;
-    char *path[2] = {NULL, NULL};
-    graft_status st;
-    graft_call_phase(c, "load");
-    if (!graft_arg_is(c, TYPE, "sdxl") && !graft_arg_is(c, TYPE, "sd3") &&
-        !graft_arg_is(c, TYPE, "flux"))
-        return graft_call_fail(c, TYPE, GRAFT_E_UNSUPPORTED,
-                               "pairs of text encoders of type %s are not supported, only sdxl, "
-                               "sd3 and flux",
-                               graft_arg_text(c, TYPE));
-    GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_files_of_input(c, CLIP_NAME2, "text_encoders", &path[1]));
-    GRAFT_TRY(graft_files_of_input(c, CLIP_NAME1, "text_encoders", &path[0]));
-    st = graft_clip_load(engine, (const char *const *)path, 2, graft_arg_text(c, TYPE), &c->task,
-                         &clip, &c->err);
-    if (st) graft_files_blame(c, CLIP_NAME1, path, 2);
-    if (st) goto out;
-    GRAFT_TRY(graft_call_out_clip(c, 0, clip));
-out:
-    graft_free(path[0]);
-    graft_free(path[1]);
-    return st;
+    return graft_text_encoders_run_typed(c, CLIP_NAME1, 2, TYPE);
 }
 
 QUERY_MODEL_FILES("text_encoders", CLIP_NAME1, 2)

@@ -1,7 +1,6 @@
 /* TripleCLIPLoader: Stable Diffusion 3's text encoders from three files. */
-#include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/text_encoders.h"
 
 enum { CLIP_NAME1, CLIP_NAME2, CLIP_NAME3, FILES };
 static const graft_input *const inputs[] = {
@@ -16,21 +15,7 @@ static const graft_output *const outputs[] = {
 
 static graft_status run(graft_call *c)
 {
-    graft_engine *engine;
-    graft_clip *clip = NULL;
-    char *path[FILES] = {NULL, NULL, NULL};
-    graft_status st;
-    graft_call_phase(c, "load");
-    GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    for (int i = FILES - 1; i >= 0; i--)
-        GRAFT_TRY(graft_files_of_input(c, i, "text_encoders", &path[i]));
-    st = graft_clip_load(engine, (const char *const *)path, FILES, "sd3", &c->task, &clip, &c->err);
-    if (st) graft_files_blame(c, CLIP_NAME1, path, FILES);
-    if (st) goto out;
-    GRAFT_TRY(graft_call_out_clip(c, 0, clip));
-out:
-    for (int i = 0; i < FILES; i++) graft_free(path[i]);
-    return st;
+    return graft_text_encoders_run(c, CLIP_NAME1, FILES, "sd3");
 }
 
 QUERY_MODEL_FILES("text_encoders", CLIP_NAME1, FILES)

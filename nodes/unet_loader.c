@@ -1,14 +1,13 @@
 /* UNETLoader: a diffusion model that comes without text encoder and VAE. */
-#include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/unet_file.h"
 
 enum { UNET_NAME, WEIGHT_DTYPE };
 static const graft_input *const inputs[] = {
     [UNET_NAME] =
         IN_CHOICE("unet_name", NULL,
-                  "The model file. Put .safetensors files into models/diffusion_models; those of "
-                  "diffusers (unet/diffusion_pytorch_model.safetensors) work, too."),
+                  "The model file. Put .safetensors and .gguf files into models/diffusion_models; "
+                  "those of diffusers (unet/diffusion_pytorch_model.safetensors) work, too."),
     [WEIGHT_DTYPE] =
         IN_CHOICE("weight_dtype", CHOICES("default", "fp8_e4m3fn", "fp8_e4m3fn_fast", "fp8_e5m2"),
                   "How weights are kept. Leave it at default: the fp8 choices are accepted for old "
@@ -19,21 +18,10 @@ static const graft_output *const outputs[] = {
 
 static graft_status run(graft_call *c)
 {
-    graft_engine *engine;
-    graft_model *model = NULL;
-    char *path = NULL;
-    graft_status st;
-    graft_call_phase(c, "load");
     if (!graft_arg_is(c, WEIGHT_DTYPE, "default"))
         graft_log_printf(&c->task.log, GRAFT_LOG_WARN, "weight_dtype %s is treated as default",
                          graft_arg_text(c, WEIGHT_DTYPE));
-    GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_files_of_input(c, UNET_NAME, "diffusion_models", &path));
-    GRAFT_TRY(graft_model_load(engine, path, &c->task, &model, &c->err));
-    GRAFT_TRY(graft_call_out_model(c, 0, model));
-out:
-    graft_free(path);
-    return st;
+    return graft_unet_file_run(c, UNET_NAME);
 }
 
 QUERY_MODEL_FILE("diffusion_models", UNET_NAME)

@@ -10,7 +10,7 @@ enum { VAE_NAME };
 static const graft_input *const inputs[] = {
     [VAE_NAME] = IN_CHOICE(
         "vae_name", NULL,
-        "The VAE's file. Put .safetensors files into models/vae; those of diffusers "
+        "The VAE's file. Put .safetensors files into models/vae (.gguf, too); those of diffusers "
         "(vae/diffusion_pytorch_model.safetensors) work, too. A name without an ending is a tiny "
         "autoencoder: NAME_encoder.safetensors and NAME_decoder.safetensors in models/vae_approx."),
     NULL};

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/half.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "engine/calibrate/quantize.h"
@@ -73,7 +74,7 @@ static graft_status quantize(const graft_st_tensor *t, graft_dtype kind, void **
         64, (size_t)graft_quantized_bytes(kind, t->shape[0], all / t->shape[0]));
     graft_status st = values && *out ? GRAFT_OK : graft_fail_nomem(e, "a quantized file");
     if (!st) {
-        graft_to_f32(t->dtype, t->data, values, (size_t)all);
+        graft_st_to_f32(t, 0, all, values);
         for (int64_t i = 0; t->scale != 0 && i < all; i++) values[i] *= t->scale;
         graft_quantized_from_f32(kind, values, t->shape[0], all / t->shape[0], *out);
     }
@@ -113,10 +114,33 @@ static graft_status add_quantized(saved *s, const graft_st_tensor *t, graft_dtyp
     return st;
 }
 
+/* What lies in blocks, as float16. */
+static graft_status add_unpacked(saved *s, const graft_st_tensor *t, graft_err *e)
+{
+    enum { PIECE = 1024 };
+    float piece[PIECE];
+    graft_st_tensor out = *t;
+    const int64_t all = graft_st_values(t);
+    uint16_t *values = graft_malloc_array((size_t)all, sizeof *values);
+    graft_status st = own(s, values, e);
+    if (st) return st;
+    for (int64_t i = 0, n; i < all; i += n) {
+        n = all - i < PIECE ? all - i : PIECE;
+        graft_st_to_f32(t, i, n, piece);
+        graft_f32_to_f16_array(piece, values + i, (size_t)n);
+    }
+    out.blocks = NULL;
+    out.dtype = GRAFT_F16;
+    out.data = values;
+    out.bytes = (uint64_t)all * sizeof *values;
+    return add(s, &out, e);
+}
+
 /* A tensor as it is; one that is scaled keeps its scale beside it. */
 static graft_status add_plain(saved *s, const graft_st_tensor *t, graft_err *e)
 {
     graft_str layer = GRAFT_STR_INIT;
+    if (t->blocks) return add_unpacked(s, t, e);
     graft_status st = add(s, t, e);
     if (st || t->scale == 0) return st;
     graft_str_printf(&layer, "%.*s", (int)(strlen(t->name) - strlen(".weight")), t->name);

@@ -56,9 +56,9 @@ static bool is_fixed(const char *name)
 static bool is_summed(const graft_weights *w, const char *name, const graft_st_tensor *base)
 {
     graft_weight_term t;
-    if (!graft_weights_computes_with(base->dtype) || is_fixed(name)) return false;
+    if (!graft_weights_takes(base) || is_fixed(name)) return false;
     for (size_t at = 0; graft_weights_next_term(w, name, &at, &t);)
-        if (!t.tensor || !graft_weights_computes_with(t.tensor->dtype) ||
+        if (!t.tensor || !graft_weights_takes(t.tensor) ||
             graft_st_values(t.tensor) != graft_st_values(base))
             return false;
     return true;
@@ -72,7 +72,8 @@ static graft_dtype type_of(const graft_weights *w, const char *name, const graft
     graft_dtype all = GRAFT_DTYPE_NONE;
     for (size_t at = 0; graft_weights_next_term(w, name, &at, &t);) {
         graft_dtype own = t.tensor->dtype;
-        if (own == GRAFT_F8_E4M3 || own == GRAFT_F8_E5M2 || graft_is_quantized(own))
+        if (own == GRAFT_F8_E4M3 || own == GRAFT_F8_E5M2 || graft_is_quantized(own) ||
+            t.tensor->blocks)
             own = GRAFT_F16;
         if (all && own != all) return GRAFT_F32;
         all = own;

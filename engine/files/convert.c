@@ -1,29 +1,90 @@
 /* Files of other programs as safetensors. */
+#include <math.h>
 #include <stdio.h>
 
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/half.h"
 #include "engine/engine.h"
+#include "engine/weights/gguf.h"
 #include "engine/weights/pytorch.h"
+#include "engine/weights/values.h"
 
-/* Files of PyTorch are no safetensors, whatever they are called. */
-static graft_status check_needed(const char *from, graft_err *e)
+static const char *const metadata[] = {"format", "pt", NULL};
+
+/* ------------------------------------------------------------------ GGUF */
+
+typedef struct unpacking {
+    const graft_safetensors *file;
+    graft_st_tensor *tensor; /* as they are written */
+    uint16_t *values;        /* of the one that was asked for last */
+} unpacking;
+
+/* For graft_safetensors_write_from(): values in blocks as float16. */
+static graft_status unpack(void *ctx, size_t i, const void **data, graft_err *e)
 {
-    graft_safetensors *f = NULL;
-    graft_status st = graft_safetensors_open(from, &f, NULL);
-    if (st) return st == GRAFT_E_NOMEM ? graft_fail_nomem(e, from) : GRAFT_OK;
-    graft_safetensors_close(f);
-    return graft_fail(e, GRAFT_E_ARG, "%s: a safetensors file already; there is nothing to convert",
-                      from);
+    enum { PIECE = 1024 };
+    unpacking *u = ctx;
+    const graft_st_tensor *t = graft_safetensors_at(u->file, i);
+    const int64_t all = graft_st_values(t);
+    float piece[PIECE], most = 0;
+    *data = t->data;
+    if (!t->blocks) return GRAFT_OK;
+    graft_free(u->values);
+    u->values = graft_malloc_array((size_t)all, sizeof *u->values);
+    if (!u->values) return graft_fail_nomem(e, "an unpacked tensor");
+    for (int64_t at = 0, n; at < all; at += n) {
+        n = all - at < PIECE ? all - at : PIECE;
+        graft_st_to_f32(t, at, n, piece);
+        graft_f32_to_f16_array(piece, u->values + at, (size_t)n);
+        for (int64_t k = 0; k < n; k++) most = fmaxf(most, fabsf(piece[k]));
+    }
+    *data = u->values;
+    if (most < 65520.0f) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED, "tensor \"%.200s\" has values beyond float16's",
+                      t->name);
 }
 
-graft_status graft_checkpoint_convert(const char *from, const char *to, graft_convert_info *info,
-                                      graft_err *e)
+static bool begins_as_gguf(const char *path)
 {
-    static const char *const metadata[] = {"format", "pt", NULL};
+    graft_mapping map = {0};
+    bool yes = graft_file_map(path, &map, NULL) == GRAFT_OK && graft_gguf_is_one(map.data, map.size);
+    graft_file_unmap(&map);
+    return yes;
+}
+
+static graft_status convert_gguf(const graft_safetensors *f, const char *to,
+                                 graft_convert_info *info, graft_err *e)
+{
+    const size_t n = graft_safetensors_count(f);
+    unpacking u = {.file = f, .tensor = graft_malloc_array(n + 1, sizeof *u.tensor)};
+    if (!u.tensor) return graft_fail_nomem(e, "the tensors of a file");
+    for (size_t i = 0; i < n; i++) {
+        graft_st_tensor *t = &u.tensor[i];
+        *t = *graft_safetensors_at(f, i);
+        if (t->blocks) {
+            t->dtype = GRAFT_F16;
+            t->bytes = (uint64_t)graft_st_values(t) * sizeof *u.values;
+            t->blocks = NULL;
+        }
+        info->bytes += t->bytes;
+    }
+    info->tensors = n;
+    graft_status st =
+        graft_safetensors_write_from(to, u.tensor, n, metadata, false, unpack, &u, e);
+    graft_free(u.tensor);
+    graft_free(u.values);
+    return st;
+}
+
+/* ------------------------------------------------------------------ PyTorch */
+
+static graft_status convert_pytorch(const char *from, const char *to, graft_convert_info *info,
+                                    graft_err *e)
+{
     graft_pytorch *f = NULL;
     size_t n;
     graft_status st;
-    *info = (graft_convert_info){0};
-    GRAFT_TRY(check_needed(from, e));
     GRAFT_TRY(graft_pytorch_open(from, &f, e));
     const graft_st_tensor *tensor = graft_pytorch_tensors(f, &n);
     GRAFT_TRY(graft_safetensors_write(to, tensor, n, metadata, 0, e));
@@ -33,5 +94,22 @@ graft_status graft_checkpoint_convert(const char *from, const char *to, graft_co
     if (graft_pytorch_part(f)) snprintf(info->part, sizeof info->part, "%s", graft_pytorch_part(f));
 out:
     graft_pytorch_close(f);
+    return st;
+}
+
+/* Files of PyTorch are no safetensors, whatever they are called. */
+graft_status graft_checkpoint_convert(const char *from, const char *to, graft_convert_info *info,
+                                      graft_err *e)
+{
+    graft_safetensors *f = NULL;
+    *info = (graft_convert_info){0};
+    graft_status st = graft_safetensors_open(from, &f, e);
+    if (st == GRAFT_E_NOMEM || (st && begins_as_gguf(from))) return st;
+    if (st) return convert_pytorch(from, to, info, e);
+    st = graft_safetensors_is_gguf(f)
+             ? convert_gguf(f, to, info, e)
+             : graft_fail(e, GRAFT_E_ARG,
+                          "%s: a safetensors file already; there is nothing to convert", from);
+    graft_safetensors_close(f);
     return st;
 }

@@ -19,7 +19,7 @@ static bool is_sd2_v(const graft_safetensors *f, const char *prefix)
      * tells them apart, and is what other programs look at. */
     size_t n = (size_t)t->shape[0];
     double mean = 0, var = 0;
-    graft_to_f32(t->dtype, t->data, v, n);
+    graft_st_to_f32(t, 0, (int64_t)n, v);
     for (size_t i = 0; i < n; i++) mean += v[i] / (double)n;
     for (size_t i = 0; i < n; i++) var += (v[i] - mean) * (v[i] - mean) / (double)(n - 1);
     return sqrt(var) > 0.09;

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "engine/weights/gguf.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/scaled.h"
 #include "engine/weights/safetensors_dtype.h"
@@ -19,10 +20,6 @@
 
 #define LENGTH_BYTES 8
 #define MAX_HEADER   100000000u
-
-typedef struct pair {
-    const char *key, *value;
-} pair;
 
 /* Open addressing over an array of `stride`-byte elements that begin with their name. */
 typedef struct name_index {
@@ -39,9 +36,10 @@ struct graft_safetensors {
     uint8_t *rows; /* data of tensors whose rows are others than in the file; NULL: none */
     graft_st_tensor *tensor;
     size_t n_tensors, cap_tensors;
-    pair *meta;
+    graft_st_pair *meta;
     size_t n_meta, cap_meta;
     name_index by_name, by_key;
+    bool gguf;
 };
 
 /* ------------------------------------------------------------------ names */
@@ -358,7 +356,7 @@ static graft_status read_metadata(reader *r)
     graft_status st = expect(r, '{');
     if (st || accept(r, '}')) return st;
     do {
-        pair kv;
+        graft_st_pair kv;
         size_t length;
         GRAFT_TRY(read_name(r, &kv.key));
         GRAFT_TRY(expect(r, ':'));
@@ -434,20 +432,18 @@ static graft_status order_tensors(reader *r)
     return GRAFT_OK;
 }
 
-static graft_status index_names(reader *r)
+static graft_status index_names(graft_safetensors *f, graft_err *e)
 {
-    graft_safetensors *f = r->f;
     const char *twice;
     graft_status st =
-        index_build(&f->by_name, f->tensor, sizeof *f->tensor, f->n_tensors, &twice, r->e);
+        index_build(&f->by_name, f->tensor, sizeof *f->tensor, f->n_tensors, &twice, e);
     if (st) return st;
     if (twice)
-        return graft_fail(r->e, GRAFT_E_FORMAT, "%s: tensor \"%.200s\" occurs twice", f->what,
-                          twice);
-    st = index_build(&f->by_key, f->meta, sizeof *f->meta, f->n_meta, &twice, r->e);
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor \"%.200s\" occurs twice", f->what, twice);
+    st = index_build(&f->by_key, f->meta, sizeof *f->meta, f->n_meta, &twice, e);
     if (st) return st;
     if (twice)
-        return graft_fail(r->e, GRAFT_E_FORMAT, "%s: metadata \"%.200s\" occurs twice", f->what,
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: metadata \"%.200s\" occurs twice", f->what,
                           twice);
     return GRAFT_OK;
 }
@@ -475,9 +471,25 @@ static graft_status not_one(const graft_safetensors *f, const uint8_t *bytes, si
                       f->what, length, MAX_HEADER);
 }
 
+static graft_status parse_gguf(graft_safetensors *f, const uint8_t *bytes, size_t size,
+                               graft_err *e)
+{
+    graft_gguf g;
+    graft_status st = graft_gguf_read(bytes, size, f->what, &g, e);
+    if (st) return st;
+    f->text = g.text;
+    f->tensor = g.tensor;
+    f->n_tensors = g.n;
+    f->meta = g.meta;
+    f->n_meta = g.n_meta;
+    f->gguf = true;
+    return index_names(f, e);
+}
+
 static graft_status parse(graft_safetensors *f, const uint8_t *bytes, size_t size, graft_err *e)
 {
     uint64_t length = 0;
+    if (graft_gguf_is_one(bytes, size)) return parse_gguf(f, bytes, size, e);
     for (size_t i = 0; i < LENGTH_BYTES && i < size; i++) length |= (uint64_t)bytes[i] << (8 * i);
     if (size < LENGTH_BYTES || length > MAX_HEADER) return not_one(f, bytes, size, length, e);
     if (length > size - LENGTH_BYTES)
@@ -500,7 +512,7 @@ static graft_status parse(graft_safetensors *f, const uint8_t *bytes, size_t siz
     GRAFT_TRY(read_header(&r));
     assert(r.text <= f->text + length);
     GRAFT_TRY(order_tensors(&r));
-    GRAFT_TRY(index_names(&r));
+    GRAFT_TRY(index_names(f, e));
     GRAFT_TRY(graft_quantized_adopt(f, f->tensor, f->n_tensors, e));
     GRAFT_TRY(graft_scaled_adopt(f, f->tensor, f->n_tensors, e));
 out:
@@ -591,7 +603,7 @@ static graft_status joined(const graft_safetensors *f, const graft_st_alias *ali
     for (size_t k = alias[i].next; k; k = alias[k - 1].next) {
         const graft_st_tensor *t = &f->tensor[k - 1];
         fits =
-            fits && t->dtype == out->dtype && t->rank == out->rank &&
+            fits && t->dtype == out->dtype && t->blocks == out->blocks && t->rank == out->rank &&
             memcmp(t->shape + 1, out->shape + 1, (size_t)(t->rank - 1) * sizeof *t->shape) == 0 &&
             t->shape[0] <= INT64_MAX - out->shape[0];
         if (t->scale != out->scale)
@@ -606,6 +618,8 @@ static graft_status joined(const graft_safetensors *f, const graft_st_alias *ali
         out->shape[0] += t->shape[0];
         out->bytes += t->bytes;
     }
+    if (out->blocks && out->rank > 0) /* a half of blocks is a half of values */
+        fits = fits && graft_st_values(out) / 2 % out->blocks->values == 0;
     if (!alias[i].exchanged || (fits && out->shape[0] % 2 == 0)) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_FORMAT, "%s: the rows of tensor %.200s are not two halves",
                       f->what, out->name);
@@ -747,6 +761,11 @@ const char *graft_safetensors_metadata_at(const graft_safetensors *f, size_t i, 
 const char *graft_safetensors_path(const graft_safetensors *f)
 {
     return f->what;
+}
+
+bool graft_safetensors_is_gguf(const graft_safetensors *f)
+{
+    return f->gguf;
 }
 
 void graft_safetensors_forget(const graft_safetensors *f, const graft_st_tensor *t)

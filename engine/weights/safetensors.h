@@ -1,5 +1,6 @@
 /* The safetensors format (https://github.com/huggingface/safetensors): read by mapping, every
- * number in the header checked before it is used.
+ * number in the header checked before it is used. GGUF files (gguf.h) are opened as the same thing,
+ * whatever they are called.
  *
  * Refused with a message that names file and tensor: headers over 100 MB or past the end of the
  * file, text that is no JSON object, duplicate names, unknown dtypes, negative or overflowing
@@ -17,12 +18,13 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "engine/weights/ggml_blocks.h"
 #include "kernels/op_desc.h"
 
 #define GRAFT_SAFETENSORS_MAX_RANK 8
 typedef struct graft_st_tensor {
     const char *name;
-    graft_dtype dtype;
+    graft_dtype dtype; /* GRAFT_DTYPE_NONE where there are `blocks` */
     int rank;
     int64_t shape[GRAFT_SAFETENSORS_MAX_RANK];
     const void *data; /* inside the mapping or, joined, in memory; aligned to 1 byte only */
@@ -32,7 +34,14 @@ typedef struct graft_st_tensor {
     float scale;        /* its values count times this (scaled.h); 0: as they are */
     const char *called; /* by the file, where it got another name (rename, below); else NULL; of
                            one that is joined the first piece's */
+    const graft_ggml_blocks *blocks; /* how its values are packed, a row's end to end; NULL: they lie
+                                        as `dtype` says */
 } graft_st_tensor;
+
+/* One of metadata. */
+typedef struct graft_st_pair {
+    const char *key, *value;
+} graft_st_pair;
 
 /* Immutable once open and, where that is done, renamed; any thread. */
 typedef struct graft_safetensors graft_safetensors;
@@ -78,11 +87,14 @@ size_t graft_safetensors_count(const graft_safetensors *f);
 const graft_st_tensor *graft_safetensors_at(const graft_safetensors *f, size_t i);
 /* NULL when absent. */
 const graft_st_tensor *graft_safetensors_find(const graft_safetensors *f, const char *name);
-/* A value of __metadata__ (text, cut at a zero character), or NULL. */
+/* A value of __metadata__ (text, cut at a zero character), of a GGUF file one that is a text; or
+ * NULL. */
 const char *graft_safetensors_metadata(const graft_safetensors *f, const char *key);
 /* i-th pair of __metadata__; NULL past the end. */
 const char *graft_safetensors_metadata_at(const graft_safetensors *f, size_t i, const char **value);
 const char *graft_safetensors_path(const graft_safetensors *f);
+/* Whether it is a GGUF file. */
+bool graft_safetensors_is_gguf(const graft_safetensors *f);
 /* GRAFT_E_IO when somebody wrote into the file since it was opened. A system call. */
 graft_status graft_safetensors_check(const graft_safetensors *f, graft_err *e);
 /* Whether both are the same file on disk in the same state. */

@@ -34,8 +34,6 @@ static bool is_text(const uint8_t *p, size_t n)
 const char *graft_safetensors_foreign(const uint8_t *bytes, size_t size)
 {
     size_t n = size < LOOKED_AT ? size : LOOKED_AT, at = 0;
-    if (n >= 4 && memcmp(bytes, "GGUF", 4) == 0)
-        return "a GGUF file; these are not supported, only safetensors files are";
     if (!is_text(bytes, n)) return NULL;
     if (begins(bytes, n, "version https://git-lfs"))
         return "a Git LFS pointer: the file itself was not downloaded (\"git lfs pull\" does that)";

@@ -273,8 +273,7 @@ static void read_values(const graft_st_tensor *t, int64_t first, int64_t n, floa
         graft_quantized_to_f32(t->dtype, t->data, t->shape[0], n / t->shape[0], out);
         return;
     }
-    const uint8_t *data = (const uint8_t *)t->data + (size_t)first * graft_dtype_size(t->dtype);
-    graft_to_f32(t->dtype, data, out, (size_t)n);
+    graft_st_to_f32(t, first, n, out);
 }
 
 static graft_status add_values(const graft_weight_term *t, int64_t first, int64_t n, float *out,

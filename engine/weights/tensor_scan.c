@@ -63,6 +63,12 @@ static bool has_non_finite(graft_dtype t, const void *p, size_t n)
     }
 }
 
+static graft_hash mix_type(graft_hash h, const graft_st_tensor *t)
+{
+    h = graft_hash_mix(h, &t->dtype, sizeof t->dtype);
+    return t->blocks ? graft_hash_mix(h, &t->blocks->id, sizeof t->blocks->id) : h;
+}
+
 bool graft_tensor_known(const graft_tensor_state *s)
 {
     return atomic_load_explicit(&s->known, memory_order_acquire) == 1;
@@ -96,7 +102,7 @@ graft_hash graft_tensor_scan_end(graft_tensor_scan *s)
     graft_tensor_scan_to(s, (size_t)s->t->bytes);
     if (s->known) return s->state->hash;
     graft_hash h = graft_hasher_end(&s->hasher);
-    h = graft_hash_mix(h, &s->t->dtype, sizeof s->t->dtype);
+    h = mix_type(h, s->t);
     /* Two threads may get here; both write the same values, but only one may write. */
     int none = 0;
     if (atomic_compare_exchange_strong(&s->state->known, &none, 2)) {
@@ -131,7 +137,7 @@ graft_hash graft_tensor_sample(graft_tensor_state *s, const graft_st_tensor *t)
         h = graft_hash128(some, sizeof some);
     }
     h = graft_hash_mix(h, &t->bytes, sizeof t->bytes);
-    h = (graft_hash){graft_hash_mix(h, &t->dtype, sizeof t->dtype).lo | 1, 0};
+    h = (graft_hash){mix_type(h, t).lo | 1, 0};
     atomic_store_explicit(&s->sample, h.lo, memory_order_relaxed);
     return h;
 }

@@ -232,6 +232,11 @@ bool graft_weights_computes_with(graft_dtype t)
            t == GRAFT_F8_E4M3 || t == GRAFT_F8_E5M2 || graft_is_quantized(t);
 }
 
+bool graft_weights_takes(const graft_st_tensor *t)
+{
+    return t->blocks || graft_weights_computes_with(t->dtype);
+}
+
 /* Whether source k may be this tensor of a file. */
 static graft_status check_source(const graft_gslot *s, size_t k, const graft_safetensors *f,
                                  const char *prefix, const graft_st_tensor *t, graft_err *e)
@@ -247,7 +252,7 @@ static graft_status check_source(const graft_gslot *s, size_t k, const graft_saf
                           graft_safetensors_shape_text(t->shape, t->rank, there, sizeof there),
                           source_text(s, k, wanted, sizeof wanted));
     }
-    if (!graft_weights_computes_with(t->dtype))
+    if (!graft_weights_takes(t))
         return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s holds no floating-point numbers", path,
                           graft_st_called(t));
     return GRAFT_OK;
@@ -265,7 +270,7 @@ static graft_status find_source(const graft_weights *w, const graft_gslot *s, si
         if (st) return st;
         if (!n) *t = next;
     }
-    *sum = n != 1 || t->factor != 1.0f;
+    *sum = n != 1 || t->factor != 1.0f || t->tensor->blocks;
     if (n) return GRAFT_OK;
     *t = (graft_weight_term){graft_weights_find(w, s->source[k]), NULL, graft_weights_file(w),
                              w->place.prefix, 0.0f};
@@ -417,7 +422,7 @@ bool graft_weights_slot_mixed(const graft_weights *w, const graft_gslot *slot)
 
 bool graft_weights_stored(const graft_weights *w, const char *name, graft_weight_term *out)
 {
-    return is_single(w, name, out) && out->factor == 1.0f;
+    return is_single(w, name, out) && out->factor == 1.0f && !(out->tensor && out->tensor->blocks);
 }
 
 bool graft_weights_shared(const graft_weights *w)
@@ -468,7 +473,7 @@ graft_dtype graft_weights_narrow(const graft_weights *w)
         if (t->rank < 2 || strncmp(t->name, w->place.prefix, strlen(w->place.prefix)) != 0 ||
             is_integer(t->dtype))
             continue;
-        if (t->scale != 0 || (all && t->dtype != all)) return GRAFT_DTYPE_NONE;
+        if (t->scale != 0 || t->blocks || (all && t->dtype != all)) return GRAFT_DTYPE_NONE;
         all = t->dtype;
     }
     return all == GRAFT_F16 || all == GRAFT_BF16 ? all : GRAFT_DTYPE_NONE;

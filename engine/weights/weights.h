@@ -110,9 +110,9 @@ void graft_weights_report(const graft_weights *w, const graft_gslot *slot, const
 bool graft_weights_slot_hashed(const graft_weights *w, const graft_gslot *slot);
 /* Whether a patch whose strength is not 0 changes the slot. */
 bool graft_weights_slot_patched(const graft_weights *w, const graft_gslot *slot);
-/* Whether its values are none that a file stores: patched, scaled, or a sum. */
+/* Whether its values are none that a file stores: patched, scaled, packed in blocks, or a sum. */
 bool graft_weights_slot_derived(const graft_weights *w, const graft_gslot *slot);
-/* Whether they are of no file alone, scaled or not: patched, or a sum. */
+/* Whether they are of no file alone, scaled, packed or not: patched, or a sum. */
 bool graft_weights_slot_mixed(const graft_weights *w, const graft_gslot *slot);
 /* Whether more than one reference is held at this moment. */
 bool graft_weights_shared(const graft_weights *w);
@@ -135,6 +135,8 @@ void graft_weights_patch_count(const graft_weights *w, size_t *tensors, size_t *
 
 /* Whether values of this type can be weights. */
 bool graft_weights_computes_with(graft_dtype dtype);
+/* Whether the tensor's can. */
+bool graft_weights_takes(const graft_st_tensor *t);
 /* One stored tensor of those whose sum a tensor is. */
 typedef struct graft_weight_term {
     const graft_st_tensor *tensor; /* NULL: its file lacks it */
@@ -161,8 +163,8 @@ graft_status graft_weights_patched_values(const graft_weights *w, const char *na
 /* What source k of the slot is made of: a tensor as it is stored, and its patches. */
 typedef struct graft_slot_source {
     const graft_st_tensor *tensor; /* of a sum: one of them, for its shape */
-    bool sum; /* or scaled: the values are those of graft_weights_values(); hashes and state are
-                 nothing */
+    bool sum; /* or scaled, or packed in blocks: the values are those of graft_weights_values();
+                 hashes and state are nothing */
     const graft_patch *patch; /* n_patches; those of strength 0 do nothing */
     size_t n_patches;
     int64_t rows;       /* of the slot, that it gives */

@@ -33,7 +33,7 @@ static void bad_values_are_refused(void)
                {"1.ckpt_name=none.safetensors", "checkpoints; there are "},
                {"1.ckpt_name=tiny-sd11.safetensors", "; did you mean tiny-sd1.safetensors"},
                {"1.ckpt_name=old.ckpt", "graft convert"},
-               {"1.ckpt_name=real.gguf", "real.gguf: GGUF files are not supported"},
+               {"1.ckpt_name=real.gguf", "there is no file real.gguf in /"},
                {"1.ckpt_name=../../secret.safetensors", "ckpt_name"},
                {"5.steps=0", "steps"},
                {"5.sampler_name=nonsense", "sampler_name: \"nonsense\" is not one of its choices"},

@@ -1,0 +1,465 @@
+#include "engine/weights/gguf.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "base/size.h"
+#include "base/str.h"
+#include "engine/weights/ggml_blocks.h"
+
+#define ORIGINAL_SHAPE "comfy.gguf.orig_shape."
+
+enum { MAGIC_BYTES = 4, MAX_RANK = 4, MAX_NESTING = 4, DEFAULT_ALIGNMENT = 32 };
+enum { LEAST_INFO = 8 + 4 + 4 + 8 }; /* bytes that the header has for a tensor */
+
+/* A metadata value's type. */
+typedef enum value_type {
+    VALUE_U32 = 4,
+    VALUE_I32 = 5,
+    VALUE_STRING = 8,
+    VALUE_ARRAY = 9,
+    VALUE_TYPES = 13
+} value_type;
+/* Bytes by type; 0: those that vary. */
+static const uint8_t value_bytes[VALUE_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+
+typedef struct shape {
+    int rank;
+    int64_t dim[MAX_RANK];
+} shape;
+
+typedef struct text {
+    const char *at; /* not terminated */
+    size_t n;
+} text;
+
+/* Reads on; what reaches past the end sets `cut`, and all reads are 0 from then on. */
+typedef struct reader {
+    const uint8_t *begin, *p, *end;
+    const char *what;
+    graft_err *e;
+    bool cut;
+    uint64_t alignment;
+    bool t5;           /* llama.cpp's names */
+    graft_map shape;   /* tensor name -> shape, of those that were laid out anew */
+    struct text *pair; /* keys and texts in turn */
+    size_t n_texts, cap_texts;
+    graft_gguf *out;
+    uint64_t *offset; /* of each tensor's data, from where all data begins */
+    char *next;       /* free byte of out->text */
+} reader;
+
+/* ------------------------------------------------------------------ numbers and texts */
+
+static const uint8_t *take(reader *r, uint64_t n)
+{
+    if (r->cut || n > (uint64_t)(r->end - r->p)) {
+        r->cut = true;
+        return NULL;
+    }
+    const uint8_t *p = r->p;
+    r->p += n;
+    return p;
+}
+
+static uint64_t number(reader *r, size_t bytes)
+{
+    const uint8_t *p = take(r, bytes);
+    uint64_t v = 0;
+    for (size_t i = 0; p && i < bytes; i++) v |= (uint64_t)p[i] << 8 * i;
+    return v;
+}
+
+static uint32_t read_u32(reader *r)
+{
+    return (uint32_t)number(r, 4);
+}
+
+static text read_text(reader *r)
+{
+    uint64_t n = number(r, 8);
+    const uint8_t *p = take(r, n);
+    return (text){(const char *)p, p ? (size_t)n : 0};
+}
+
+static bool is(text t, const char *word)
+{
+    return t.n == strlen(word) && memcmp(t.at, word, t.n) == 0;
+}
+
+static graft_status bad(const reader *r, graft_status st, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static graft_status bad(const reader *r, graft_status st, const char *fmt, ...)
+{
+    char why[400];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
+    return graft_fail(r->e, st, "%s: %s", r->what, why);
+}
+
+static graft_status cut_short(const reader *r)
+{
+    return bad(r, GRAFT_E_FORMAT, "cut short: its header is not whole; perhaps a download did not "
+                                  "end");
+}
+
+/* ------------------------------------------------------------------ metadata */
+
+static graft_status skip_value(reader *r, uint32_t type, int depth)
+{
+    if (type == VALUE_STRING) {
+        read_text(r);
+    } else if (type == VALUE_ARRAY) {
+        uint32_t of = read_u32(r);
+        uint64_t n = number(r, 8), bytes;
+        if (depth == MAX_NESTING) return bad(r, GRAFT_E_FORMAT, "metadata nested too deep");
+        if (of < VALUE_TYPES && value_bytes[of]) {
+            take(r, __builtin_mul_overflow(n, (uint64_t)value_bytes[of], &bytes) ? UINT64_MAX
+                                                                                 : bytes);
+            return GRAFT_OK;
+        }
+        for (uint64_t i = 0; i < n && !r->cut; i++) {
+            graft_status st = skip_value(r, of, depth + 1);
+            if (st) return st;
+        }
+    } else if (type < VALUE_TYPES) {
+        take(r, value_bytes[type]);
+    } else if (!r->cut) {
+        return bad(r, GRAFT_E_FORMAT, "metadata of the unknown type %" PRIu32, type);
+    }
+    return GRAFT_OK;
+}
+
+/* An array of I32: the dimensions of tensor `name`. */
+static graft_status read_shape(reader *r, text name)
+{
+    uint32_t of = read_u32(r);
+    uint64_t rank = number(r, 8);
+    char key[512];
+    if (r->cut) return GRAFT_OK; /* told at the end */
+    if (of != VALUE_I32 || rank < 1 || rank > MAX_RANK || name.n >= sizeof key)
+        return bad(r, GRAFT_E_FORMAT, "\"" ORIGINAL_SHAPE "%.*s\" is no shape",
+                   (int)(name.n < 200 ? name.n : 200), name.at);
+    shape *s = graft_calloc(1, sizeof *s);
+    if (!s) return graft_fail_nomem(r->e, "a shape");
+    s->rank = (int)rank;
+    for (int i = 0; i < s->rank; i++) s->dim[i] = (int32_t)read_u32(r);
+    snprintf(key, sizeof key, "%.*s", (int)name.n, name.at);
+    graft_free(graft_map_get(&r->shape, key));
+    if (graft_map_put(&r->shape, key, s) == 0) return GRAFT_OK;
+    graft_free(s);
+    return graft_fail_nomem(r->e, "a shape");
+}
+
+static graft_status read_string(reader *r, text key)
+{
+    text value = read_text(r);
+    if (is(key, "general.architecture")) r->t5 = is(value, "t5") || is(value, "t5encoder");
+    if (r->cut || memchr(key.at, 0, key.n)) return GRAFT_OK;
+    if (graft_grow(&r->pair, &r->cap_texts, r->n_texts + 2, sizeof *r->pair))
+        return graft_fail_nomem(r->e, "the metadata of a GGUF file");
+    r->pair[r->n_texts++] = key;
+    r->pair[r->n_texts++] = value;
+    return GRAFT_OK;
+}
+
+static graft_status read_pair(reader *r)
+{
+    text key = read_text(r);
+    uint32_t type = read_u32(r);
+    const size_t prefix = strlen(ORIGINAL_SHAPE);
+    if (r->cut) return GRAFT_OK;
+    if (is(key, "general.alignment") && type == VALUE_U32) {
+        r->alignment = read_u32(r);
+        if (r->cut || (r->alignment && !(r->alignment & (r->alignment - 1)))) return GRAFT_OK;
+        return bad(r, GRAFT_E_FORMAT, "an alignment of %" PRIu64 " bytes", r->alignment);
+    }
+    if (type == VALUE_STRING) return read_string(r, key);
+    if (is(key, "split.count"))
+        return bad(r, GRAFT_E_UNSUPPORTED, "a part of a GGUF file in several; join them with "
+                                           "llama.cpp's gguf-split --merge");
+    if (key.n > prefix && memcmp(key.at, ORIGINAL_SHAPE, prefix) == 0 && type == VALUE_ARRAY)
+        return read_shape(r, (text){key.at + prefix, key.n - prefix});
+    return skip_value(r, type, 0);
+}
+
+/* ------------------------------------------------------------------ names */
+
+/* The room that a name needs at most. */
+static size_t room_for(text name)
+{
+    return name.n + 64;
+}
+
+/* llama.cpp's words for the layers of a T5 encoder, and its authors'. */
+static const char *const t5_words[][2] = {
+    {"attn_q", "layer.0.SelfAttention.q"},
+    {"attn_k", "layer.0.SelfAttention.k"},
+    {"attn_v", "layer.0.SelfAttention.v"},
+    {"attn_o", "layer.0.SelfAttention.o"},
+    {"attn_rel_b", "layer.0.SelfAttention.relative_attention_bias"},
+    {"attn_norm", "layer.0.layer_norm"},
+    {"ffn_gate", "layer.1.DenseReluDense.wi_0"},
+    {"ffn_up", "layer.1.DenseReluDense.wi_1"},
+    {"ffn_down", "layer.1.DenseReluDense.wo"},
+    {"ffn_norm", "layer.1.layer_norm"},
+};
+
+/* Writes the authors' name of a T5's tensor; false: it has another. */
+static bool name_t5(const char *name, char *out, size_t size)
+{
+    char word[32];
+    unsigned block;
+    int end = 0;
+    if (strcmp(name, "token_embd.weight") == 0) return snprintf(out, size, "shared.weight") > 0;
+    if (strcmp(name, "enc.output_norm.weight") == 0)
+        return snprintf(out, size, "encoder.final_layer_norm.weight") > 0;
+    if (sscanf(name, "enc.blk.%4u.%31[a-z_0-9].weight%n", &block, word, &end) != 2 || !end ||
+        name[end])
+        return false;
+    for (size_t i = 0; i < sizeof t5_words / sizeof *t5_words; i++)
+        if (strcmp(word, t5_words[i][0]) == 0)
+            return snprintf(out, size, "encoder.block.%u.%s.weight", block, t5_words[i][1]) > 0;
+    return false;
+}
+
+static const char *keep(reader *r, const char *name, size_t n)
+{
+    char *p = r->next;
+    memcpy(p, name, n);
+    p[n] = '\0';
+    r->next += n + 1;
+    return p;
+}
+
+static void keep_pairs(reader *r)
+{
+    graft_gguf *g = r->out;
+    for (size_t i = 0; i < r->n_texts; i += 2)
+        g->meta[g->n_meta++] = (graft_st_pair){keep(r, r->pair[i].at, r->pair[i].n),
+                                               keep(r, r->pair[i + 1].at, r->pair[i + 1].n)};
+}
+
+static void set_name(reader *r, text name, graft_st_tensor *t)
+{
+    char other[128];
+    t->name = keep(r, name.at, name.n);
+    if (!r->t5 || !name_t5(t->name, other, sizeof other)) return;
+    t->called = t->name;
+    t->name = keep(r, other, strlen(other));
+}
+
+/* ------------------------------------------------------------------ tensors */
+
+static graft_dtype plain_type(uint32_t id)
+{
+    switch (id) {
+    case 0:
+        return GRAFT_F32;
+    case 1:
+        return GRAFT_F16;
+    case 24:
+        return GRAFT_I8;
+    case 26:
+        return GRAFT_I32;
+    case 27:
+        return GRAFT_I64;
+    case 28:
+        return GRAFT_F64;
+    case 30:
+        return GRAFT_BF16;
+    default:
+        return GRAFT_DTYPE_NONE;
+    }
+}
+
+static graft_status set_type(const reader *r, graft_st_tensor *t, uint32_t id)
+{
+    int64_t values, row = t->rank ? t->shape[t->rank - 1] : 1;
+    uint64_t each, units;
+    t->dtype = plain_type(id);
+    t->blocks = graft_ggml_blocks_find(id);
+    if (!t->dtype && !t->blocks) {
+        const char *name = graft_ggml_type_name(id);
+        return bad(r, GRAFT_E_UNSUPPORTED,
+                   "tensor \"%.200s\" is packed as %s, which is not read: Q8_0, Q4_0 to Q5_1, "
+                   "Q2_K to Q6_K, IQ4_NL and IQ4_XS are",
+                   t->name, name ? name : "a type of another version of ggml");
+    }
+    if (!graft_size_product(t->shape, t->rank, &values))
+        return bad(r, GRAFT_E_FORMAT, "tensor \"%.200s\": the shape is too large", t->name);
+    if (t->blocks && row % t->blocks->values)
+        return bad(r, GRAFT_E_FORMAT, "tensor \"%.200s\": its rows are no whole blocks of %s",
+                   t->name, t->blocks->name);
+    each = t->blocks ? t->blocks->bytes : graft_dtype_size(t->dtype);
+    units = (uint64_t)values / (t->blocks ? t->blocks->values : 1);
+    if (__builtin_mul_overflow(units, each, &t->bytes))
+        return bad(r, GRAFT_E_FORMAT, "tensor \"%.200s\": the shape is too large", t->name);
+    return GRAFT_OK;
+}
+
+/* The shape that it had before it was packed. */
+static graft_status restore_shape(const reader *r, graft_st_tensor *t)
+{
+    const shape *s = graft_map_get(&r->shape, graft_st_called(t));
+    int64_t values;
+    if (!s) return GRAFT_OK;
+    if (!graft_size_product(s->dim, s->rank, &values) || values != graft_st_values(t))
+        return bad(r, GRAFT_E_FORMAT, "tensor \"%.200s\": its original shape has other values",
+                   graft_st_called(t));
+    t->rank = s->rank;
+    memcpy(t->shape, s->dim, sizeof s->dim);
+    return GRAFT_OK;
+}
+
+/* One tensor but for where its data is. */
+static graft_status read_tensor(reader *r, graft_st_tensor *t, uint64_t *offset)
+{
+    text name = read_text(r);
+    uint32_t rank = read_u32(r);
+    if (r->cut) return cut_short(r);
+    if (memchr(name.at, '\0', name.n)) return bad(r, GRAFT_E_FORMAT, "a zero in a tensor's name");
+    *t = (graft_st_tensor){.rank = (int)rank};
+    set_name(r, name, t);
+    if (rank > MAX_RANK)
+        return bad(r, GRAFT_E_FORMAT, "tensor \"%.200s\" has %" PRIu32 " dimensions", t->name,
+                   rank);
+    for (int i = t->rank; i-- > 0;) {
+        uint64_t n = number(r, 8);
+        if (n > INT64_MAX)
+            return bad(r, GRAFT_E_FORMAT, "tensor \"%.200s\": the shape is too large", t->name);
+        t->shape[i] = (int64_t)n;
+    }
+    uint32_t type = read_u32(r);
+    *offset = number(r, 8);
+    if (r->cut) return cut_short(r);
+    graft_status st = set_type(r, t, type);
+    return st ? st : restore_shape(r, t);
+}
+
+/* Room for the names of all tensors from here on, and for the pairs before. */
+static graft_status make_room(reader *at, uint64_t n)
+{
+    reader r = *at;
+    size_t bytes = 1;
+    for (uint64_t i = 0; i < n && !r.cut; i++) {
+        text name = read_text(&r);
+        uint32_t rank = read_u32(&r);
+        take(&r, (uint64_t)rank * 8 + 4 + 8);
+        bytes += 2 * room_for(name);
+    }
+    if (r.cut) return cut_short(at);
+    for (size_t i = 0; i < r.n_texts; i++) bytes += r.pair[i].n + 1;
+    at->out->meta = graft_calloc(r.n_texts / 2 + 1, sizeof *at->out->meta);
+    at->out->text = graft_malloc(bytes);
+    at->out->tensor = graft_calloc((size_t)n + 1, sizeof *at->out->tensor);
+    at->offset = graft_calloc((size_t)n + 1, sizeof *at->offset);
+    if (!at->out->text || !at->out->tensor || !at->out->meta || !at->offset)
+        return graft_fail_nomem(at->e, "the tensors of a GGUF file");
+    return GRAFT_OK;
+}
+
+static int by_data(const void *pa, const void *pb)
+{
+    const graft_st_tensor *a = pa, *b = pb;
+    if (a->data != b->data) return (uintptr_t)a->data < (uintptr_t)b->data ? -1 : 1;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
+    return (uintptr_t)a->name < (uintptr_t)b->name ? -1 : a->name != b->name;
+}
+
+static graft_status place_all(reader *r)
+{
+    graft_gguf *g = r->out;
+    const size_t size = (size_t)(r->end - r->begin);
+    size_t base;
+    if (!graft_size_round_up((size_t)(r->p - r->begin), (size_t)r->alignment, &base) ||
+        (base > size && g->n))
+        return cut_short(r);
+    for (size_t i = 0; i < g->n; i++) {
+        graft_st_tensor *t = &g->tensor[i];
+        uint64_t offset = r->offset[i];
+        if (offset % r->alignment)
+            return bad(r, GRAFT_E_FORMAT, "tensor \"%.200s\": its data is not aligned", t->name);
+        if (offset > size - base || t->bytes > size - base - offset)
+            return bad(r, GRAFT_E_FORMAT,
+                       "tensor \"%.200s\" reaches past the end of the file; perhaps a download did "
+                       "not end",
+                       t->name);
+        t->data = r->begin + base + offset;
+    }
+    qsort(g->tensor, g->n, sizeof *g->tensor, by_data);
+    for (size_t i = 1; i < g->n; i++) {
+        const graft_st_tensor *a = &g->tensor[i - 1], *b = &g->tensor[i];
+        if ((const uint8_t *)b->data - (const uint8_t *)a->data < (ptrdiff_t)a->bytes)
+            return bad(r, GRAFT_E_FORMAT, "the data of tensors \"%.150s\" and \"%.150s\" overlaps",
+                       a->name, b->name);
+    }
+    return GRAFT_OK;
+}
+
+static graft_status read_all(reader *r)
+{
+    graft_status st = GRAFT_OK;
+    take(r, MAGIC_BYTES);
+    uint32_t version = read_u32(r);
+    uint64_t tensors = number(r, 8), pairs = number(r, 8);
+    if (r->cut) return cut_short(r);
+    if (version != 2 && version != 3)
+        return bad(r, GRAFT_E_UNSUPPORTED,
+                   version & 0xffff || !version ? "a GGUF file of version %" PRIu32 "; 2 and 3 are read"
+                                    : "a big-endian GGUF file (version %" PRIx32 ")",
+                   version);
+    for (uint64_t i = 0; i < pairs && !r->cut; i++) GRAFT_TRY(read_pair(r));
+    if (r->cut || tensors > (uint64_t)(r->end - r->p) / LEAST_INFO) return cut_short(r);
+    GRAFT_TRY(make_room(r, tensors));
+    r->next = r->out->text;
+    keep_pairs(r);
+    for (size_t n = 0; n < tensors; n = ++r->out->n)
+        GRAFT_TRY(read_tensor(r, &r->out->tensor[n], &r->offset[n]));
+    GRAFT_TRY(place_all(r));
+out:
+    return st;
+}
+
+bool graft_gguf_is_one(const void *data, size_t size)
+{
+    return size >= MAGIC_BYTES && memcmp(data, "GGUF", MAGIC_BYTES) == 0;
+}
+
+graft_status graft_gguf_read(const void *data, size_t size, const char *what, graft_gguf *out,
+                             graft_err *e)
+{
+    const uint8_t *p = data;
+    reader r = {.begin = p,
+                .p = p,
+                .end = p + size,
+                .what = what,
+                .e = e,
+                .alignment = DEFAULT_ALIGNMENT,
+                .shape = GRAFT_MAP_INIT,
+                .out = out};
+    const graft_map_entry *entry;
+    *out = (graft_gguf){0};
+    graft_status st = read_all(&r);
+    for (size_t at = 0; (entry = graft_map_next(&r.shape, &at));) graft_free(entry->value);
+    graft_map_finish(&r.shape);
+    graft_free(r.offset);
+    graft_free(r.pair);
+    if (st) graft_gguf_finish(out);
+    return st;
+}
+
+void graft_gguf_finish(graft_gguf *g)
+{
+    graft_free(g->tensor);
+    graft_free(g->meta);
+    graft_free(g->text);
+    *g = (graft_gguf){0};
+}

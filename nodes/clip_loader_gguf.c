@@ -1,0 +1,24 @@
+/* CLIPLoaderGGUF: CLIPLoader by ComfyUI-GGUF's name. */
+#include "nodes/node.h"
+#include "nodes/text_encoders.h"
+
+enum { CLIP_NAME, TYPE };
+static const graft_input *const inputs[] = {
+    [CLIP_NAME] = IN_CHOICE("clip_name", NULL,
+                            "The text encoder's file, .gguf or .safetensors, in "
+                            "models/text_encoders."),
+    [TYPE] = &graft_text_encoders_type_of_one, NULL};
+static const graft_output *const outputs[] = {OUT("CLIP", "CLIP", "The text encoder, for prompts."),
+                                              NULL};
+
+static graft_status run(graft_call *c)
+{
+    return graft_text_encoders_run_typed(c, CLIP_NAME, 1, TYPE);
+}
+
+QUERY_MODEL_FILE("text_encoders", CLIP_NAME)
+
+GRAFT_NODE(clip_loader_gguf, .id = "CLIPLoaderGGUF", .title = "CLIPLoader (GGUF)",
+           .category = "bootleg",
+           .description = "For workflows made with ComfyUI-GGUF: Load CLIP takes the same files.",
+           .query = query);

@@ -1,0 +1,57 @@
+#include "nodes/text_encoders.h"
+
+#include "base/alloc.h"
+#include "nodes/node.h"
+#include "nodes/plugin.h"
+
+enum { MAX_FILES = 3 };
+
+const graft_input graft_text_encoders_type_of_one = INPUT_CHOICE(
+    "type",
+    CHOICES("stable_diffusion", "stable_cascade", "sd3", "stable_audio", "mochi", "ltxv", "pixart",
+            "cosmos", "lumina2", "wan", "hidream", "chroma", "ace", "omnigen2", "qwen_image",
+            "hunyuan_image"),
+    "The family of models that the encoder is for. Graft runs stable_diffusion and sd3; the others "
+    "are listed so that workflows open.");
+const graft_input graft_text_encoders_type_of_two =
+    INPUT_CHOICE("type",
+                 CHOICES("sdxl", "sd3", "flux", "hunyuan_video", "hidream", "hunyuan_image"),
+                 "The family of models that the pair is for. Graft runs sdxl, sd3 and flux; the "
+                 "others are listed so that workflows open.");
+
+graft_status graft_text_encoders_run(graft_call *c, int first, int n, const char *type)
+{
+    graft_engine *engine;
+    graft_clip *clip = NULL;
+    char *path[MAX_FILES] = {NULL};
+    graft_status st;
+    graft_call_phase(c, "load");
+    GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
+    for (int i = n - 1; i >= 0; i--)
+        GRAFT_TRY(graft_files_of_input(c, first + i, "text_encoders", &path[i]));
+    st = graft_clip_load(engine, (const char *const *)path, (size_t)n, type, &c->task, &clip,
+                         &c->err);
+    if (st && n > 1) graft_files_blame(c, first, path, n);
+    if (st) goto out;
+    GRAFT_TRY(graft_call_out_clip(c, 0, clip));
+out:
+    for (int i = 0; i < MAX_FILES; i++) graft_free(path[i]);
+    return st;
+}
+
+graft_status graft_text_encoders_run_typed(graft_call *c, int first, int n, int type)
+{
+    const char *name = graft_arg_text(c, type);
+    bool known = graft_arg_is(c, type, "sd3");
+    known = known || (n == 1 ? graft_arg_is(c, type, "stable_diffusion")
+                             : graft_arg_is(c, type, "sdxl") || graft_arg_is(c, type, "flux"));
+    if (known) return graft_text_encoders_run(c, first, n, name);
+    return n == 1 ? graft_call_fail(c, type, GRAFT_E_UNSUPPORTED,
+                                    "text encoders of type %s are not supported, only "
+                                    "stable_diffusion and sd3",
+                                    name)
+                  : graft_call_fail(c, type, GRAFT_E_UNSUPPORTED,
+                                    "pairs of text encoders of type %s are not supported, only "
+                                    "sdxl, sd3 and flux",
+                                    name);
+}

@@ -1,0 +1,21 @@
+#include "nodes/unet_file.h"
+
+#include "base/alloc.h"
+#include "nodes/node.h"
+#include "nodes/plugin.h"
+
+graft_status graft_unet_file_run(graft_call *c, int name)
+{
+    graft_engine *engine;
+    graft_model *model = NULL;
+    char *path = NULL;
+    graft_status st;
+    graft_call_phase(c, "load");
+    GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
+    GRAFT_TRY(graft_files_of_input(c, name, "diffusion_models", &path));
+    GRAFT_TRY(graft_model_load(engine, path, &c->task, &model, &c->err));
+    GRAFT_TRY(graft_call_out_model(c, 0, model));
+out:
+    graft_free(path);
+    return st;
+}

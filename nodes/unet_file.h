@@ -1,0 +1,8 @@
+/* What the nodes that load a diffusion model alone share. */
+#ifndef GRAFT_NODES_UNET_FILE_H
+#define GRAFT_NODES_UNET_FILE_H
+#include "nodes/call.h"
+
+/* Loads the file in models/diffusion_models that this input names, into output 0. */
+graft_status graft_unet_file_run(graft_call *c, int name);
+#endif

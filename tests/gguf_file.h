@@ -1,0 +1,164 @@
+/* GGUF files for tests: tensors in, bytes out. */
+#ifndef GRAFT_TESTS_GGUF_FILE_H
+#define GRAFT_TESTS_GGUF_FILE_H
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "engine/weights/safetensors.h"
+
+enum { GGUF_ALIGNMENT = 32 };
+
+/* Grows as it is written; never more than there is room for. */
+typedef struct gguf_file {
+    uint8_t *data;
+    size_t n, room;
+} gguf_file;
+
+static inline void gguf_put(gguf_file *f, const void *p, size_t n)
+{
+    if (f->n + n > f->room) {
+        f->room = 2 * (f->n + n);
+        f->data = realloc(f->data, f->room);
+        if (!f->data) abort();
+    }
+    if (n) memcpy(f->data + f->n, p, n);
+    f->n += n;
+}
+
+static inline void gguf_put_number(gguf_file *f, uint64_t v, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        uint8_t b = (uint8_t)(v >> 8 * i);
+        gguf_put(f, &b, 1);
+    }
+}
+
+static inline void gguf_put_text(gguf_file *f, const char *text)
+{
+    gguf_put_number(f, strlen(text), 8);
+    gguf_put(f, text, strlen(text));
+}
+
+static inline void gguf_align(gguf_file *f)
+{
+    while (f->n % GGUF_ALIGNMENT) gguf_put(f, "", 1);
+}
+
+/* Magic, version, counts, and the first of `pairs` pairs: the architecture. */
+static inline void gguf_begin_with(gguf_file *f, const char *architecture, size_t tensors,
+                                   size_t pairs)
+{
+    gguf_put(f, "GGUF", 4);
+    gguf_put_number(f, 3, 4);
+    gguf_put_number(f, tensors, 8);
+    gguf_put_number(f, pairs, 8);
+    gguf_put_text(f, "general.architecture");
+    gguf_put_number(f, 8, 4);
+    gguf_put_text(f, architecture);
+}
+
+static inline void gguf_begin(gguf_file *f, const char *architecture, size_t tensors)
+{
+    gguf_begin_with(f, architecture, tensors, 1);
+}
+
+/* Rows that are no whole blocks: such a tensor is laid out as rows of one block. */
+static inline bool gguf_is_reshaped(const graft_st_tensor *t)
+{
+    return t->blocks && t->shape[t->rank - 1] % t->blocks->values;
+}
+
+static inline void gguf_put_original_shape(gguf_file *f, const graft_st_tensor *t)
+{
+    char key[300];
+    snprintf(key, sizeof key, "comfy.gguf.orig_shape.%s", t->name);
+    gguf_put_text(f, key);
+    gguf_put_number(f, 9, 4);
+    gguf_put_number(f, 5, 4);
+    gguf_put_number(f, (uint64_t)t->rank, 8);
+    for (int i = 0; i < t->rank; i++) gguf_put_number(f, (uint64_t)t->shape[i], 4);
+}
+
+static inline void gguf_put_info(gguf_file *f, const char *name, int rank, const int64_t *shape,
+                                 uint32_t type, uint64_t offset)
+{
+    gguf_put_text(f, name);
+    gguf_put_number(f, (uint64_t)rank, 4);
+    for (int i = rank; i-- > 0;) gguf_put_number(f, (uint64_t)shape[i], 8);
+    gguf_put_number(f, type, 4);
+    gguf_put_number(f, offset, 8);
+}
+
+static inline uint32_t gguf_type_of(const graft_st_tensor *t)
+{
+    if (t->blocks) return t->blocks->id;
+    return t->dtype == GRAFT_F16 ? 1 : t->dtype == GRAFT_BF16 ? 30 : 0;
+}
+
+/* A file of these tensors, whose bytes the caller frees; config: NULL, or what metadata has. */
+static inline gguf_file gguf_of(const char *architecture, const char *config,
+                                const graft_st_tensor *t, size_t n)
+{
+    gguf_file f = {0};
+    uint64_t offset = 0;
+    size_t reshaped = 0;
+    for (size_t i = 0; i < n; i++) reshaped += gguf_is_reshaped(&t[i]);
+    gguf_begin_with(&f, architecture, n, 1 + reshaped + (config != NULL));
+    if (config) {
+        gguf_put_text(&f, "config");
+        gguf_put_number(&f, 8, 4);
+        gguf_put_text(&f, config);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (gguf_is_reshaped(&t[i])) gguf_put_original_shape(&f, &t[i]);
+    for (size_t i = 0; i < n; i++) {
+        const int64_t each = t[i].blocks ? t[i].blocks->values : 1;
+        const int64_t flat[2] = {graft_st_values(&t[i]) / each, each};
+        const bool other = gguf_is_reshaped(&t[i]);
+        gguf_put_info(&f, t[i].name, other ? 2 : t[i].rank, other ? flat : t[i].shape,
+                      gguf_type_of(&t[i]), offset);
+        offset += (t[i].bytes + GGUF_ALIGNMENT - 1) / GGUF_ALIGNMENT * GGUF_ALIGNMENT;
+    }
+    gguf_align(&f);
+    for (size_t i = 0; i < n; i++) {
+        gguf_put(&f, t[i].data, (size_t)t[i].bytes);
+        gguf_align(&f);
+    }
+    return f;
+}
+
+static inline void gguf_write(const gguf_file *f, const char *path)
+{
+    FILE *to = fopen(path, "wb");
+    if (!to || fwrite(f->data, 1, f->n, to) != f->n || fclose(to)) abort();
+}
+
+/* Packs n values, a multiple of 32, as Q8_0, which the caller frees, and makes them what that
+ * holds. */
+static inline uint8_t *gguf_pack_q8_0(float *v, size_t n)
+{
+    uint8_t *out = malloc(n / 32 * 34 + 1), *p = out;
+    if (!out) abort();
+    for (size_t at = 0; at < n; at += 32) {
+        float most = 0;
+        for (size_t i = 0; i < 32; i++) most = fmaxf(most, fabsf(v[at + i]));
+        uint16_t half = graft_f32_to_f16(most / 127);
+        float d = graft_f16_to_f32(half);
+        *p++ = (uint8_t)half;
+        *p++ = (uint8_t)(half >> 8);
+        for (size_t i = 0; i < 32; i++) {
+            float level = d > 0 ? rintf(v[at + i] / d) : 0;
+            if (level > 127) level = 127;
+            if (level < -127) level = -127;
+            *p++ = (uint8_t)(int8_t)level;
+            v[at + i] = level * d;
+        }
+    }
+    return out;
+}
+#endif
