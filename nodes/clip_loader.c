@@ -4,10 +4,9 @@
 
 enum { CLIP_NAME, TYPE, DEVICE };
 static const graft_input *const inputs[] = {
-    [CLIP_NAME] =
-        IN_CHOICE("clip_name", NULL,
-                  "The text encoder's file. Put .safetensors and .gguf files into "
-                  "models/text_encoders."),
+    [CLIP_NAME] = IN_CHOICE("clip_name", NULL,
+                            "The text encoder's file. Put .safetensors and .gguf files into "
+                            "models/text_encoders."),
     [TYPE] = &graft_text_encoders_type_of_one,
     [DEVICE] = IN_CHOICE("device", CHOICES("default", "cpu"),
                          "Where the encoder runs. Both choices use the device of the engine.",

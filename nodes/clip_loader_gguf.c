@@ -7,7 +7,8 @@ static const graft_input *const inputs[] = {
     [CLIP_NAME] = IN_CHOICE("clip_name", NULL,
                             "The text encoder's file, .gguf or .safetensors, in "
                             "models/text_encoders."),
-    [TYPE] = &graft_text_encoders_type_of_one, NULL};
+    [TYPE] = &graft_text_encoders_type_of_one,
+    NULL};
 static const graft_output *const outputs[] = {OUT("CLIP", "CLIP", "The text encoder, for prompts."),
                                               NULL};
 

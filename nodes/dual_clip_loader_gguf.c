@@ -8,7 +8,8 @@ static const graft_input *const inputs[] = {
                              "One of the two encoder files, .gguf or .safetensors; the order does "
                              "not matter."),
     [CLIP_NAME2] = IN_CHOICE("clip_name2", NULL, "The other encoder file."),
-    [TYPE] = &graft_text_encoders_type_of_two, NULL};
+    [TYPE] = &graft_text_encoders_type_of_two,
+    NULL};
 static const graft_output *const outputs[] = {
     OUT("CLIP", "CLIP", "Both encoders as one, for prompts."), NULL};
 

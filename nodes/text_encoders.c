@@ -13,11 +13,10 @@ const graft_input graft_text_encoders_type_of_one = INPUT_CHOICE(
             "hunyuan_image"),
     "The family of models that the encoder is for. Graft runs stable_diffusion and sd3; the others "
     "are listed so that workflows open.");
-const graft_input graft_text_encoders_type_of_two =
-    INPUT_CHOICE("type",
-                 CHOICES("sdxl", "sd3", "flux", "hunyuan_video", "hidream", "hunyuan_image"),
-                 "The family of models that the pair is for. Graft runs sdxl, sd3 and flux; the "
-                 "others are listed so that workflows open.");
+const graft_input graft_text_encoders_type_of_two = INPUT_CHOICE(
+    "type", CHOICES("sdxl", "sd3", "flux", "hunyuan_video", "hidream", "hunyuan_image"),
+    "The family of models that the pair is for. Graft runs sdxl, sd3 and flux; the "
+    "others are listed so that workflows open.");
 
 graft_status graft_text_encoders_run(graft_call *c, int first, int n, const char *type)
 {

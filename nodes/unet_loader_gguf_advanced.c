@@ -7,10 +7,10 @@ static const graft_input *const inputs[] = {
     [UNET_NAME] = IN_CHOICE("unet_name", NULL,
                             "The model file, .gguf or .safetensors, in models/diffusion_models or "
                             "models/unet."),
-    [DEQUANT_DTYPE] = IN_CHOICE("dequant_dtype",
-                                CHOICES("default", "target", "float32", "float16", "bfloat16"),
-                                "Has no effect: weights are unpacked in float32 when they are "
-                                "loaded."),
+    [DEQUANT_DTYPE] =
+        IN_CHOICE("dequant_dtype", CHOICES("default", "target", "float32", "float16", "bfloat16"),
+                  "Has no effect: weights are unpacked in float32 when they are "
+                  "loaded."),
     [PATCH_DTYPE] =
         IN_CHOICE("patch_dtype", CHOICES("default", "target", "float32", "float16", "bfloat16"),
                   "Has no effect: LoRAs are added in float32 when they are loaded."),

@@ -1,6 +1,7 @@
 /* Files of other programs as safetensors. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -48,9 +49,29 @@ static graft_status unpack(void *ctx, size_t i, const void **data, graft_err *e)
 static bool begins_as_gguf(const char *path)
 {
     graft_mapping map = {0};
-    bool yes = graft_file_map(path, &map, NULL) == GRAFT_OK && graft_gguf_is_one(map.data, map.size);
+    bool yes =
+        graft_file_map(path, &map, NULL) == GRAFT_OK && graft_gguf_is_one(map.data, map.size);
     graft_file_unmap(&map);
     return yes;
+}
+
+/* The file's own pairs and what PyTorch's loader asks for; NULL when out of memory. */
+static const char **metadata_of(const graft_safetensors *f)
+{
+    size_t n = 0, at = 0;
+    while (graft_safetensors_metadata_at(f, n, NULL)) n++;
+    const char **pairs = graft_malloc_array(2 * n + 3, sizeof *pairs), *key, *value;
+    if (!pairs) return NULL;
+    pairs[at++] = metadata[0];
+    pairs[at++] = metadata[1];
+    for (size_t i = 0; i < n; i++) {
+        key = graft_safetensors_metadata_at(f, i, &value);
+        if (strcmp(key, metadata[0]) == 0) continue;
+        pairs[at++] = key;
+        pairs[at++] = value;
+    }
+    pairs[at] = NULL;
+    return pairs;
 }
 
 static graft_status convert_gguf(const graft_safetensors *f, const char *to,
@@ -58,8 +79,10 @@ static graft_status convert_gguf(const graft_safetensors *f, const char *to,
 {
     const size_t n = graft_safetensors_count(f);
     unpacking u = {.file = f, .tensor = graft_malloc_array(n + 1, sizeof *u.tensor)};
-    if (!u.tensor) return graft_fail_nomem(e, "the tensors of a file");
-    for (size_t i = 0; i < n; i++) {
+    const char **pairs = metadata_of(f);
+    graft_status st = GRAFT_OK;
+    if (!u.tensor || !pairs) st = graft_fail_nomem(e, "the tensors of a file");
+    for (size_t i = 0; i < n && !st; i++) {
         graft_st_tensor *t = &u.tensor[i];
         *t = *graft_safetensors_at(f, i);
         if (t->blocks) {
@@ -70,8 +93,8 @@ static graft_status convert_gguf(const graft_safetensors *f, const char *to,
         info->bytes += t->bytes;
     }
     info->tensors = n;
-    graft_status st =
-        graft_safetensors_write_from(to, u.tensor, n, metadata, false, unpack, &u, e);
+    if (!st) st = graft_safetensors_write_from(to, u.tensor, n, pairs, false, unpack, &u, e);
+    graft_free(pairs);
     graft_free(u.tensor);
     graft_free(u.values);
     return st;

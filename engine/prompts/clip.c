@@ -102,8 +102,8 @@ static graft_status look_up_all(const graft_encoder *k, const graft_chunks *c, f
     graft_textenc_table_name(&k->arch, name, sizeof name);
     for (size_t at = 0; graft_weights_next_term(k->weights, name, &at, &t);)
         if (!t.tensor || !graft_weights_takes(t.tensor) || graft_is_quantized(t.tensor->dtype) ||
-            t.tensor->rank != 2 ||
-            t.tensor->shape[0] != k->arch.vocab || t.tensor->shape[1] != k->arch.width)
+            t.tensor->rank != 2 || t.tensor->shape[0] != k->arch.vocab ||
+            t.tensor->shape[1] != k->arch.width)
             return graft_fail(e, GRAFT_E_FORMAT, "token table %s is missing", name);
     for (size_t i = 0; i < c->count * GRAFT_TEXT_CHUNK; i++)
         GRAFT_TRY(look_up(k, name, c, c->tokens[i], out + i * width, e));

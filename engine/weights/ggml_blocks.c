@@ -92,8 +92,7 @@ static void decode_q2_k(const uint8_t *b, float *out)
         const uint8_t *at = q + g / 8 * 32 + g % 2 * 16;
         const int shift = g % 8 / 2 * 2;
         const float s = d * (float)(scale[g] & 15), from = least * (float)(scale[g] >> 4);
-        for (int i = 0; i < 16; i++)
-            out[g * 16 + i] = s * (float)(at[i] >> shift & 3) - from;
+        for (int i = 0; i < 16; i++) out[g * 16 + i] = s * (float)(at[i] >> shift & 3) - from;
     }
 }
 
@@ -183,11 +182,11 @@ static void decode_iq4_xs(const uint8_t *b, float *out)
 /* ------------------------------------------------------------------ types */
 
 static const graft_ggml_blocks types[] = {
-    {2, "Q4_0", SMALL, 18, decode_q4_0},     {3, "Q4_1", SMALL, 20, decode_q4_1},
-    {6, "Q5_0", SMALL, 22, decode_q5_0},     {7, "Q5_1", SMALL, 24, decode_q5_1},
-    {8, "Q8_0", SMALL, 34, decode_q8_0},     {10, "Q2_K", LARGE, 84, decode_q2_k},
-    {11, "Q3_K", LARGE, 110, decode_q3_k},   {12, "Q4_K", LARGE, 144, decode_q4_k},
-    {13, "Q5_K", LARGE, 176, decode_q5_k},   {14, "Q6_K", LARGE, 210, decode_q6_k},
+    {2, "Q4_0", SMALL, 18, decode_q4_0},      {3, "Q4_1", SMALL, 20, decode_q4_1},
+    {6, "Q5_0", SMALL, 22, decode_q5_0},      {7, "Q5_1", SMALL, 24, decode_q5_1},
+    {8, "Q8_0", SMALL, 34, decode_q8_0},      {10, "Q2_K", LARGE, 84, decode_q2_k},
+    {11, "Q3_K", LARGE, 110, decode_q3_k},    {12, "Q4_K", LARGE, 144, decode_q4_k},
+    {13, "Q5_K", LARGE, 176, decode_q5_k},    {14, "Q6_K", LARGE, 210, decode_q6_k},
     {20, "IQ4_NL", SMALL, 18, decode_iq4_nl}, {23, "IQ4_XS", LARGE, 136, decode_iq4_xs},
 };
 #define N_TYPES (sizeof types / sizeof *types)
@@ -202,11 +201,11 @@ const graft_ggml_blocks *graft_ggml_blocks_find(uint32_t id)
 const char *graft_ggml_type_name(uint32_t id)
 {
     static const char *const name[] = {
-        "F32",     "F16",    "Q4_0",    "Q4_1",  NULL,    NULL,    "Q5_0",   "Q5_1",
-        "Q8_0",    "Q8_1",   "Q2_K",    "Q3_K",  "Q4_K",  "Q5_K",  "Q6_K",   "Q8_K",
+        "F32",     "F16",    "Q4_0",    "Q4_1",  NULL,     NULL,    "Q5_0",  "Q5_1",
+        "Q8_0",    "Q8_1",   "Q2_K",    "Q3_K",  "Q4_K",   "Q5_K",  "Q6_K",  "Q8_K",
         "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL", "IQ3_S", "IQ2_S", "IQ4_XS",
-        "I8",      "I16",    "I32",     "I64",   "F64",   "IQ1_M", "BF16",   NULL,
-        NULL,      NULL,     "TQ1_0",   "TQ2_0", NULL,    NULL,    NULL,     "MXFP4",
+        "I8",      "I16",    "I32",     "I64",   "F64",    "IQ1_M", "BF16",  NULL,
+        NULL,      NULL,     "TQ1_0",   "TQ2_0", NULL,     NULL,    NULL,    "MXFP4",
     };
     return id < sizeof name / sizeof *name ? name[id] : NULL;
 }

@@ -1,7 +1,7 @@
-/* Values as ggml packs them (https://github.com/ggml-org/ggml): blocks of 32 or 256 values in a row,
- * each with scales of its own. Names, numbers and layouts are ggml's; all numbers little-endian.
- * Read only, and value for value what ggml's own decoders give: float32 products and differences in
- * their order, nothing fused. */
+/* Values as ggml packs them (https://github.com/ggml-org/ggml): blocks of 32 or 256 values in a
+ * row, each with scales of its own. Names, numbers and layouts are ggml's; all numbers
+ * little-endian. Read only, and value for value what ggml's own decoders give: float32 products and
+ * differences in their order, nothing fused. */
 #ifndef GRAFT_WEIGHTS_GGML_BLOCKS_H
 #define GRAFT_WEIGHTS_GGML_BLOCKS_H
 #include <stddef.h>

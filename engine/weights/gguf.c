@@ -106,8 +106,9 @@ static graft_status bad(const reader *r, graft_status st, const char *fmt, ...)
 
 static graft_status cut_short(const reader *r)
 {
-    return bad(r, GRAFT_E_FORMAT, "cut short: its header is not whole; perhaps a download did not "
-                                  "end");
+    return bad(r, GRAFT_E_FORMAT,
+               "cut short: its header is not whole; perhaps a download did not "
+               "end");
 }
 
 /* ------------------------------------------------------------------ metadata */
@@ -121,8 +122,8 @@ static graft_status skip_value(reader *r, uint32_t type, int depth)
         uint64_t n = number(r, 8), bytes;
         if (depth == MAX_NESTING) return bad(r, GRAFT_E_FORMAT, "metadata nested too deep");
         if (of < VALUE_TYPES && value_bytes[of]) {
-            take(r, __builtin_mul_overflow(n, (uint64_t)value_bytes[of], &bytes) ? UINT64_MAX
-                                                                                 : bytes);
+            take(r,
+                 __builtin_mul_overflow(n, (uint64_t)value_bytes[of], &bytes) ? UINT64_MAX : bytes);
             return GRAFT_OK;
         }
         for (uint64_t i = 0; i < n && !r->cut; i++) {
@@ -183,8 +184,9 @@ static graft_status read_pair(reader *r)
     }
     if (type == VALUE_STRING) return read_string(r, key);
     if (is(key, "split.count"))
-        return bad(r, GRAFT_E_UNSUPPORTED, "a part of a GGUF file in several; join them with "
-                                           "llama.cpp's gguf-split --merge");
+        return bad(r, GRAFT_E_UNSUPPORTED,
+                   "a part of a GGUF file in several; join them with "
+                   "llama.cpp's gguf-split --merge");
     if (key.n > prefix && memcmp(key.at, ORIGINAL_SHAPE, prefix) == 0 && type == VALUE_ARRAY)
         return read_shape(r, (text){key.at + prefix, key.n - prefix});
     return skip_value(r, type, 0);
@@ -413,8 +415,9 @@ static graft_status read_all(reader *r)
     if (r->cut) return cut_short(r);
     if (version != 2 && version != 3)
         return bad(r, GRAFT_E_UNSUPPORTED,
-                   version & 0xffff || !version ? "a GGUF file of version %" PRIu32 "; 2 and 3 are read"
-                                    : "a big-endian GGUF file (version %" PRIx32 ")",
+                   version & 0xffff || !version ? "a GGUF file of version %" PRIu32
+                                                  "; 2 and 3 are read"
+                                                : "a big-endian GGUF file (version %" PRIx32 ")",
                    version);
     for (uint64_t i = 0; i < pairs && !r->cut; i++) GRAFT_TRY(read_pair(r));
     if (r->cut || tensors > (uint64_t)(r->end - r->p) / LEAST_INFO) return cut_short(r);

@@ -7,8 +7,8 @@
  * (F32, F16, BF16, F64, integers) or in ggml's blocks. The names of llama.cpp's T5 encoders become
  * those of its authors.
  *
- * GRAFT_E_UNSUPPORTED: other versions, big-endian files, types of blocks that are not read, files in
- * several parts. GRAFT_E_FORMAT: what reaches past the end, overlaps, or fits no rule. */
+ * GRAFT_E_UNSUPPORTED: other versions, big-endian files, types of blocks that are not read, files
+ * in several parts. GRAFT_E_FORMAT: what reaches past the end, overlaps, or fits no rule. */
 #ifndef GRAFT_WEIGHTS_GGUF_H
 #define GRAFT_WEIGHTS_GGUF_H
 #include "engine/weights/safetensors.h"

@@ -34,8 +34,8 @@ typedef struct graft_st_tensor {
     float scale;        /* its values count times this (scaled.h); 0: as they are */
     const char *called; /* by the file, where it got another name (rename, below); else NULL; of
                            one that is joined the first piece's */
-    const graft_ggml_blocks *blocks; /* how its values are packed, a row's end to end; NULL: they lie
-                                        as `dtype` says */
+    const graft_ggml_blocks *blocks; /* how its values are packed, a row's end to end; NULL: they
+                                        lie as `dtype` says */
 } graft_st_tensor;
 
 /* One of metadata. */

@@ -1,5 +1,5 @@
-/* Any bytes: opened or refused; every tensor that is reported lies inside the input. Names that
- * diffusers gives are translated, or refused. */
+/* Any bytes, as safetensors or GGUF: opened or refused; every tensor that is reported lies inside
+ * the input. Names that diffusers gives are translated, or refused. */
 #include "engine/models/diffusers_file.h"
 #include "engine/weights/quantized.h"
 
@@ -16,6 +16,16 @@ static void read_quantized(const graft_st_tensor *t)
     free(values);
 }
 
+static void read_blocks(const graft_st_tensor *t)
+{
+    const int64_t n = graft_st_values(t);
+    if (n > 1 << 20) return;
+    if (t->bytes != (uint64_t)n / t->blocks->values * t->blocks->bytes) abort();
+    float *values = malloc((size_t)n * sizeof *values + 1);
+    if (values) graft_ggml_blocks_to_f32(t->blocks, t->data, 0, n, values);
+    free(values);
+}
+
 static void adopt(const uint8_t *data, size_t size, graft_diffusers_adopt *how)
 {
     graft_err e;
@@ -27,6 +37,7 @@ static void adopt(const uint8_t *data, size_t size, graft_diffusers_adopt *how)
             const volatile uint8_t *p = t->data;
             if (graft_safetensors_find(f, t->name) != t) abort();
             if (t->bytes && p[0] + p[t->bytes - 1] < 0) abort(); /* sanitizers watch */
+            if (t->blocks) read_blocks(t);
         }
     graft_safetensors_close(f);
 }
@@ -43,6 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (p < data || p > data + size || t->bytes > (size_t)(data + size - p)) abort();
         if (graft_safetensors_find(f, t->name) != t) abort();
         if (graft_is_quantized(t->dtype)) read_quantized(t);
+        if (t->blocks) read_blocks(t);
     }
     const char *key, *value;
     for (size_t i = 0; (key = graft_safetensors_metadata_at(f, i, &value)); i++)

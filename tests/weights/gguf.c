@@ -21,7 +21,8 @@ static graft_safetensors *opened(const char *path)
 
 static void values_are_ggmls(void)
 {
-    graft_safetensors *f = opened(GOLDEN "blocks.gguf"), *want = opened(GOLDEN "blocks.safetensors");
+    graft_safetensors *f = opened(GOLDEN "blocks.gguf"),
+                      *want = opened(GOLDEN "blocks.safetensors");
     size_t packed = 0;
     CHECK(graft_safetensors_is_gguf(f) && !graft_safetensors_is_gguf(want));
     CHECK_INT(graft_safetensors_count(f), graft_safetensors_count(want));
@@ -37,7 +38,8 @@ static void values_are_ggmls(void)
         float *got = malloc((size_t)n * sizeof *got);
         if (!got) abort();
         graft_st_to_f32(t, 0, n, got);
-        if (memcmp(got, w->data, (size_t)n * sizeof *got) != 0) CHECK_STR(w->name, "as ggml has it");
+        if (memcmp(got, w->data, (size_t)n * sizeof *got) != 0)
+            CHECK_STR(w->name, "as ggml has it");
         /* Pieces that begin and end within blocks. */
         memset(got, 0, (size_t)n * sizeof *got);
         for (int64_t at = 0, step = 1; at < n; at += step, step = step * 3 % 701 + 1)

@@ -37,8 +37,9 @@ static graft_weights *make_set(graft_dtype t, long at, float value)
     if (t == GRAFT_F32) memcpy(data, v, n * size);
     if (t == GRAFT_F16) graft_f32_to_f16_array(v, data, n);
     if (t == GRAFT_BF16) graft_f32_to_bf16_array(v, data, n);
-    graft_st_tensor both[2] = {{"a", t, 2, {ROWS, COLUMNS}, data, n * size, 0, 0, NULL, NULL},
-                               {"b", t, 2, {ROWS / 2, COLUMNS}, data, n / 2 * size, 0, 0, NULL, NULL}};
+    graft_st_tensor both[2] = {
+        {"a", t, 2, {ROWS, COLUMNS}, data, n * size, 0, 0, NULL, NULL},
+        {"b", t, 2, {ROWS / 2, COLUMNS}, data, n / 2 * size, 0, 0, NULL, NULL}};
     snprintf(path, sizeof path, "%s/weights-%ld.safetensors", GRAFT_BINARY_DIR, (long)getpid());
     CHECK_OK(graft_safetensors_write(path, both, 2, NULL, 1, &e), &e);
     CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
@@ -224,7 +225,16 @@ static void quantized_rows(void)
         graft_slot_data x;
         const int64_t *s = cases[i].shape;
         graft_st_tensor both[2] = {
-            {"w", GRAFT_I8, cases[i].rank, {s[0], s[1], s[2]}, values, sizeof values, 0, 0, NULL, NULL},
+            {"w",
+             GRAFT_I8,
+             cases[i].rank,
+             {s[0], s[1], s[2]},
+             values,
+             sizeof values,
+             0,
+             0,
+             NULL,
+             NULL},
             {"w_scale", GRAFT_F32, 1, {s[0]}, scales, cases[i].scale_bytes, 0, 0, NULL, NULL}};
         snprintf(path, sizeof path, "%s/weights-rows-%ld.safetensors", GRAFT_BINARY_DIR,
                  (long)getpid());
