@@ -412,6 +412,10 @@ typedef struct graft_checkpoint {
 /* What text encoder i, counted from 0, is called in files: "clip_l", "clip_g", "clip_h" or, behind
  * those, "t5xxl"; NULL past the last. */
 const char *graft_clip_encoder_name(const graft_clip *c, size_t i);
+/* Fails where a checkpoint's text encoders are missing, with what to do; whatever uses them does,
+ * too.
+ */
+graft_status graft_clip_there(const graft_clip *c, graft_err *e);
 /* Writes safetensors with the names of Stable Diffusion's own files (model.diffusion_model.…,
  * cond_stage_model.… or conditioner.embedders.…, first_stage_model.…), a VAE alone without its
  * prefix. LoRAs and merges are in the weights. What is stored already is copied as it is, quantized

@@ -136,18 +136,6 @@ static bool is_number(const graft_options *o, const char *option, double value)
     return *text && strtod(text, NULL) == value;
 }
 
-/* The node says in the engine's words what is missing below the workflow's; here they are options.
- */
-void graft_quantize_words(graft_err *e)
-{
-    static const char node[] = "recalibrate, or use another name";
-    static const char own[] = "--recalibrate makes it anew, --plan NAME makes another";
-    graft_err was = *e;
-    const char *at = strstr(was.text, node);
-    if (at)
-        graft_fail(e, was.code, "%.*s%s%s", (int)(at - was.text), was.text, own, at + strlen(node));
-}
-
 graft_status graft_quantize_check(const graft_options *o, const graft_registry *r, graft_err *e)
 {
     const char *plan = given(o, "--plan");

@@ -16,6 +16,4 @@ graft_status graft_quantize_workflow(const graft_options *o, const graft_folders
                                      const graft_registry *r, cJSON **out, graft_err *e);
 /* Checks the options' values by what the nodes say of their inputs; GRAFT_E_ARG for a wrong one. */
 graft_status graft_quantize_check(const graft_options *o, const graft_registry *r, graft_err *e);
-/* After a run that failed: what its message advises, in the words of the command line. */
-void graft_quantize_words(graft_err *e);
 #endif

@@ -225,7 +225,6 @@ int graft_command_run(const graft_options *o)
         if (!st) st = prepare(o, &s, &w, &v, &e);
         atomic_store(&interrupted, 0);
         if (!st) st = execute(o, &s, &w, v.prompt, &view, &e);
-        if (st && o->command == GRAFT_COMMAND_QUANTIZE) graft_quantize_words(&e);
         graft_validation_finish(&v);
         graft_workflow_finish(&w);
         graft_session_finish(&s);

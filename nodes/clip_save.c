@@ -27,13 +27,12 @@ static graft_status save_one(graft_call *c, const graft_checkpoint *what, const 
 static graft_status run(graft_call *c)
 {
     graft_checkpoint what = {.clip = graft_arg_clip(c, CLIP)};
-    const char *encoder = graft_clip_encoder_name(what.clip, 0);
-    graft_status st;
-    do { /* without any the engine says why */
+    const char *encoder;
+    graft_status st = graft_clip_there(what.clip, &c->err);
+    while (!st && (encoder = graft_clip_encoder_name(what.clip, (size_t)what.encoder)) != NULL) {
         what.encoder++;
-        st = save_one(c, &what, encoder ? encoder : "none");
-        encoder = graft_clip_encoder_name(what.clip, (size_t)what.encoder);
-    } while (st == GRAFT_OK && encoder);
+        st = save_one(c, &what, encoder);
+    }
     return st;
 }
 

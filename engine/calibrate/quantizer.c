@@ -107,16 +107,18 @@ static graft_status adopt(const graft_model *m, graft_quantizer *q, graft_quant_
     if (!graft_hash_equal(p->arch, graft_net_hash(&m->arch)))
         return graft_fail(e, GRAFT_E_ARG, "%s is a plan for another architecture", q->path);
     if (p->bits != q->bits || p->format != q->format)
-        return graft_fail(e, GRAFT_E_ARG,
-                          "%s is a plan for %s, not %s: recalibrate, or use another name", q->path,
-                          graft_quant_levels_name(p->bits, p->format),
-                          graft_quant_levels_name(q->bits, q->format));
+        return graft_fail(
+            e, GRAFT_E_ARG,
+            "%s is a plan for %s, not %s: recalibrate makes it anew, another plan name keeps it",
+            q->path, graft_quant_levels_name(p->bits, p->format),
+            graft_quant_levels_name(q->bits, q->format));
     graft_status st = graft_quant_weights_hash(&m->arch, m->weights, &weights, e);
     if (st) return st;
     if (!graft_hash_equal(weights, p->weights))
-        return graft_fail(e, GRAFT_E_ARG,
-                          "%s was made for other weights: recalibrate, or use another name",
-                          q->path);
+        return graft_fail(
+            e, GRAFT_E_ARG,
+            "%s was made for other weights: recalibrate makes it anew, another plan name keeps it",
+            q->path);
     st = graft_quant_plan_complete(p, &m->arch, e);
     if (st) return graft_err_prefix(e, st, "%s", q->path);
     graft_quant_plan_adopt(p, &q->limits);

@@ -260,8 +260,6 @@ struct graft_clip {
     graft_err missing; /* why a checkpoint without text encoders has none; GRAFT_OK: it has */
 };
 graft_clip *graft_clip_copy(const graft_clip *c);
-/* Fails where the text encoders are missing, with what to do. Before any use of them. */
-graft_status graft_clip_there(const graft_clip *c, graft_err *e);
 /* A prompt by one encoder: hidden (77 * chunks, width), pooled (graft_encoder_pooled_width()). */
 typedef struct graft_encoded {
     size_t chunks;

@@ -490,6 +490,13 @@ const char *graft_clip_encoder_name(const graft_clip *c, size_t i)
     return i == 0 ? "clip_l" : i == 1 ? "clip_g" : NULL;
 }
 
+graft_status graft_clip_there(const graft_clip *c, graft_err *e)
+{
+    (void)c;
+    (void)e;
+    return GRAFT_OK;
+}
+
 graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
                                    const char *const *metadata, const graft_task *task,
                                    graft_err *e)

@@ -179,7 +179,7 @@ static void plans_for_other_bits(void)
     CHECK_INT(quantize(&p, eight), 0);
     process_finish(&p);
     CHECK_INT(quantize(&p, four), 1);
-    CHECK(strstr(p.text, "not 4 bits: --recalibrate makes it anew, --plan NAME makes another\n"));
+    CHECK(strstr(p.text, "not 4 bits: recalibrate makes it anew, another plan name keeps it\n"));
     process_finish(&p);
     CHECK_INT(quantize(&p, again), 0);
     process_finish(&p);
