@@ -11,6 +11,7 @@
 #include "base/size.h"
 #include "base/str.h"
 #include "engine/weights/ggml_blocks.h"
+#include "engine/weights/gguf_tokenizer.h"
 
 #define ORIGINAL_SHAPE "comfy.gguf.orig_shape."
 
@@ -21,6 +22,7 @@ enum { LEAST_INFO = 8 + 4 + 4 + 8 }; /* bytes that the header has for a tensor *
 typedef enum value_type {
     VALUE_U32 = 4,
     VALUE_I32 = 5,
+    VALUE_BOOL = 7,
     VALUE_STRING = 8,
     VALUE_ARRAY = 9,
     VALUE_TYPES = 13
@@ -49,6 +51,7 @@ typedef struct reader {
     graft_map shape;   /* tensor name -> shape, of those that were laid out anew */
     struct text *pair; /* keys and texts in turn */
     size_t n_texts, cap_texts;
+    graft_gguf_tokenizer tokenizer;
     graft_gguf *out;
     uint64_t *offset; /* of each tensor's data, from where all data begins */
     char *next;       /* free byte of out->text */
@@ -163,11 +166,35 @@ static graft_status read_string(reader *r, text key)
 {
     text value = read_text(r);
     if (is(key, "general.architecture")) r->t5 = is(value, "t5") || is(value, "t5encoder");
+    if (is(key, "tokenizer.ggml.model")) r->tokenizer.t5 = is(value, "t5");
     if (r->cut || memchr(key.at, 0, key.n)) return GRAFT_OK;
     if (graft_grow(&r->pair, &r->cap_texts, r->n_texts + 2, sizeof *r->pair))
         return graft_fail_nomem(r->e, "the metadata of a GGUF file");
     r->pair[r->n_texts++] = key;
     r->pair[r->n_texts++] = value;
+    return GRAFT_OK;
+}
+
+/* What a tokenizer has of lists and flags; of anything else nothing is kept. */
+static graft_status read_tokenizer(reader *r, text key, uint32_t type)
+{
+    graft_gguf_tokenizer *t = &r->tokenizer;
+    graft_gguf_list *list = is(key, "tokenizer.ggml.tokens")                 ? &t->token
+                            : is(key, "tokenizer.ggml.scores")               ? &t->score
+                            : is(key, "tokenizer.ggml.token_type")           ? &t->kind
+                            : is(key, "tokenizer.ggml.precompiled_charsmap") ? &t->charsmap
+                                                                             : NULL;
+    reader at = *r;
+    graft_status st = skip_value(r, type, 0);
+    if (st || r->cut) return st;
+    if (type == VALUE_ARRAY && list) {
+        list->type = read_u32(&at);
+        list->n = number(&at, 8);
+        list->at = at.p;
+    }
+    if (type == VALUE_BOOL && is(key, "tokenizer.ggml.add_space_prefix")) t->bare = !*at.p;
+    if (type == VALUE_BOOL && is(key, "tokenizer.ggml.remove_extra_whitespaces"))
+        t->keeps_space = !*at.p;
     return GRAFT_OK;
 }
 
@@ -189,7 +216,7 @@ static graft_status read_pair(reader *r)
                    "llama.cpp's gguf-split --merge");
     if (key.n > prefix && memcmp(key.at, ORIGINAL_SHAPE, prefix) == 0 && type == VALUE_ARRAY)
         return read_shape(r, (text){key.at + prefix, key.n - prefix});
-    return skip_value(r, type, 0);
+    return read_tokenizer(r, key, type);
 }
 
 /* ------------------------------------------------------------------ names */
@@ -406,6 +433,24 @@ static graft_status place_all(reader *r)
     return GRAFT_OK;
 }
 
+/* One tensor more, behind the others: there is room for it. */
+static graft_status add_tokenizer(reader *r)
+{
+    graft_gguf *g = r->out;
+    size_t n;
+    bool nomem;
+    g->tokenizer = graft_gguf_tokenizer_file(&r->tokenizer, &n, &nomem);
+    if (nomem) return graft_fail_nomem(r->e, "a tokenizer");
+    if (g->tokenizer)
+        g->tensor[g->n++] = (graft_st_tensor){.name = "spiece_model",
+                                              .dtype = GRAFT_U8,
+                                              .rank = 1,
+                                              .shape = {(int64_t)n},
+                                              .data = g->tokenizer,
+                                              .bytes = n};
+    return GRAFT_OK;
+}
+
 static graft_status read_all(reader *r)
 {
     graft_status st = GRAFT_OK;
@@ -427,6 +472,7 @@ static graft_status read_all(reader *r)
     for (size_t n = 0; n < tensors; n = ++r->out->n)
         GRAFT_TRY(read_tensor(r, &r->out->tensor[n], &r->offset[n]));
     GRAFT_TRY(place_all(r));
+    GRAFT_TRY(add_tokenizer(r));
 out:
     return st;
 }
@@ -464,5 +510,6 @@ void graft_gguf_finish(graft_gguf *g)
     graft_free(g->tensor);
     graft_free(g->meta);
     graft_free(g->text);
+    graft_free(g->tokenizer);
     *g = (graft_gguf){0};
 }

@@ -5,7 +5,7 @@
  * Tensors have their shape as safetensors files do, outermost dimension first; one that was laid
  * out anew to be packed has its own again ("comfy.gguf.orig_shape.NAME"). Values are plain
  * (F32, F16, BF16, F64, integers) or in ggml's blocks. The names of llama.cpp's T5 encoders become
- * those of its authors.
+ * those of its authors, and their tokenizer a tensor "spiece_model", as other programs keep it.
  *
  * GRAFT_E_UNSUPPORTED: other versions, big-endian files, types of blocks that are not read, files
  * in several parts. GRAFT_E_FORMAT: what reaches past the end, overlaps, or fits no rule. */
@@ -19,7 +19,8 @@ typedef struct graft_gguf {
     size_t n;
     graft_st_pair *meta; /* those of metadata that are texts */
     size_t n_meta;
-    char *text; /* all names, keys and texts */
+    char *text;         /* all names, keys and texts */
+    uint8_t *tokenizer; /* the data of the last tensor, where metadata has a T5's; or NULL */
 } graft_gguf;
 
 bool graft_gguf_is_one(const void *data, size_t size);

@@ -34,6 +34,7 @@ struct graft_safetensors {
     char *text;    /* all strings of the header, unescaped, each with its terminator */
     char *aliases; /* likewise of names given later; NULL: none */
     uint8_t *rows; /* data of tensors whose rows are others than in the file; NULL: none */
+    uint8_t *made; /* data of the tensor that was made from a GGUF file's metadata; NULL: none */
     graft_st_tensor *tensor;
     size_t n_tensors, cap_tensors;
     graft_st_pair *meta;
@@ -482,6 +483,7 @@ static graft_status parse_gguf(graft_safetensors *f, const uint8_t *bytes, size_
     f->n_tensors = g.n;
     f->meta = g.meta;
     f->n_meta = g.n_meta;
+    f->made = g.tokenizer;
     f->gguf = true;
     return index_names(f, e);
 }
@@ -573,6 +575,7 @@ void graft_safetensors_close(graft_safetensors *f)
     graft_free(f->text);
     graft_free(f->aliases);
     graft_free(f->rows);
+    graft_free(f->made);
     graft_free(f->what);
     graft_free(f);
 }
@@ -771,8 +774,8 @@ bool graft_safetensors_is_gguf(const graft_safetensors *f)
 void graft_safetensors_forget(const graft_safetensors *f, const graft_st_tensor *t)
 {
     const uint8_t *p = t->data, *begin = f->map.data;
-    if (!begin || !t->bytes || (f->rows && !(p >= begin && p < begin + f->map.size))) return;
-    graft_file_forget(&f->map, (size_t)((const uint8_t *)t->data - f->map.data), (size_t)t->bytes);
+    if (!begin || !t->bytes || p < begin || p >= begin + f->map.size) return;
+    graft_file_forget(&f->map, (size_t)(p - begin), (size_t)t->bytes);
 }
 
 const char *graft_safetensors_shape_text(const int64_t *dim, int rank, char *out, size_t size)

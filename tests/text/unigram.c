@@ -8,6 +8,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "engine/text/unigram.h"
+#include "engine/text/unigram_file.h"
+#include "tests/gguf_file.h"
 #include "tests/test.h"
 
 #define FOLDER GRAFT_SOURCE_DIR "/golden/small/unigram/"
@@ -79,30 +81,107 @@ static void check_text(const graft_unigram *u, const char *name, const cJSON *it
     free(text.at);
 }
 
+/* That its tokens are the library's. */
+static void check_golden(const graft_unigram *u, const char *name)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    char tokens[64];
+    cJSON *root = NULL;
+    snprintf(tokens, sizeof tokens, "%s.json", name);
+    blob json = read_file(tokens);
+    CHECK_OK(graft_json_parse(json.at, json.n, tokens, &root, &e), &e);
+    const cJSON *texts = cJSON_GetObjectItem(root, "texts"), *item;
+    graft_unigram_tokens t = graft_unigram_tokens_of(u);
+    CHECK_INT(t.count, graft_json_int(root, "count", -2));
+    CHECK_INT(t.unknown, graft_json_int(root, "unknown", -2));
+    CHECK_INT(t.end, graft_json_int(root, "end", -2));
+    CHECK_INT(t.pad, graft_json_int(root, "pad", -2));
+    CHECK(cJSON_GetArraySize(texts) > 400);
+    cJSON_ArrayForEach(item, texts) check_text(u, name, item);
+    cJSON_Delete(root);
+    graft_free(json.at);
+}
+
 static void golden(void)
 {
     static const char *const names[] = {"t5",    "fallback", "suffix", "odd",
                                         "plain", "ties",     "users"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        graft_err e = GRAFT_ERR_INIT;
-        char model[64], tokens[64];
-        cJSON *root = NULL;
+        char model[64];
         snprintf(model, sizeof model, "%s.model", names[i]);
-        snprintf(tokens, sizeof tokens, "%s.json", names[i]);
         graft_unigram *u = open_model(model);
-        blob json = read_file(tokens);
-        CHECK_OK(graft_json_parse(json.at, json.n, tokens, &root, &e), &e);
-        const cJSON *texts = cJSON_GetObjectItem(root, "texts"), *item;
-        graft_unigram_tokens t = graft_unigram_tokens_of(u);
-        CHECK_INT(t.count, graft_json_int(root, "count", -2));
-        CHECK_INT(t.unknown, graft_json_int(root, "unknown", -2));
-        CHECK_INT(t.end, graft_json_int(root, "end", -2));
-        CHECK_INT(t.pad, graft_json_int(root, "pad", -2));
-        CHECK(cJSON_GetArraySize(texts) > 400);
-        cJSON_ArrayForEach(item, texts) check_text(u, names[i], item);
-        cJSON_Delete(root);
-        graft_free(json.at);
+        check_golden(u, names[i]);
         graft_unigram_destroy(u);
+    }
+}
+
+/* ------------------------------------------------------------------ in GGUF files */
+
+static void put_list(gguf_file *f, const char *key, uint32_t type, uint64_t n)
+{
+    gguf_put_text(f, key);
+    gguf_put_number(f, 9, 4);
+    gguf_put_number(f, type, 4);
+    gguf_put_number(f, n, 8);
+}
+
+static void put_flag(gguf_file *f, const char *key, bool value)
+{
+    gguf_put_text(f, key);
+    gguf_put_number(f, 7, 4);
+    gguf_put_number(f, value, 1);
+}
+
+/* The model as llama.cpp writes it; `scores`: how many of them. */
+static gguf_file gguf_of_model(const graft_unigram_file *m, size_t scores)
+{
+    gguf_file f = {0};
+    gguf_begin_with(&f, "t5encoder", 0, 8);
+    gguf_put_text(&f, "tokenizer.ggml.model");
+    gguf_put_number(&f, 8, 4);
+    gguf_put_text(&f, "t5");
+    put_list(&f, "tokenizer.ggml.tokens", 8, m->count);
+    for (size_t i = 0; i < m->count; i++) {
+        gguf_put_number(&f, m->piece[i].text.n, 8);
+        gguf_put(&f, m->piece[i].text.at, m->piece[i].text.n);
+    }
+    put_list(&f, "tokenizer.ggml.scores", 6, scores);
+    for (size_t i = 0; i < scores; i++) gguf_put(&f, &m->piece[i].score, 4);
+    put_list(&f, "tokenizer.ggml.token_type", 5, m->count);
+    for (size_t i = 0; i < m->count; i++) gguf_put_number(&f, m->piece[i].type, 4);
+    put_list(&f, "tokenizer.ggml.precompiled_charsmap", 0, m->charsmap.n);
+    gguf_put(&f, m->charsmap.at, m->charsmap.n);
+    put_flag(&f, "tokenizer.ggml.add_space_prefix", m->dummy_prefix);
+    put_flag(&f, "tokenizer.ggml.remove_extra_whitespaces", m->trim);
+    return f;
+}
+
+/* What T5's loader finds in a GGUF file is the model that the file was made from. */
+static void kept_in_gguf(void)
+{
+    static const char *const names[] = {"t5", "ties", "users"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        graft_err e = GRAFT_ERR_INIT;
+        char model[64];
+        graft_unigram_file m;
+        graft_safetensors *f = NULL;
+        graft_unigram *u = NULL;
+        snprintf(model, sizeof model, "%s.model", names[i]);
+        blob b = read_file(model);
+        CHECK_OK(graft_unigram_file_read((graft_span){(const uint8_t *)b.at, b.n}, &m, &e), &e);
+        for (int less = 0; less < 2; less++) {
+            gguf_file bytes = gguf_of_model(&m, m.count - (size_t)less);
+            CHECK_OK(graft_safetensors_open_memory(bytes.data, bytes.n, "a", &f, &e), &e);
+            const graft_st_tensor *t = graft_safetensors_find(f, "spiece_model");
+            CHECK((t == NULL) == (less == 1)); /* a list that is too short is none */
+            if (t) CHECK_OK(graft_unigram_create(t->data, (size_t)t->bytes, &u, &e), &e);
+            graft_safetensors_close(f);
+            free(bytes.data);
+        }
+        if (u) check_golden(u, names[i]);
+        graft_unigram_destroy(u);
+        graft_unigram_file_finish(&m);
+        graft_free(b.at);
     }
 }
 
@@ -487,6 +566,7 @@ static void threads(void)
 int main(void)
 {
     RUN(golden);
+    RUN(kept_in_gguf);
     RUN(refuses_models);
     RUN(refuses_damage);
     RUN(normalization_table);

@@ -1,0 +1,131 @@
+#include "engine/weights/gguf_tokenizer.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* GGUF's numbers of types. */
+enum { LIST_U8 = 0, LIST_I8 = 1, LIST_I32 = 5, LIST_F32 = 6, LIST_STRING = 8 };
+enum { LENGTH = 8 }; /* bytes before a text */
+/* Keys of Protocol Buffers: the field's number, times 8, and the kind of what follows. */
+enum {
+    MODEL_PIECE = 1 << 3 | 2,
+    MODEL_TRAINER = 2 << 3 | 2,
+    MODEL_NORMALIZER = 3 << 3 | 2,
+    PIECE_TEXT = 1 << 3 | 2,
+    PIECE_SCORE = 2 << 3 | 5,
+    PIECE_TYPE = 3 << 3,
+    TRAINER_MODEL_TYPE = 3 << 3,
+    NORMALIZER_CHARSMAP = 2 << 3 | 2,
+    NORMALIZER_DUMMY_PREFIX = 3 << 3,
+    NORMALIZER_TRIM = 4 << 3
+};
+enum { UNIGRAM = 1 };
+
+/* Counts what it is given, and keeps it where there is room. */
+typedef struct writer {
+    uint8_t *data;
+    size_t n;
+} writer;
+
+static void put(writer *w, const void *p, size_t n)
+{
+    if (w->data && n) memcpy(w->data + w->n, p, n);
+    w->n += n;
+}
+
+static void put_varint(writer *w, uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7) put(w, &(uint8_t){(uint8_t)(v | 0x80)}, 1);
+    put(w, &(uint8_t){(uint8_t)v}, 1);
+}
+
+static size_t varint_bytes(uint64_t v)
+{
+    size_t n = 1;
+    while (v >>= 7) n++;
+    return n;
+}
+
+static void put_number(writer *w, unsigned key, uint64_t v)
+{
+    put_varint(w, key);
+    put_varint(w, v);
+}
+
+static void put_bytes(writer *w, unsigned key, const uint8_t *p, size_t n)
+{
+    put_number(w, key, n);
+    put(w, p, n);
+}
+
+static uint64_t read_number(const uint8_t *p, size_t bytes)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < bytes; i++) v |= (uint64_t)p[i] << 8 * i;
+    return v;
+}
+
+static void put_pieces(writer *w, const graft_gguf_tokenizer *t)
+{
+    const uint8_t *text = t->token.at;
+    for (uint64_t i = 0; i < t->token.n; i++) {
+        const size_t n = (size_t)read_number(text, LENGTH);
+        const uint64_t kind = read_number(t->kind.at + 4 * i, 4);
+        put_number(w, MODEL_PIECE, 1 + varint_bytes(n) + n + 1 + 4 + 1 + varint_bytes(kind));
+        put_bytes(w, PIECE_TEXT, text + LENGTH, n);
+        put_varint(w, PIECE_SCORE);
+        put(w, t->score.at + 4 * i, 4);
+        put_number(w, PIECE_TYPE, kind);
+        text += LENGTH + n;
+    }
+}
+
+static void put_all(writer *w, const graft_gguf_tokenizer *t)
+{
+    const size_t map = t->charsmap.at ? (size_t)t->charsmap.n : 0;
+    put_pieces(w, t);
+    put_number(w, MODEL_TRAINER, 2);
+    put_number(w, TRAINER_MODEL_TYPE, UNIGRAM);
+    put_number(w, MODEL_NORMALIZER, (map ? 1 + varint_bytes(map) + map : 0) + 2 + 2);
+    if (map) put_bytes(w, NORMALIZER_CHARSMAP, t->charsmap.at, map);
+    put_number(w, NORMALIZER_DUMMY_PREFIX, !t->bare);
+    put_number(w, NORMALIZER_TRIM, !t->keeps_space);
+}
+
+/* A text of no length would be no piece. */
+static bool all_have_text(const graft_gguf_list *token)
+{
+    const uint8_t *p = token->at;
+    for (uint64_t i = 0; i < token->n; i++) {
+        const uint64_t n = read_number(p, LENGTH);
+        if (!n) return false;
+        p += LENGTH + n;
+    }
+    return token->n > 0;
+}
+
+static bool fits_together(const graft_gguf_tokenizer *t)
+{
+    const graft_gguf_list *map = &t->charsmap;
+    return t->t5 && t->token.at && t->token.type == LIST_STRING && t->score.at &&
+           t->score.type == LIST_F32 && t->score.n == t->token.n && t->kind.at &&
+           t->kind.type == LIST_I32 && t->kind.n == t->token.n &&
+           (!map->at || map->type == LIST_U8 || map->type == LIST_I8) && all_have_text(&t->token);
+}
+
+uint8_t *graft_gguf_tokenizer_file(const graft_gguf_tokenizer *t, size_t *n, bool *nomem)
+{
+    writer w = {0};
+    *n = 0;
+    *nomem = false;
+    if (!fits_together(t)) return NULL;
+    put_all(&w, t);
+    w.data = graft_malloc(w.n);
+    *nomem = !w.data;
+    if (!w.data) return NULL;
+    *n = w.n;
+    w.n = 0;
+    put_all(&w, t);
+    return w.data;
+}

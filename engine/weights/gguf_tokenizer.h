@@ -1,0 +1,26 @@
+/* The tokenizer that llama.cpp keeps in the metadata of a T5 encoder's GGUF file
+ * (tokenizer.ggml.…), as the SentencePiece model file that it was made from: what loaders of T5
+ * read (engine/text/unigram.h). */
+#ifndef GRAFT_WEIGHTS_GGUF_TOKENIZER_H
+#define GRAFT_WEIGHTS_GGUF_TOKENIZER_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* An array of metadata. Its bytes are in the file. */
+typedef struct graft_gguf_list {
+    uint32_t type; /* of its values, by GGUF's numbers */
+    uint64_t n;
+    const uint8_t *at; /* NULL: there is none */
+} graft_gguf_list;
+
+typedef struct graft_gguf_tokenizer {
+    bool t5;                                      /* of this kind: unigram */
+    graft_gguf_list token, score, kind, charsmap; /* charsmap: normalization */
+    bool keeps_space, bare; /* white space is not trimmed; a text is not begun with a space */
+} graft_gguf_tokenizer;
+
+/* The file, freed with graft_free(): *n bytes. NULL when there is none, when what is there does not
+ * fit together, or when out of memory, which *nomem tells. */
+uint8_t *graft_gguf_tokenizer_file(const graft_gguf_tokenizer *t, size_t *n, bool *nomem);
+#endif
