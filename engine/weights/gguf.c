@@ -20,6 +20,7 @@ enum { LEAST_INFO = 8 + 4 + 4 + 8 }; /* bytes that the header has for a tensor *
 
 /* A metadata value's type. */
 typedef enum value_type {
+    VALUE_U16 = 2,
     VALUE_U32 = 4,
     VALUE_I32 = 5,
     VALUE_BOOL = 7,
@@ -110,8 +111,7 @@ static graft_status bad(const reader *r, graft_status st, const char *fmt, ...)
 static graft_status cut_short(const reader *r)
 {
     return bad(r, GRAFT_E_FORMAT,
-               "cut short: its header is not whole; perhaps a download did not "
-               "end");
+               "cut short: its header is not whole; perhaps a download did not end");
 }
 
 /* ------------------------------------------------------------------ metadata */
@@ -151,12 +151,13 @@ static graft_status read_shape(reader *r, text name)
     if (of != VALUE_I32 || rank < 1 || rank > MAX_RANK || name.n >= sizeof key)
         return bad(r, GRAFT_E_FORMAT, "\"" ORIGINAL_SHAPE "%.*s\" is no shape",
                    (int)(name.n < 200 ? name.n : 200), name.at);
+    snprintf(key, sizeof key, "%.*s", (int)name.n, name.at);
+    if (graft_map_has(&r->shape, key))
+        return bad(r, GRAFT_E_FORMAT, "\"" ORIGINAL_SHAPE "%.200s\" occurs twice", key);
     shape *s = graft_calloc(1, sizeof *s);
     if (!s) return graft_fail_nomem(r->e, "a shape");
     s->rank = (int)rank;
     for (int i = 0; i < s->rank; i++) s->dim[i] = (int32_t)read_u32(r);
-    snprintf(key, sizeof key, "%.*s", (int)name.n, name.at);
-    graft_free(graft_map_get(&r->shape, key));
     if (graft_map_put(&r->shape, key, s) == 0) return GRAFT_OK;
     graft_free(s);
     return graft_fail_nomem(r->e, "a shape");
@@ -210,10 +211,10 @@ static graft_status read_pair(reader *r)
         return bad(r, GRAFT_E_FORMAT, "an alignment of %" PRIu64 " bytes", r->alignment);
     }
     if (type == VALUE_STRING) return read_string(r, key);
+    if (is(key, "split.count") && type == VALUE_U16 && number(r, 2) < 2) return GRAFT_OK;
     if (is(key, "split.count"))
         return bad(r, GRAFT_E_UNSUPPORTED,
-                   "a part of a GGUF file in several; join them with "
-                   "llama.cpp's gguf-split --merge");
+                   "a part of a GGUF file in several; llama.cpp's gguf-split --merge joins them");
     if (key.n > prefix && memcmp(key.at, ORIGINAL_SHAPE, prefix) == 0 && type == VALUE_ARRAY)
         return read_shape(r, (text){key.at + prefix, key.n - prefix});
     return read_tokenizer(r, key, type);

@@ -204,6 +204,22 @@ static void put_pair(gguf_file *f, const char *key, uint32_t type)
 static void bad_metadata_is_refused(void)
 {
     gguf_file f = {0};
+    graft_safetensors *out;
+    graft_err e = GRAFT_ERR_INIT;
+    put_pair(&f, "split.count", 2); /* joined again */
+    gguf_put_number(&f, 0, 2);
+    CHECK_OK(open_bytes(&f, &out, &e), &e);
+    free(f.data);
+    f = (gguf_file){0};
+    gguf_begin_with(&f, "test", 0, 3);
+    for (int i = 0; i < 2; i++) {
+        gguf_put_text(&f, "comfy.gguf.orig_shape.w");
+        gguf_put_number(&f, 9, 4);
+        gguf_put_number(&f, 5, 4);
+        gguf_put_number(&f, 1, 8);
+        gguf_put_number(&f, 4, 4);
+    }
+    refused(&f, GRAFT_E_FORMAT, "occurs twice");
     put_pair(&f, "general.alignment", 4);
     gguf_put_number(&f, 0, 4);
     refused(&f, GRAFT_E_FORMAT, "alignment of 0");
@@ -214,6 +230,7 @@ static void bad_metadata_is_refused(void)
     gguf_put_number(&f, 0, 8);
     refused(&f, GRAFT_E_FORMAT, "unknown type 13");
     put_pair(&f, "split.count", 2);
+    gguf_put_number(&f, 2, 2);
     refused(&f, GRAFT_E_UNSUPPORTED, "in several");
     put_pair(&f, "a", 9);
     for (int i = 0; i < 6; i++) { /* lists of lists */
