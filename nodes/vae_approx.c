@@ -8,14 +8,14 @@
 
 #define FOLDER "vae_approx"
 
-static const char *const endings[] = {".safetensors", ".sft"};
+static const char *const endings[] = {".safetensors", ".sft"}; /* of halves of pairs */
 #define N_ENDINGS (sizeof endings / sizeof *endings)
 
 bool graft_vae_approx_is_pair(const char *name)
 {
     for (size_t i = 0; i < N_ENDINGS; i++)
         if (graft_str_ends(name, endings[i])) return false;
-    return true;
+    return !graft_str_ends(name, ".gguf");
 }
 
 /* ------------------------------------------------------------------ names */

@@ -14,6 +14,9 @@
 #define DEMO GRAFT_SOURCE_DIR "/models/checkpoints/emoji-64.safetensors"
 #define UNET "model.diffusion_model."
 
+#define VAE         "first_stage_model."
+#define UNET_VALUES "\"unet_name\":\"demo-unet.gguf\",\"weight_dtype\":\"default\""
+
 static char models[300];
 
 /* The demo model as GGUF: of what begins with `prefix`, without it; matrices and kernels as Q8_0.
@@ -67,12 +70,14 @@ static void make_models(void)
     snprintf(models, sizeof models, "%s", scratch("gguf/models"));
     write_gguf("", in_models("checkpoints/demo.gguf"));
     write_gguf(UNET, in_models("diffusion_models/demo-unet.gguf"));
+    CHECK_OK(graft_dir_make(in_models("vae"), &e), &e);
+    write_gguf(VAE, in_models("vae/demo-vae.gguf"));
     unlink(in_models("checkpoints/emoji-64.safetensors"));
     CHECK_INT(symlink(DEMO, in_models("checkpoints/emoji-64.safetensors")), 0);
 }
 
-/* The workflow with a UNet of its own, loaded by a node of this class. */
-static const char *with_unet(const char *class)
+/* The workflow with node 8, of this class, in the place of the checkpoint as what `input` is of. */
+static const char *with_node(const char *class, const char *input, const char *values)
 {
     static char name[64];
     char *text, path[400];
@@ -80,18 +85,18 @@ static const char *with_unet(const char *class)
     graft_err e = GRAFT_ERR_INIT;
     snprintf(path, sizeof path, "%s/workflows/txt2img.json", GRAFT_SOURCE_DIR);
     CHECK_OK(graft_file_read(path, 1 << 20, &text, &n, &e), &e);
-    char *model = strstr(text, "\"model\"");
-    char *node = model ? strstr(model, "\"1\"") : NULL, *end = strrchr(text, '}');
-    CHECK(node && end);
-    if (!node || !end) return "";
+    char *at = strstr(text, input), *end = strrchr(text, '}');
+    char *node = at ? strstr(at, "\"1\"") : NULL;
+    char *slot = node ? strpbrk(node + 2, "012") : NULL;
+    CHECK(slot && end);
+    if (!slot || !end) return "";
     node[1] = '8';
+    *slot = '0';
     *end = 0;
     char *whole = malloc(n + 300);
     if (!whole) abort();
-    snprintf(whole, n + 300,
-             "%s,\"8\":{\"class_type\":\"%s\",\"inputs\":{\"unet_name\":\"demo-unet.gguf\","
-             "\"weight_dtype\":\"default\"}}}",
-             text, class);
+    snprintf(whole, n + 300, "%s,\"8\":{\"class_type\":\"%s\",\"inputs\":{%s}}}", text, class,
+             values);
     snprintf(name, sizeof name, "gguf/%s.json", class);
     CHECK(scratch_write(name, whole));
     free(whole);
@@ -119,11 +124,14 @@ static void pictures_are_alike(void)
     process plain = {.output = "gguf/plain"}, whole = {.output = "gguf/whole"};
     process unet = {.output = "gguf/unet"}, usual = {.output = "gguf/usual"};
     process back = {.output = "gguf/back"}, made = {.output = "gguf/made"};
+    process vae = {.output = "gguf/vae"};
     draw(&plain, "workflows/txt2img.json", NULL);
     draw(&whole, "workflows/txt2img.json", "1.ckpt_name=demo.gguf");
-    draw(&unet, with_unet("UnetLoaderGGUF"), NULL);
-    draw(&usual, with_unet("UNETLoader"), NULL);
+    draw(&unet, with_node("UnetLoaderGGUF", "\"model\"", UNET_VALUES), NULL);
+    draw(&usual, with_node("UNETLoader", "\"model\"", UNET_VALUES), NULL);
+    draw(&vae, with_node("VAELoader", "\"vae\"", "\"vae_name\":\"demo-vae.gguf\""), NULL);
     CHECK(compared(&plain, &whole) > 25);
+    CHECK(compared(&plain, &vae) > 35 && compared(&plain, &vae) < 90);
     CHECK(compared(&plain, &unet) > 25);
     CHECK(same_bytes(output_file(&unet, 0), output_file(&usual, 0)) ||
           compared(&unet, &usual) > 90); /* their workflows are in the files */
@@ -133,7 +141,7 @@ static void pictures_are_alike(void)
     CHECK_INT(made.status, 0);
     draw(&back, "workflows/txt2img.json", "1.ckpt_name=demo-made.safetensors");
     CHECK(compared(&whole, &back) > 35); /* float16 of 8 bits and a scale */
-    process *all[] = {&plain, &whole, &unet, &usual, &back, &made};
+    process *all[] = {&plain, &whole, &unet, &usual, &back, &made, &vae};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) process_finish(all[i]);
 }
 
