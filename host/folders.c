@@ -13,24 +13,24 @@
 #include "base/file.h"
 #include "base/str.h"
 
-static const char *const model_suffix[] = {".safetensors", ".sft", NULL};
-static const char *const model_suffix_gguf[] = {".safetensors", ".sft", ".gguf", NULL};
+static const char *const plain[] = {".safetensors", ".sft", NULL};
+static const char *const or_gguf[] = {".safetensors", ".sft", ".gguf", NULL};
 
 /* Some kinds of file have an old and a new folder name; both are read. */
 static const struct model_folder {
     const char *key, *alias, *folder[2];
     bool takes_tokenizers; /* .model files, which are no choices */
-    bool takes_gguf;
+    const char *const *suffix;
 } model_folders[] = {
-    {"checkpoints", NULL, {"checkpoints", NULL}, false, true},
-    {"loras", NULL, {"loras", NULL}, false, false},
-    {"vae", NULL, {"vae", NULL}, false, true},
-    {"vae_approx", NULL, {"vae_approx", NULL}, false, false},
-    {"text_encoders", "clip", {"text_encoders", "clip"}, true, true},
-    {"diffusion_models", "unet", {"diffusion_models", "unet"}, false, true},
-    {"embeddings", NULL, {"embeddings", NULL}, false, false},
-    {"controlnet", NULL, {"controlnet", "t2i_adapter"}, false, false},
-    {"upscale_models", NULL, {"upscale_models", NULL}, false, false},
+    {"checkpoints", NULL, {"checkpoints", NULL}, false, or_gguf},
+    {"loras", NULL, {"loras", NULL}, false, plain},
+    {"vae", NULL, {"vae", NULL}, false, or_gguf},
+    {"vae_approx", NULL, {"vae_approx", NULL}, false, plain},
+    {"text_encoders", "clip", {"text_encoders", "clip"}, true, or_gguf},
+    {"diffusion_models", "unet", {"diffusion_models", "unet"}, false, or_gguf},
+    {"embeddings", NULL, {"embeddings", NULL}, false, plain},
+    {"controlnet", NULL, {"controlnet", "t2i_adapter"}, false, plain},
+    {"upscale_models", NULL, {"upscale_models", NULL}, false, plain},
 };
 #define N_MODEL_FOLDERS (sizeof model_folders / sizeof *model_folders)
 
@@ -49,11 +49,6 @@ static const struct model_folder *find_models(const char *key)
         if (strcmp(m->key, key) == 0 || (m->alias && strcmp(m->alias, key) == 0)) return m;
     }
     return NULL;
-}
-
-static const char *const *suffixes_of(const struct model_folder *m)
-{
-    return m->takes_gguf ? model_suffix_gguf : model_suffix;
 }
 
 static char *absolute(const char *path)
@@ -162,9 +157,9 @@ static graft_status resolve_model(const graft_folders *f, const struct model_fol
                                   const char *name, char **path, graft_err *e)
 {
     const bool tokenizer = m->takes_tokenizers && graft_str_ends(name, ".model");
-    if (!has_suffix(name, suffixes_of(m)) && !tokenizer)
-        return graft_fail(e, GRAFT_E_ARG, "%s: model files %send in .safetensors%s or .sft", name,
-                          m->takes_gguf ? "" : "of this folder ", m->takes_gguf ? ", .gguf" : "");
+    if (!has_suffix(name, m->suffix) && !tokenizer)
+        return graft_fail(e, GRAFT_E_ARG, "%s: files of %s end in .safetensors or .sft%s", name,
+                          m->key, m->suffix == or_gguf ? ", or in .gguf" : "");
     for (int i = 0; i < MODEL_ROOTS; i++) {
         char *root = NULL;
         graft_status st = model_root(f, m, i, &root, e);
@@ -279,7 +274,7 @@ graft_status graft_folders_list(const graft_folders *f, const char *key, char **
     const struct model_folder *m = find_models(key);
     for (int i = 0; m && i < MODEL_ROOTS; i++) {
         GRAFT_TRY(model_root(f, m, i, &root, e));
-        if (root) GRAFT_TRY(append_names(root, suffixes_of(m), &names, &count, e));
+        if (root) GRAFT_TRY(append_names(root, m->suffix, &names, &count, e));
         graft_free(root);
         root = NULL;
     }

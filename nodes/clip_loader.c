@@ -4,20 +4,17 @@
 
 enum { CLIP_NAME, TYPE, DEVICE };
 static const graft_input *const inputs[] = {
-    [CLIP_NAME] = IN_CHOICE("clip_name", NULL,
-                            "The text encoder's file. Put .safetensors and .gguf files into "
-                            "models/text_encoders."),
+    [CLIP_NAME] = &graft_text_encoders_one,
     [TYPE] = &graft_text_encoders_type_of_one,
     [DEVICE] = IN_CHOICE("device", CHOICES("default", "cpu"),
                          "Where the encoder runs. Both choices use the device of the engine.",
                          .flags = GRAFT_INPUT_OPTIONAL | GRAFT_INPUT_ADVANCED),
     NULL};
-static const graft_output *const outputs[] = {OUT("CLIP", "CLIP", "The text encoder, for prompts."),
-                                              NULL};
+static const graft_output *const outputs[] = {&graft_text_encoders_out, NULL};
 
 static graft_status run(graft_call *c)
 {
-    return graft_text_encoders_run_typed(c, CLIP_NAME, 1, TYPE);
+    return graft_text_encoders_run_typed(c, 1, TYPE);
 }
 
 QUERY_MODEL_FILE("text_encoders", CLIP_NAME)

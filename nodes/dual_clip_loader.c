@@ -4,20 +4,18 @@
 
 enum { CLIP_NAME1, CLIP_NAME2, TYPE, DEVICE };
 static const graft_input *const inputs[] = {
-    [CLIP_NAME1] =
-        IN_CHOICE("clip_name1", NULL, "One of the two encoder files; the order does not matter."),
-    [CLIP_NAME2] = IN_CHOICE("clip_name2", NULL, "The other encoder file."),
+    [CLIP_NAME1] = &graft_text_encoders_two[0],
+    [CLIP_NAME2] = &graft_text_encoders_two[1],
     [TYPE] = &graft_text_encoders_type_of_two,
     [DEVICE] = IN_CHOICE("device", CHOICES("default", "cpu"),
                          "Where the encoders run. Both choices use the device of the engine.",
                          .flags = GRAFT_INPUT_OPTIONAL | GRAFT_INPUT_ADVANCED),
     NULL};
-static const graft_output *const outputs[] = {
-    OUT("CLIP", "CLIP", "Both encoders as one, for prompts."), NULL};
+static const graft_output *const outputs[] = {&graft_text_encoders_out, NULL};
 
 static graft_status run(graft_call *c)
 {
-    return graft_text_encoders_run_typed(c, CLIP_NAME1, 2, TYPE);
+    return graft_text_encoders_run_typed(c, 2, TYPE);
 }
 
 QUERY_MODEL_FILES("text_encoders", CLIP_NAME1, 2)

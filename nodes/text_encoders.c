@@ -6,6 +6,23 @@
 
 enum { MAX_FILES = 3 };
 
+#define FOLDER "Put .safetensors and .gguf files into models/text_encoders."
+
+const graft_input graft_text_encoders_one =
+    INPUT_CHOICE("clip_name", NULL, "The text encoder's file. " FOLDER);
+const graft_input graft_text_encoders_two[2] = {
+    INPUT_CHOICE("clip_name1", NULL,
+                 "One of the two encoder files; the order does not matter. " FOLDER),
+    INPUT_CHOICE("clip_name2", NULL, "The other encoder file.")};
+const graft_input graft_text_encoders_three[3] = {
+    INPUT_CHOICE("clip_name1", NULL,
+                 "One of the three encoder files: CLIP-L, CLIP-G and T5-XXL. The order does not "
+                 "matter. " FOLDER),
+    INPUT_CHOICE("clip_name2", NULL, "Another one."),
+    INPUT_CHOICE("clip_name3", NULL, "The last one.")};
+const graft_output graft_text_encoders_out =
+    OUTPUT("CLIP", "CLIP", "The text encoders as one, for prompts.");
+
 const graft_input graft_text_encoders_type_of_one = INPUT_CHOICE(
     "type",
     CHOICES("stable_diffusion", "stable_cascade", "sd3", "stable_audio", "mochi", "ltxv", "pixart",
@@ -18,7 +35,7 @@ const graft_input graft_text_encoders_type_of_two = INPUT_CHOICE(
     "The family of models that the pair is for. Graft runs sdxl, sd3 and flux; the "
     "others are listed so that workflows open.");
 
-graft_status graft_text_encoders_run(graft_call *c, int first, int n, const char *type)
+graft_status graft_text_encoders_run(graft_call *c, int n, const char *type)
 {
     graft_engine *engine;
     graft_clip *clip = NULL;
@@ -27,10 +44,10 @@ graft_status graft_text_encoders_run(graft_call *c, int first, int n, const char
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
     for (int i = n - 1; i >= 0; i--)
-        GRAFT_TRY(graft_files_of_input(c, first + i, "text_encoders", &path[i]));
+        GRAFT_TRY(graft_files_of_input(c, i, "text_encoders", &path[i]));
     st = graft_clip_load(engine, (const char *const *)path, (size_t)n, type, &c->task, &clip,
                          &c->err);
-    if (st && n > 1) graft_files_blame(c, first, path, n);
+    if (st && n > 1) graft_files_blame(c, 0, path, n);
     if (st) goto out;
     GRAFT_TRY(graft_call_out_clip(c, 0, clip));
 out:
@@ -38,13 +55,13 @@ out:
     return st;
 }
 
-graft_status graft_text_encoders_run_typed(graft_call *c, int first, int n, int type)
+graft_status graft_text_encoders_run_typed(graft_call *c, int n, int type)
 {
     const char *name = graft_arg_text(c, type);
     bool known = graft_arg_is(c, type, "sd3");
     known = known || (n == 1 ? graft_arg_is(c, type, "stable_diffusion")
                              : graft_arg_is(c, type, "sdxl") || graft_arg_is(c, type, "flux"));
-    if (known) return graft_text_encoders_run(c, first, n, name);
+    if (known) return graft_text_encoders_run(c, n, name);
     return n == 1 ? graft_call_fail(c, type, GRAFT_E_UNSUPPORTED,
                                     "text encoders of type %s are not supported, only "
                                     "stable_diffusion and sd3",

@@ -3,19 +3,15 @@
 #include "nodes/text_encoders.h"
 
 enum { CLIP_NAME1, CLIP_NAME2, CLIP_NAME3, FILES };
-static const graft_input *const inputs[] = {
-    [CLIP_NAME1] = IN_CHOICE("clip_name1", NULL,
-                             "One of the three encoder files, .gguf or .safetensors; the order "
-                             "does not matter."),
-    [CLIP_NAME2] = IN_CHOICE("clip_name2", NULL, "Another one."),
-    [CLIP_NAME3] = IN_CHOICE("clip_name3", NULL, "The last one."),
-    NULL};
-static const graft_output *const outputs[] = {
-    OUT("CLIP", "CLIP", "All three encoders as one, for prompts."), NULL};
+static const graft_input *const inputs[] = {[CLIP_NAME1] = &graft_text_encoders_three[0],
+                                            [CLIP_NAME2] = &graft_text_encoders_three[1],
+                                            [CLIP_NAME3] = &graft_text_encoders_three[2],
+                                            NULL};
+static const graft_output *const outputs[] = {&graft_text_encoders_out, NULL};
 
 static graft_status run(graft_call *c)
 {
-    return graft_text_encoders_run(c, CLIP_NAME1, FILES, "sd3");
+    return graft_text_encoders_run(c, FILES, "sd3");
 }
 
 QUERY_MODEL_FILES("text_encoders", CLIP_NAME1, FILES)

@@ -4,6 +4,13 @@
 #include "nodes/node.h"
 #include "nodes/plugin.h"
 
+const graft_input graft_unet_file_name =
+    INPUT_CHOICE("unet_name", NULL,
+                 "The model file. Put .safetensors and .gguf files into models/diffusion_models; "
+                 "those of diffusers (unet/diffusion_pytorch_model.safetensors) work, too.");
+const graft_output graft_unet_file_out =
+    OUTPUT("MODEL", "MODEL", "The diffusion model, for a sampler.");
+
 graft_status graft_unet_file_run(graft_call *c, int name)
 {
     graft_engine *engine;

@@ -4,17 +4,13 @@
 
 enum { UNET_NAME, WEIGHT_DTYPE };
 static const graft_input *const inputs[] = {
-    [UNET_NAME] =
-        IN_CHOICE("unet_name", NULL,
-                  "The model file. Put .safetensors and .gguf files into models/diffusion_models; "
-                  "those of diffusers (unet/diffusion_pytorch_model.safetensors) work, too."),
+    [UNET_NAME] = &graft_unet_file_name,
     [WEIGHT_DTYPE] =
         IN_CHOICE("weight_dtype", CHOICES("default", "fp8_e4m3fn", "fp8_e4m3fn_fast", "fp8_e5m2"),
                   "How weights are kept. Leave it at default: the fp8 choices are accepted for old "
                   "workflows and act like default."),
     NULL};
-static const graft_output *const outputs[] = {
-    OUT("MODEL", "MODEL", "The diffusion model, for a sampler."), NULL};
+static const graft_output *const outputs[] = {&graft_unet_file_out, NULL};
 
 static graft_status run(graft_call *c)
 {

@@ -3,13 +3,8 @@
 #include "nodes/unet_file.h"
 
 enum { UNET_NAME };
-static const graft_input *const inputs[] = {
-    [UNET_NAME] = IN_CHOICE("unet_name", NULL,
-                            "The model file, .gguf or .safetensors, in models/diffusion_models or "
-                            "models/unet."),
-    NULL};
-static const graft_output *const outputs[] = {
-    OUT("MODEL", "MODEL", "The diffusion model, for a sampler."), NULL};
+static const graft_input *const inputs[] = {[UNET_NAME] = &graft_unet_file_name, NULL};
+static const graft_output *const outputs[] = {&graft_unet_file_out, NULL};
 
 static graft_status run(graft_call *c)
 {

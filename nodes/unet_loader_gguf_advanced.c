@@ -4,9 +4,7 @@
 
 enum { UNET_NAME, DEQUANT_DTYPE, PATCH_DTYPE, PATCH_ON_DEVICE };
 static const graft_input *const inputs[] = {
-    [UNET_NAME] = IN_CHOICE("unet_name", NULL,
-                            "The model file, .gguf or .safetensors, in models/diffusion_models or "
-                            "models/unet."),
+    [UNET_NAME] = &graft_unet_file_name,
     [DEQUANT_DTYPE] =
         IN_CHOICE("dequant_dtype", CHOICES("default", "target", "float32", "float16", "bfloat16"),
                   "Has no effect: weights are unpacked in float32 when they are "
@@ -16,8 +14,7 @@ static const graft_input *const inputs[] = {
                   "Has no effect: LoRAs are added in float32 when they are loaded."),
     [PATCH_ON_DEVICE] = IN_BOOL("patch_on_device", 0, "Has no effect."),
     NULL};
-static const graft_output *const outputs[] = {
-    OUT("MODEL", "MODEL", "The diffusion model, for a sampler."), NULL};
+static const graft_output *const outputs[] = {&graft_unet_file_out, NULL};
 
 static graft_status run(graft_call *c)
 {

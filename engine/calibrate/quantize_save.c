@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/half.h"
 #include "base/map.h"
 #include "base/str.h"
 #include "engine/calibrate/quantize.h"
@@ -117,22 +116,15 @@ static graft_status add_quantized(saved *s, const graft_st_tensor *t, graft_dtyp
 /* What lies in blocks, as float16. */
 static graft_status add_unpacked(saved *s, const graft_st_tensor *t, graft_err *e)
 {
-    enum { PIECE = 1024 };
-    float piece[PIECE];
     graft_st_tensor out = *t;
-    const int64_t all = graft_st_values(t);
-    uint16_t *values = graft_malloc_array((size_t)all, sizeof *values);
-    graft_status st = own(s, values, e);
+    uint16_t *values;
+    graft_status st = graft_st_as_f16(t, &values, e);
+    if (!st) st = own(s, values, e);
     if (st) return st;
-    for (int64_t i = 0, n; i < all; i += n) {
-        n = all - i < PIECE ? all - i : PIECE;
-        graft_st_to_f32(t, i, n, piece);
-        graft_f32_to_f16_array(piece, values + i, (size_t)n);
-    }
     out.blocks = NULL;
     out.dtype = GRAFT_F16;
     out.data = values;
-    out.bytes = (uint64_t)all * sizeof *values;
+    out.bytes = (uint64_t)graft_st_values(t) * sizeof *values;
     return add(s, &out, e);
 }
 

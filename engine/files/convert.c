@@ -1,11 +1,9 @@
 /* Files of other programs as safetensors. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/half.h"
 #include "engine/engine.h"
 #include "engine/weights/gguf.h"
 #include "engine/weights/pytorch.h"
@@ -24,26 +22,14 @@ typedef struct unpacking {
 /* For graft_safetensors_write_from(): values in blocks as float16. */
 static graft_status unpack(void *ctx, size_t i, const void **data, graft_err *e)
 {
-    enum { PIECE = 1024 };
     unpacking *u = ctx;
     const graft_st_tensor *t = graft_safetensors_at(u->file, i);
-    const int64_t all = graft_st_values(t);
-    float piece[PIECE], most = 0;
     *data = t->data;
     if (!t->blocks) return GRAFT_OK;
     graft_free(u->values);
-    u->values = graft_malloc_array((size_t)all, sizeof *u->values);
-    if (!u->values) return graft_fail_nomem(e, "an unpacked tensor");
-    for (int64_t at = 0, n; at < all; at += n) {
-        n = all - at < PIECE ? all - at : PIECE;
-        graft_st_to_f32(t, at, n, piece);
-        graft_f32_to_f16_array(piece, u->values + at, (size_t)n);
-        for (int64_t k = 0; k < n; k++) most = fmaxf(most, fabsf(piece[k]));
-    }
+    graft_status st = graft_st_as_f16(t, &u->values, e);
     *data = u->values;
-    if (most < 65520.0f) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_UNSUPPORTED, "tensor \"%.200s\" has values beyond float16's",
-                      t->name);
+    return st;
 }
 
 static bool begins_as_gguf(const char *path)
@@ -125,9 +111,11 @@ graft_status graft_checkpoint_convert(const char *from, const char *to, graft_co
                                       graft_err *e)
 {
     graft_safetensors *f = NULL;
+    graft_err why = GRAFT_ERR_INIT; /* for a PyTorch file it is nothing to tell */
     *info = (graft_convert_info){0};
-    graft_status st = graft_safetensors_open(from, &f, e);
-    if (st == GRAFT_E_NOMEM || (st && begins_as_gguf(from))) return st;
+    graft_status st = graft_safetensors_open(from, &f, &why);
+    if (st == GRAFT_E_NOMEM || (st && begins_as_gguf(from)))
+        return graft_fail(e, st, "%s", why.text);
     if (st) return convert_pytorch(from, to, info, e);
     st = graft_safetensors_is_gguf(f)
              ? convert_gguf(f, to, info, e)

@@ -4,6 +4,7 @@
 #include "engine/objects/objects.h"
 #include "engine/models/t5.h"
 #include "engine/text/unigram.h"
+#include "engine/weights/gguf_tokenizer.h"
 
 /* hidden (batch,tokens,arch->width) float32 of ids (batch,tokens), padding included by the caller:
  * all tokens are attended to. `weights` is the encoder's part, whose names begin with "encoder."
@@ -26,10 +27,9 @@ typedef struct graft_t5 {
     graft_st_tensor model; /* the tokenizer's file, as bytes that are owned */
     struct graft_t5 *of;   /* whose tokenizer and file these are, retained; NULL: its own */
 } graft_t5;
-/* What the tokenizer's tensor is called, beside T5's others or without a prefix. */
-#define GRAFT_T5_TOKENIZER "spiece_model"
-/* What is below `place` of the file. The tokenizer is a tensor "spiece_model" of the file, or the
- * file spiece.model beside it, or the one that the task knows. GRAFT_E_NOTFOUND: there is none. */
+/* What is below `place` of the file. The tokenizer is a tensor GRAFT_T5_TOKENIZER of the file,
+ * beside T5's others or without a prefix, or the file spiece.model beside it, or the one that the
+ * task knows. GRAFT_E_NOTFOUND: there is none. */
 graft_status graft_t5_load(graft_weights *file, const char *place, const graft_task *task,
                            graft_t5 **out, graft_err *e);
 /* The same with other weights of its shape, which are retained. */

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -222,11 +221,7 @@ static graft_status read_pair(reader *r)
 
 /* ------------------------------------------------------------------ names */
 
-/* The room that a name needs at most. */
-static size_t room_for(text name)
-{
-    return name.n + 64;
-}
+enum { OTHER_NAME = 128 }; /* bytes of a name that a tensor gets instead */
 
 /* llama.cpp's words for the layers of a T5 encoder, and its authors'. */
 static const char *const t5_words[][2] = {
@@ -279,7 +274,7 @@ static void keep_pairs(reader *r)
 
 static void set_name(reader *r, text name, graft_st_tensor *t)
 {
-    char other[128];
+    char other[OTHER_NAME];
     t->name = keep(r, name.at, name.n);
     if (!r->t5 || !name_t5(t->name, other, sizeof other)) return;
     t->called = t->name;
@@ -383,7 +378,7 @@ static graft_status make_room(reader *at, uint64_t n)
         text name = read_text(&r);
         uint32_t rank = read_u32(&r);
         take(&r, (uint64_t)rank * 8 + 4 + 8);
-        bytes += 2 * room_for(name);
+        bytes += name.n + 1 + OTHER_NAME;
     }
     if (r.cut) return cut_short(at);
     for (size_t i = 0; i < r.n_texts; i++) bytes += r.pair[i].n + 1;
@@ -394,14 +389,6 @@ static graft_status make_room(reader *at, uint64_t n)
     if (!at->out->text || !at->out->tensor || !at->out->meta || !at->offset)
         return graft_fail_nomem(at->e, "the tensors of a GGUF file");
     return GRAFT_OK;
-}
-
-static int by_data(const void *pa, const void *pb)
-{
-    const graft_st_tensor *a = pa, *b = pb;
-    if (a->data != b->data) return (uintptr_t)a->data < (uintptr_t)b->data ? -1 : 1;
-    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
-    return (uintptr_t)a->name < (uintptr_t)b->name ? -1 : a->name != b->name;
 }
 
 static graft_status place_all(reader *r)
@@ -424,7 +411,7 @@ static graft_status place_all(reader *r)
                        t->name);
         t->data = r->begin + base + offset;
     }
-    qsort(g->tensor, g->n, sizeof *g->tensor, by_data);
+    graft_st_sort(g->tensor, g->n);
     for (size_t i = 1; i < g->n; i++) {
         const graft_st_tensor *a = &g->tensor[i - 1], *b = &g->tensor[i];
         if ((const uint8_t *)b->data - (const uint8_t *)a->data < (ptrdiff_t)a->bytes)
@@ -443,7 +430,7 @@ static graft_status add_tokenizer(reader *r)
     g->tokenizer = graft_gguf_tokenizer_file(&r->tokenizer, &n, &nomem);
     if (nomem) return graft_fail_nomem(r->e, "a tokenizer");
     if (g->tokenizer)
-        g->tensor[g->n++] = (graft_st_tensor){.name = "spiece_model",
+        g->tensor[g->n++] = (graft_st_tensor){.name = GRAFT_T5_TOKENIZER,
                                               .dtype = GRAFT_U8,
                                               .rank = 1,
                                               .shape = {(int64_t)n},

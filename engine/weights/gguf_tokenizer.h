@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define GRAFT_T5_TOKENIZER "spiece_model" /* the tensor that has such a file */
+
 /* An array of metadata. Its bytes are in the file. */
 typedef struct graft_gguf_list {
     uint32_t type; /* of its values, by GGUF's numbers */

@@ -410,13 +410,17 @@ static int by_data(const void *pa, const void *pb)
     return (uintptr_t)a->name < (uintptr_t)b->name ? -1 : a->name != b->name;
 }
 
+void graft_st_sort(graft_st_tensor *tensor, size_t n)
+{
+    bool sorted = true;
+    for (size_t i = 1; i < n && sorted; i++) sorted = by_data(&tensor[i - 1], &tensor[i]) < 0;
+    if (!sorted) qsort(tensor, n, sizeof *tensor, by_data);
+}
+
 static graft_status order_tensors(reader *r)
 {
     graft_safetensors *f = r->f;
-    bool sorted = true;
-    for (size_t i = 1; i < f->n_tensors && sorted; i++)
-        sorted = by_data(&f->tensor[i - 1], &f->tensor[i]) < 0;
-    if (!sorted) qsort(f->tensor, f->n_tensors, sizeof *f->tensor, by_data);
+    graft_st_sort(f->tensor, f->n_tensors);
     uint64_t at = 0;
     for (size_t i = 0; i < f->n_tensors; i++) {
         const graft_st_tensor *t = &f->tensor[i];
@@ -621,9 +625,9 @@ static graft_status joined(const graft_safetensors *f, const graft_st_alias *ali
         out->shape[0] += t->shape[0];
         out->bytes += t->bytes;
     }
-    if (out->blocks && out->rank > 0) /* a half of blocks is a half of values */
-        fits = fits && graft_st_values(out) / 2 % out->blocks->values == 0;
-    if (!alias[i].exchanged || (fits && out->shape[0] % 2 == 0)) return GRAFT_OK;
+    if (!alias[i].exchanged) return GRAFT_OK;
+    const int64_t unit = out->blocks ? out->blocks->values : 1; /* halves are of whole ones */
+    if (fits && out->shape[0] % 2 == 0 && graft_st_values(out) / 2 % unit == 0) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_FORMAT, "%s: the rows of tensor %.200s are not two halves",
                       f->what, out->name);
 }

@@ -74,6 +74,9 @@ static inline const char *graft_st_called(const graft_st_tensor *t)
     return t->called ? t->called : t->name;
 }
 
+/* Puts them in the order of their data; of those without bytes, and at one place, in that of the
+ * text that their names are in. */
+void graft_st_sort(graft_st_tensor *tensor, size_t n);
 /* How many values it has: the reader has checked that the number exists. */
 static inline int64_t graft_st_values(const graft_st_tensor *t)
 {

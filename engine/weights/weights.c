@@ -258,6 +258,12 @@ static graft_status check_source(const graft_gslot *s, size_t k, const graft_saf
     return GRAFT_OK;
 }
 
+/* Whether the term's values are those of its tensor, as they lie in the file. */
+static bool as_they_lie(const graft_weight_term *t)
+{
+    return t->factor == 1.0f && !(t->tensor && t->tensor->blocks);
+}
+
 /* All terms of a source, checked; *t: the first, or where all cancel out that which has the shape.
  * `sum`: it is not stored as it is. */
 static graft_status find_source(const graft_weights *w, const graft_gslot *s, size_t k,
@@ -270,7 +276,7 @@ static graft_status find_source(const graft_weights *w, const graft_gslot *s, si
         if (st) return st;
         if (!n) *t = next;
     }
-    *sum = n != 1 || t->factor != 1.0f || t->tensor->blocks;
+    *sum = n != 1 || !as_they_lie(t);
     if (n) return GRAFT_OK;
     *t = (graft_weight_term){graft_weights_find(w, s->source[k]), NULL, graft_weights_file(w),
                              w->place.prefix, 0.0f};
@@ -422,7 +428,7 @@ bool graft_weights_slot_mixed(const graft_weights *w, const graft_gslot *slot)
 
 bool graft_weights_stored(const graft_weights *w, const char *name, graft_weight_term *out)
 {
-    return is_single(w, name, out) && out->factor == 1.0f && !(out->tensor && out->tensor->blocks);
+    return is_single(w, name, out) && as_they_lie(out);
 }
 
 bool graft_weights_shared(const graft_weights *w)

@@ -98,11 +98,10 @@ static void saved(void)
 {
     const char *path[] = {temp_path("packed.gguf"), temp_path("plain.safetensors")};
     const char *out = temp_path("saved.safetensors");
-    const graft_quant_limits linear = {{false, true, false}, {1, 1, 1}, 0};
     float got[FLUX_OUT], want[FLUX_OUT];
     graft_err e = GRAFT_ERR_INIT;
     write_both(FLUX_DEV, path[0], path[1]);
-    graft_model *m = load_model(engine, path[0]), *n = NULL, *q = NULL;
+    graft_model *m = load_model(engine, path[0]), *n = NULL;
     run_flux(m, 3.5f, want);
     CHECK_OK(graft_checkpoint_save(&(graft_checkpoint){.model = m}, out, NULL, NULL, &e), &e);
     n = load_model(engine, out);
@@ -110,21 +109,12 @@ static void saved(void)
     CHECK(difference(got, want, FLUX_OUT) < 2e-2);
     graft_model_release(n);
     unlink(out);
-
-    graft_unet_shape shape = {
-        .batch = 1, .height = SIDE, .width = SIDE, .tokens = FLUX_WORDS, .act_dtype = GRAFT_F32};
-    graft_quant_plan *p = NULL;
-    CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
-    graft_quant_plan_select(p, &linear);
-    for (size_t i = 0; i < p->n; i += 2)
-        if (p->layer[i].reason == GRAFT_QUANT_CHOSEN) p->layer[i].reason = GRAFT_QUANT_KEPT;
-    CHECK_OK(graft_model_with_plan(m, p, &q, &e), &e);
+    graft_model *q = half_quantized(m);
     run_flux(q, 3.5f, want);
     CHECK_OK(graft_model_save_quantized(q, out, NULL, &e), &e);
     n = load_model(engine, out);
     run_flux(n, 3.5f, got);
     CHECK(difference(got, want, FLUX_OUT) < 4e-2); /* what was kept was rounded to float16 */
-    graft_quant_plan_destroy(p);
     RELEASE_ALL(m, n, q);
     unlink(out);
     unlink(path[0]);

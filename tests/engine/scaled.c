@@ -113,7 +113,6 @@ static void saved(void)
 {
     const char *path[] = {temp_path("scaled.safetensors"), temp_path("plain.safetensors")};
     const char *out = temp_path("saved.safetensors");
-    const graft_quant_limits linear = {{false, true, false}, {1, 1, 1}, 0};
     float got[FLUX_OUT], want[FLUX_OUT];
     graft_err e = GRAFT_ERR_INIT;
     write_both(&styles[0], path[0], path[1]);
@@ -127,16 +126,7 @@ static void saved(void)
     CHECK(difference(got, want, FLUX_OUT) < 2e-2);
     graft_model_release(n);
     unlink(out);
-
-    graft_unet_shape shape = {
-        .batch = 1, .height = SIDE, .width = SIDE, .tokens = FLUX_WORDS, .act_dtype = GRAFT_F32};
-    graft_quant_plan *p = NULL;
-    graft_model *q = NULL;
-    CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
-    graft_quant_plan_select(p, &linear);
-    for (size_t i = 0; i < p->n; i += 2)
-        if (p->layer[i].reason == GRAFT_QUANT_CHOSEN) p->layer[i].reason = GRAFT_QUANT_KEPT;
-    CHECK_OK(graft_model_with_plan(m, p, &q, &e), &e);
+    graft_model *q = half_quantized(m);
     run_flux(q, 3.5f, want);
     CHECK_OK(graft_model_save_quantized(q, out, NULL, &e), &e);
     last_log[0] = 0;
@@ -144,7 +134,6 @@ static void saved(void)
     CHECK_STR(last_log, "");
     run_flux(n, 3.5f, got);
     CHECK(same_flux_bits(got, want));
-    graft_quant_plan_destroy(p);
     RELEASE_ALL(m, n, q);
     unlink(out);
     unlink(path[0]);
