@@ -74,7 +74,7 @@ bench: setup ## time kernels, models and whole runs; figures go to build/bench.j
 
 PEERS_MODEL ?= $(BUILD)/models/checkpoints/sd15.safetensors
 # PEERS_ARGS: further options, for example PEERS_ARGS="--rounds 15 --only f32_vs_ort".
-bench-peers: setup ## time PyTorch and ONNX Runtime beside Graft, where they are installed
+bench-peers: setup ## time PyTorch, ONNX Runtime and ggml beside Graft, where they are installed
 	@command -v python3 > /dev/null || { echo 'python3 is missing: apt-get install python3' >&2; exit 1; }
 	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
 	cmake --build $(BUILD) -j $(JOBS) --target graft-bench graft-make-model
