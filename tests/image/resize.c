@@ -274,11 +274,15 @@ static void images(void)
     CHECK(strstr(e.text, "bislerp") && strstr(e.text, "lanczos") && !r);
     CHECK_INT(graft_image_scale(i, "area", -1, 4, false, &r, &e), GRAFT_E_ARG);
     CHECK_INT(graft_image_scale(i, "area", 16385, 4, false, &r, &e), GRAFT_E_ARG);
-    CHECK_INT(graft_image_scale(i, "area", 16384, 0, false, &r, &e), 0);
-    graft_image_release(r);
     CHECK_INT(graft_image_scale_by(i, "area", 1e300, &r, &e), GRAFT_E_ARG);
     CHECK_INT(graft_image_scale_by(i, "area", NAN, &r, &e), GRAFT_E_ARG);
     CHECK_INT(graft_image_scale_by(i, "area", -1, &r, &e), GRAFT_E_ARG);
+    graft_image_release(i);
+    CHECK_OK(graft_image_empty(4096, 1, 1, 0x336699, &i, &e), &e);
+    CHECK_INT(graft_image_scale(i, "area", 16384, 0, false, &r, &e), 0);
+    graft_image_data(r, s);
+    CHECK(s[1] == 4 && s[2] == 16384);
+    graft_image_release(r);
     graft_image_release(i);
 }
 
