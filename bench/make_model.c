@@ -2,7 +2,8 @@
  *
  *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
- *                     --parts union | --parts upscaler | --parts taesd | --parts t5]
+ *                     --parts union | --parts upscaler | --parts taesd | --parts t5 |
+ *                     --parts vision | --parts clip-vision | --parts redux]
  *
  * KIND: sd15, sd21, sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large; ssd1b and bk-sdm-small, which
  * are pruned; or tiny-sd1, tiny-sd2, tiny-sdxl, tiny-sd3, which are small enough to run whole
@@ -20,6 +21,8 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "base/str.h"
+#include "bench/make_vision.h"
+#include "bench/normal.h"
 #include "engine/models/controlnet.h"
 #include "engine/models/flux.h"
 #include "engine/models/mmdit.h"
@@ -29,7 +32,7 @@
 #include "engine/models/upscaler.h"
 #include "engine/models/vae.h"
 
-#define TABLE 65536
+#define TABLE GRAFT_NORMAL_QUANTILES
 #define VOCAB 49408
 
 typedef struct encoder {
@@ -562,6 +565,23 @@ static graft_status add_t5(const graft_t5_arch *a, list *l, graft_err *e)
     return st;
 }
 
+/* An encoder of pictures, or Redux: a file of its own. */
+static graft_status add_seeing(const options *o, list *l, graft_err *e)
+{
+    const bool small = graft_str_starts(o->kind->name, "tiny");
+    const graft_vision_arch *a = make_vision_arch(small, strcmp(o->parts, "clip-vision") == 0);
+    const char *first = graft_vision_first(a);
+    const int64_t width = a->width;
+    graft_graph *g = NULL;
+    graft_status st = strcmp(o->parts, "redux") == 0
+                          ? make_redux_graph(small, o->kind->flux.context_dim, &g, e)
+                          : graft_vision_build(a, GRAFT_F32, &g, e);
+    if (!st) st = add_slots(l, "", g, true, e);
+    if (!st && first) st = add(l, "", first, 1, &width, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
 static graft_status add_parts(const options *o, list *l, graft_err *e)
 {
     graft_status st = GRAFT_OK;
@@ -571,6 +591,7 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     if (strcmp(o->parts, "upscaler") == 0) return add_upscaler(o->kind, l, e);
     if (strcmp(o->parts, "taesd") == 0) return add_taesd(o->kind, l, e);
     if (strcmp(o->parts, "t5") == 0) return add_t5(&o->kind->t5, l, e);
+    if (strstr(o->parts, "vision") || strcmp(o->parts, "redux") == 0) return add_seeing(o, l, e);
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
     for (int i = 0; i < 2 && !st && strstr(o->parts, "clip"); i++)
@@ -579,29 +600,6 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
 }
 
 /* ------------------------------------------------------------------ weights */
-
-/* The standard normal distribution's quantiles at (i + 1/2) / TABLE: one look-up makes a weight.
- * Newton steps on the distribution function, each from the quantile before. */
-static void fill_quantiles(float *table)
-{
-    double x = 0;
-    for (int i = TABLE / 2; i < TABLE; i++) {
-        double p = (i + 0.5) / TABLE;
-        for (int k = 0; k < 8; k++)
-            x -= (0.5 * erfc(-x * sqrt(0.5)) - p) / (exp(-0.5 * x * x) * 0.3989422804014327);
-        table[i] = (float)x;
-        table[TABLE - 1 - i] = (float)-x;
-    }
-}
-
-/* SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
 
 static uint64_t seed_of(const options *o, const tensor *t)
 {
@@ -636,7 +634,7 @@ static bool write_weights(const options *o, const tensor *t, const float *quanti
     for (int64_t left = count_of(t); left > 0; left -= TABLE) {
         size_t n = left < TABLE ? (size_t)left : TABLE;
         for (size_t i = 0; i < n; i += 4) {
-            uint64_t r = next_random(&state);
+            uint64_t r = normal_bits(&state);
             for (size_t k = i; k < i + 4 && k < n; k++, r >>= 16)
                 values[k] = t->mean + t->spread * quantile[r & 0xffff];
         }
@@ -685,7 +683,7 @@ static bool write_all(const options *o, const list *l, const graft_str *header, 
     uint64_t size = header->len;
     bool ok = quantile && values && narrow && fwrite(&size, sizeof size, 1, f) == 1 &&
               fwrite(header->data, 1, header->len, f) == header->len;
-    if (ok) fill_quantiles(quantile);
+    if (ok) normal_quantiles(quantile);
     for (size_t i = 0; i < l->n && ok; i++)
         ok = l->at[i].index ? write_indices(&l->at[i], f)
                             : write_weights(o, &l->at[i], quantile, values, narrow, f);
@@ -722,7 +720,8 @@ static int usage(void)
     fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]\n"
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
           "                         --parts union | --parts upscaler | --parts taesd |\n"
-          "                         --parts t5]\nkinds:",
+          "                         --parts t5 | --parts vision | --parts clip-vision |\n"
+          "                         --parts redux]\nkinds:",
           stderr);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) fprintf(stderr, " %s", kinds[i].name);
     fputs("\n", stderr);

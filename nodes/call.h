@@ -3,6 +3,7 @@
 #ifndef GRAFT_NODES_CALL_H
 #define GRAFT_NODES_CALL_H
 #include "engine/engine.h"
+#include "engine/vision.h"
 #include "nodes/instance.h"
 #include "nodes/task.h"
 
@@ -43,6 +44,9 @@ graft_status graft_call_out_vae(graft_call *c, int slot, graft_vae *v);
 graft_status graft_call_out_cond(graft_call *c, int slot, graft_cond *v);
 graft_status graft_call_out_controlnet(graft_call *c, int slot, graft_controlnet *v);
 graft_status graft_call_out_upscaler(graft_call *c, int slot, graft_upscaler *v);
+graft_status graft_call_out_vision(graft_call *c, int slot, graft_vision *v);
+graft_status graft_call_out_vision_output(graft_call *c, int slot, graft_vision_output *v);
+graft_status graft_call_out_style(graft_call *c, int slot, graft_style *v);
 graft_status graft_call_out_latent(graft_call *c, int slot, graft_latent *v);
 graft_status graft_call_out_image(graft_call *c, int slot, graft_image *v);
 graft_status graft_call_out_mask(graft_call *c, int slot, graft_image *v);

@@ -6,6 +6,7 @@
 #ifndef GRAFT_NODES_VALUE_H
 #define GRAFT_NODES_VALUE_H
 #include "engine/engine.h"
+#include "engine/vision.h"
 #include "plugin/graft_plugin.h"
 
 typedef enum graft_value_kind {
@@ -15,6 +16,9 @@ typedef enum graft_value_kind {
     GRAFT_VALUE_CONDITIONING,
     GRAFT_VALUE_CONTROL_NET,
     GRAFT_VALUE_UPSCALE_MODEL,
+    GRAFT_VALUE_CLIP_VISION,
+    GRAFT_VALUE_CLIP_VISION_OUTPUT,
+    GRAFT_VALUE_STYLE_MODEL,
     GRAFT_VALUE_LATENT,
     GRAFT_VALUE_IMAGE,
     GRAFT_VALUE_MASK,

@@ -172,6 +172,23 @@ typedef struct graft_text_arch {
     int32_t eos;                   /* token at whose first place the pooled output is taken */
 } graft_text_arch;
 
+typedef enum graft_vision_kind { GRAFT_VISION_CLIP = 0, GRAFT_VISION_SIGLIP = 1 } graft_vision_kind;
+
+/* An encoder of pictures (vision.h). */
+typedef struct graft_vision_arch {
+    int32_t kind, layout; /* graft_vision_kind, graft_text_layout */
+    int32_t layers, width, heads, intermediate;
+    int32_t act;         /* graft_act */
+    int32_t size;        /* of the pictures that it sees, in pixels a side */
+    int32_t patch, grid; /* pixels of a square's side; squares of a picture's */
+    int32_t projection;  /* as of text encoders */
+} graft_vision_arch;
+
+/* FLUX.1 Redux (redux.h): widths of the tokens that it is given, within, and that it gives. */
+typedef struct graft_redux_arch {
+    int32_t seen, inner, width;
+} graft_redux_arch;
+
 /* T5's encoder, version 1.1 (t5.h). */
 typedef struct graft_t5_arch {
     int32_t layers, width, heads, head_dim, intermediate, vocab;
@@ -224,6 +241,13 @@ graft_status graft_t5_detect(const graft_safetensors *f, const char *prefix, gra
                              graft_err *e);
 /* A tensor that tells T5's encoder, below its prefix. */
 #define GRAFT_T5_TENSOR "encoder.block.0.layer.0.SelfAttention.q.weight"
+/* Whether a vision encoder is below the prefix. */
+bool graft_vision_in(const graft_safetensors *f, const char *prefix);
+graft_status graft_vision_detect(const graft_safetensors *f, const char *prefix,
+                                 graft_vision_arch *out, graft_err *e);
+/* A tensor that tells a Redux, which has no prefix. */
+#define GRAFT_REDUX_TENSOR "redux_up.weight"
+graft_status graft_redux_detect(const graft_safetensors *f, graft_redux_arch *out, graft_err *e);
 graft_status graft_upscaler_detect(const graft_safetensors *f, const char *prefix,
                                    graft_upscaler_arch *out, graft_err *e);
 /* Below which prefix a network is that enlarges pictures; NULL: the file has none. Static. */

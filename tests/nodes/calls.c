@@ -45,6 +45,11 @@ static void edit_sd3(const graft_node *n, graft_arg *in)
     set_s(n, in, "type", "sd3");
 }
 
+static void edit_whole(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "crop", "none");
+}
+
 static void loaders_pass_files_on(void)
 {
     expect("CheckpointLoaderSimple", edit_loaders, "checkpoint other.safetensors\n", "load ");
@@ -59,6 +64,10 @@ static void loaders_pass_files_on(void)
     expect("ControlNetLoader", NULL, "controlnet file.safetensors\n", "load ");
     expect("OneDiffControlNetLoader", NULL, "controlnet file.safetensors\n", "load ");
     expect("UpscaleModelLoader", NULL, "upscaler file.safetensors\n", "load ");
+    expect("CLIPVisionLoader", NULL, "vision file.safetensors\n", "load ");
+    expect("CLIPVisionEncode", NULL, "see 32x16 center\n", "encode ");
+    expect("CLIPVisionEncode", edit_whole, "see 32x16\n", "encode ");
+    expect("StyleModelLoader", NULL, "style file.safetensors\n", "load ");
     expect("ControlnetSpeedup", NULL, "", "");
     expect("ImageUpscaleWithModel", NULL, "upscale 32x16\n", "upscale ");
     expect("LoraLoader", edit_lora, "lora file.safetensors 0.75 -2 clip=1\n", "load ");
@@ -212,6 +221,27 @@ static void edit_places(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "reference_latents_method", "uxo/uno");
 }
+static void edit_style(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "strength", 0.25);
+}
+static void edit_bias(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "strength_type", "attn_bias");
+}
+/* Without an effect it is as good as the other; else it would weigh attention. */
+static void attention_is_not_weighed(void)
+{
+    const graft_node *n = fake_host_node("StyleModelApply");
+    graft_arg in[24], out[4];
+    expect("StyleModelApply", edit_bias, "style x 1\n", "");
+    connect(n, in);
+    edit_bias(n, in);
+    edit_style(n, in);
+    CHECK_INT(run_with("StyleModelApply", in, out), GRAFT_E_UNSUPPORTED);
+    CHECK(strstr(host.fail_text, "attn_bias with a strength of 0.25") != NULL);
+    CHECK_STR(fake_trace, "");
+}
 static void prompts_pass_arguments_on(void)
 {
     expect("CLIPTextEncode", edit_text, "encode 'a (cat:1.2)'\n", "encode ");
@@ -226,6 +256,8 @@ static void prompts_pass_arguments_on(void)
     expect("ReferenceLatent", NULL, "reference\n", "");
     expect("FluxKontextMultiReferenceLatentMethod", NULL, "references placed 0\n", "");
     expect("FluxKontextMultiReferenceLatentMethod", edit_places, "references placed 2\n", "");
+    expect("StyleModelApply", NULL, "style x 1\n", "");
+    expect("StyleModelApply", edit_style, "style x 0.25\n", "");
     expect("CLIPSetLastLayer", edit_layer, "last_layer -2\n", "");
     expect("ConditioningCombine", NULL, "combine 1\n", "");
     expect("ConditioningConcat", NULL, "concat 1\n", "");
@@ -487,6 +519,7 @@ int main(void)
         RUN(quantize_passes_everything_on);
         RUN(plan_names_are_checked);
         RUN(prompts_pass_arguments_on);
+        RUN(attention_is_not_weighed);
         RUN(samplers_pass_arguments_on);
         RUN(custom_samplers_pass_parts_on);
         RUN(parts_may_be_others);

@@ -530,6 +530,8 @@ static void fingerprints_follow_model_files(void)
                  {"OneDiffControlNetLoader", "controlnet", "control_net_name"},
                  {"DiffControlNetLoader", "controlnet", "control_net_name"},
                  {"UpscaleModelLoader", "upscale_models", "model_name"},
+                 {"CLIPVisionLoader", "clip_vision", "clip_name"},
+                 {"StyleModelLoader", "style_models", "style_model_name"},
                  {"LoraLoader", "loras", "lora_name"},
                  {"LoraLoaderModelOnly", "loras", "lora_name"},
                  {"SwapWeights", "checkpoints", "ckpt_name"},
