@@ -774,4 +774,5 @@ graft_status graft_image_upscale(const graft_upscaler *u, const graft_image *ima
 #include "engine/pictures.h"
 #include "engine/sigmas.h"
 #include "engine/texts.h"
+#include "engine/vision.h"
 #endif

@@ -3,7 +3,6 @@
 #ifndef GRAFT_NODES_CALL_H
 #define GRAFT_NODES_CALL_H
 #include "engine/engine.h"
-#include "engine/vision.h"
 #include "nodes/instance.h"
 #include "nodes/task.h"
 

@@ -6,7 +6,6 @@
 #ifndef GRAFT_NODES_VALUE_H
 #define GRAFT_NODES_VALUE_H
 #include "engine/engine.h"
-#include "engine/vision.h"
 #include "plugin/graft_plugin.h"
 
 typedef enum graft_value_kind {

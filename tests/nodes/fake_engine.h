@@ -2,7 +2,6 @@
 #ifndef GRAFT_TESTS_NODES_FAKE_ENGINE_H
 #define GRAFT_TESTS_NODES_FAKE_ENGINE_H
 #include "engine/engine.h"
-#include "engine/vision.h"
 
 extern char fake_trace[4096];     /* one line a call: the function's name and its arguments */
 extern int fake_live;             /* objects that are alive; the engine is none of them */
