@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes golden/small/vision_*.safetensors, redux.safetensors and unclip.safetensors: small random encoders of pictures,
-CLIP's (arXiv:2103.00020) in transformers' names and in OpenCLIP's, and SigLIP's (arXiv:2303.15343),
-FLUX.1 Redux's network, and what unCLIP models are told of vectors, with what PyTorch computes with them in float32. golden/README.md lists
-the tensors.
+"""Makes golden/small/vision_*.safetensors, redux.safetensors and unclip.safetensors: small random
+encoders of pictures, CLIP's (arXiv:2103.00020) in transformers' names and in OpenCLIP's, and
+SigLIP's (arXiv:2303.15343), FLUX.1 Redux's network, and vectors that unCLIP models are told of,
+with what PyTorch computes of them in float32. golden/README.md lists the tensors.
 
     tools/golden_vision.py OUTPUT-FOLDER     write the files
     tools/golden_vision.py --check FILE...   hold what is computed here against such files
