@@ -10,7 +10,8 @@ typedef struct graft_style graft_style;                 /* a style model: FLUX.1
 
 /* CLIP's encoder of pictures in transformers' names (CLIPVisionModelWithProjection; a file may have
  * the whole CLIP) or in OpenCLIP's, or SigLIP's in transformers'. Tensors' names and shapes tell
- * which; engine/models/detect_vision.c has what they do not tell. */
+ * which; engine/models/detect_vision.c has what they do not tell. Also that of an unCLIP
+ * checkpoint. */
 graft_status graft_vision_load(graft_engine *engine, const char *path, const graft_task *task,
                                graft_vision **out, graft_err *e);
 /* Pictures of any size, each brought to the encoder's: with `center` the middle square of it, else
@@ -37,6 +38,13 @@ graft_status graft_style_load(graft_engine *engine, const char *path, const graf
 graft_status graft_style_apply(const graft_style *s, const graft_cond *c,
                                const graft_vision_output *seen, double strength,
                                const graft_task *task, graft_cond **out, graft_err *e);
+/* Prompts that tell an unCLIP model (Stable Diffusion 2.1 unCLIP) also of these pictures, behind
+ * those that they have: how strongly, -10 to 10, and with how much noise, 0 to 1, of which more
+ * leaves less of the picture. At most GRAFT_SHOWN batches, else GRAFT_E_LIMIT; GRAFT_E_ARG for
+ * other numbers and without a vector for each picture. Other models do not look at them. */
+#define GRAFT_SHOWN 8
+graft_status graft_cond_show(const graft_cond *c, const graft_vision_output *seen, double strength,
+                             double noise, graft_cond **out, graft_err *e);
 graft_style *graft_style_retain(graft_style *s);
 void graft_style_release(graft_style *s);
 #endif

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes golden/small/vision_*.safetensors and redux.safetensors: small random encoders of pictures,
-CLIP's (arXiv:2103.00020) in transformers' names and in OpenCLIP's, and SigLIP's (arXiv:2303.15343),
-and FLUX.1 Redux's network, with what PyTorch computes with them in float32. golden/README.md lists
-the tensors.
+"""Makes golden/small/vision_*.safetensors, redux.safetensors and unclip.safetensors: small random
+encoders of pictures, CLIP's (arXiv:2103.00020) in transformers' names and in OpenCLIP's, and
+SigLIP's (arXiv:2303.15343), FLUX.1 Redux's network, and vectors that unCLIP models are told of,
+with what PyTorch computes of them in float32. golden/README.md lists the tensors.
 
     tools/golden_vision.py OUTPUT-FOLDER     write the files
     tools/golden_vision.py --check FILE...   hold what is computed here against such files
@@ -11,6 +11,7 @@ Debian: python3-torch python3-numpy. The generator's sequence and the last bits 
 PyTorch's version and the processor; the files in the repository are from 1.13.
 """
 import json
+import math
 import re
 import sys
 
@@ -28,7 +29,11 @@ CONFIGS = {
                             grid=3, projection=40),
     "vision_siglip": dict(kind="siglip", width=128, mlp=112, layers=2, patch=4, grid=3),
     "redux": dict(kind="redux", seen=48, inner=72, width=24),
+    "unclip": dict(kind="unclip", width=48),
 }
+# Of what an unCLIP model is told: vectors, their strengths and their shares of noise.
+TOLD = [dict(strengths=[1.0], noise=[0.0]), dict(strengths=[0.75], noise=[0.37]),
+        dict(strengths=[0.5, -0.25, 0.75], noise=[0.1, 1.0, 0.5])]
 # Pictures that become smaller, larger, and both.
 CASES = [dict(n=2, h=29, w=41, crop=1), dict(n=1, h=9, w=7, crop=1), dict(n=1, h=33, w=10, crop=0)]
 MEANS = {"clip": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
@@ -99,6 +104,29 @@ class Redux(nn.Module):
 
     def forward(self, x):
         return dict(output=self.redux_down(F.silu(self.redux_up(x))))
+
+
+def signal(level):
+    """alpha-bar of 1000 steps of a cosine schedule (arXiv:2102.09672, eq. 17), no step's beta above
+    0.999."""
+    until = lambda share: math.cos((share + 0.008) / 1.008 * math.pi / 2) ** 2
+    return math.prod(1 - min(1 - until((i + 1) / 1000) / until(i / 1000), 0.999)
+                     for i in range(level + 1))
+
+
+def told(t, case, seed):
+    """What an unCLIP model is told of vectors (N,width), with noise on them in the scale in which
+    they have mean 0 and deviation 1."""
+    width, g = t["vectors"].shape[1], torch.Generator().manual_seed(seed)
+    waves = torch.exp(-math.log(10000) * torch.arange(width // 2) / (width // 2))
+    y = torch.zeros(2 * width)
+    for v, strength, noise in zip(t["vectors"], case["strengths"], case["noise"]):
+        level = round(999 * noise)
+        v = (v - t["mean"]) / t["deviation"]
+        v = signal(level) ** 0.5 * v + (1 - signal(level)) ** 0.5 * torch.randn(width, generator=g)
+        v = v * t["deviation"] + t["mean"]
+        y += strength * torch.cat([v, torch.cos(level * waves), torch.sin(level * waves)])
+    return y
 
 
 def network(cfg):
@@ -186,7 +214,35 @@ def picture(cfg, case, g):
 
 
 @torch.no_grad()
+def make_told(seed, folder):
+    cfg, g = CONFIGS["unclip"], torch.Generator().manual_seed(seed)
+    t = dict(mean=torch.randn(cfg["width"], generator=g) * 0.3,
+             deviation=torch.rand(cfg["width"], generator=g) + 0.5)
+    tensors = {"noise_augmentor.data_mean": t["mean"][None],
+               "noise_augmentor.data_std": t["deviation"][None]}
+    for k, case in enumerate(TOLD):
+        t["vectors"] = torch.randn((len(case["noise"]), cfg["width"]), generator=g)
+        tensors.update({f"case{k}.vectors": t["vectors"],
+                        f"case{k}.strengths": torch.tensor(case["strengths"]),
+                        f"case{k}.noise": torch.tensor(case["noise"]),
+                        f"case{k}.seed": torch.tensor([k + 5]), f"case{k}.y": told(t, case, k + 5)})
+    td.st_save(f"{folder}/unclip.safetensors", tensors, {"golden": json.dumps(cfg)})
+
+
+def check_told(path, tensors):
+    t, ok = {"mean": tensors["noise_augmentor.data_mean"][0],
+             "deviation": tensors["noise_augmentor.data_std"][0]}, True
+    for k, case in enumerate(TOLD):
+        t["vectors"] = tensors[f"case{k}.vectors"]
+        y = told(t, case, int(tensors[f"case{k}.seed"]))
+        ok = holds(path, f"case{k} y", y, tensors[f"case{k}.y"]) and ok
+    return ok
+
+
+@torch.no_grad()
 def make(name, seed, folder):
+    if name == "unclip":
+        return make_told(seed, folder)
     cfg, g = CONFIGS[name], torch.Generator().manual_seed(seed)
     net = network(cfg)
     randomize(net, g)
@@ -215,6 +271,8 @@ def make_all(folder):
 def check(path):
     """True when every output in the file is what its inputs give here."""
     t, cfg, ok, k = td.st_load(path), config(path, "golden"), True, 0
+    if cfg["kind"] == "unclip":
+        return check_told(path, t)
     net = network(cfg)
     for name, parts in stored(cfg, net).items():
         for part, v in zip(parts, t[name].float().chunk(len(parts))):

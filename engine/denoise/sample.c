@@ -266,6 +266,7 @@ static graft_status integrate(run_state *r, graft_err *e)
                              .steps = r->n_sigmas - 1,
                              .first = r->sigmas[0],
                              .last = r->sigmas[r->n_sigmas - 1],
+                             .seed = s->seed,
                              .mask = r->mask,
                              .latent = r->mask ? r->latent : NULL,
                              .noise = r->mask ? r->noise : NULL,

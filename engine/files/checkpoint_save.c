@@ -338,6 +338,10 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
         return graft_fail(e, GRAFT_E_ARG, "there is no text encoder %lld", (long long)c->encoder);
     if (is_t5(c)) return add_t5(j, c->clip->t5, "", e);
     if (c->encoder) return add_part(j, c->clip->encoder[c->encoder - 1].weights, "", e);
+    if (c->model && c->model->arch.unet.unclip)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "an unCLIP model cannot be saved: what its checkpoint has beside text "
+                          "encoder and VAE would be lost");
     if (c->model) {
         GRAFT_TRY(add_part(j, c->model->weights, "model.diffusion_model.", e));
         if (c->model->prediction == GRAFT_PREDICT_V) GRAFT_TRY(add_mark(j, "v_pred", e));

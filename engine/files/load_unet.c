@@ -64,8 +64,10 @@ static graft_status configure_model(graft_model *m, const graft_safetensors *f, 
                                                     : GRAFT_LOAD_SD_SCALE;
     m->preview = family == GRAFT_FAMILY_SDXL ? graft_preview_sdxl : graft_preview_sd;
     if (c.preview_given) memcpy(m->preview.row, c.preview, sizeof c.preview);
-    bool v =
-        c.prediction_given ? c.v_prediction : family == GRAFT_FAMILY_SD2 && is_sd2_v(f, prefix);
+    /* unCLIP models were made of SD 2.1's v model. */
+    bool v = c.prediction_given
+                 ? c.v_prediction
+                 : m->arch.unet.unclip || (family == GRAFT_FAMILY_SD2 && is_sd2_v(f, prefix));
     m->prediction = v ? GRAFT_PREDICT_V : GRAFT_PREDICT_EPS;
     return GRAFT_OK;
 }

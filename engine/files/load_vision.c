@@ -36,6 +36,9 @@ out:
     return st;
 }
 
+/* The second in unCLIP checkpoints. */
+static const char *const places[] = {"", "embedder.model.", NULL};
+
 graft_status graft_vision_load(graft_engine *engine, const char *path, const graft_task *task,
                                graft_vision **out, graft_err *e)
 {
@@ -45,8 +48,10 @@ graft_status graft_vision_load(graft_engine *engine, const char *path, const gra
     graft_status st = graft_load_open(path, NULL, task, &file, e);
     if (st) return st;
     const graft_safetensors *f = graft_weights_file(file);
-    if (graft_vision_in(f, ""))
-        st = make_vision(engine, file, "", out, e);
+    const char *const *place = places;
+    while (*place && !graft_vision_in(f, *place)) place++;
+    if (*place)
+        st = make_vision(engine, file, *place, out, e);
     else
         st = graft_fail(e, GRAFT_E_UNSUPPORTED,
                         "%s: no vision encoder in it%s (neither tensor "

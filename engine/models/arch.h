@@ -25,6 +25,7 @@ typedef struct graft_unet_arch {
     int32_t in_channels, out_channels, model_channels, time_dim;
     int32_t context_dim;
     int32_t adm_channels; /* width of y; 0: the model takes none */
+    int32_t unclip;       /* 1: y tells of pictures (denoise/unclip.h) */
     int32_t linear_proj;  /* proj_in and proj_out are stored as matrices, not as 1x1 convolutions */
     int32_t num_heads, head_dim; /* exactly one is not 0 */
     int32_t n_input, n_output;

@@ -280,6 +280,12 @@ graft_status graft_clip_run_chunks(const graft_clip *c, size_t i, const graft_ch
 /* Pooled width of encoder i. */
 int64_t graft_encoder_pooled_width(const graft_encoder *n);
 
+/* Pictures that an unCLIP model is told of (denoise/unclip.h). */
+typedef struct graft_shown {
+    graft_vision_output *seen;
+    double strength, noise; /* noise: 0 … 1 */
+} graft_shown;
+
 /* Conditioning: entries are immutable and shared between lists. */
 typedef struct graft_cond_entry {
     _Atomic int refs;
@@ -301,7 +307,9 @@ typedef struct graft_cond_entry {
     graft_latent *beside; /* for networks that see it beside theirs (known.h); or NULL */
     graft_latent *reference[GRAFT_REFERENCES]; /* likewise (known.h); the first n_references */
     int32_t n_references;
-    graft_placing placing; /* of the references */
+    graft_placing placing;          /* of the references */
+    graft_shown shown[GRAFT_SHOWN]; /* the first n_shown */
+    int32_t n_shown;
 } graft_cond_entry;
 struct graft_cond {
     _Atomic int refs;

@@ -4,7 +4,7 @@
 #include "engine/models/redux.h"
 #include "engine/models/vision.h"
 #include "engine/objects/objects.h"
-#include "engine/vision.h"
+#include "engine/objects/vision_output.h"
 
 struct graft_vision {
     _Atomic int refs;
@@ -12,13 +12,6 @@ struct graft_vision {
     graft_vision_arch arch;
     graft_weights *weights;
     graft_build_options options; /* float32, as of CLIP's text encoders */
-};
-struct graft_vision_output {
-    _Atomic int refs;
-    int64_t pictures, tokens, width;
-    int64_t pooled_width; /* 0: none */
-    float *data;          /* (pictures,tokens,width) */
-    float *pooled;        /* (pictures,pooled_width) or NULL */
 };
 struct graft_style {
     _Atomic int refs;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "engine/denoise/unclip.h"
 #include "engine/prompts/vision.h"
 #include "tests/golden/golden.h"
 
@@ -141,5 +142,54 @@ graft_status golden_redux(golden *g, graft_safetensors *f, graft_err *e)
     for (int k = 0; golden_case(f, k, "seen"); k++) GRAFT_TRY(redux_case(g, &s, f, k, e));
 out:
     graft_weights_release(s.weights);
+    return st;
+}
+
+/* ------------------------------------------------------------------ unCLIP */
+
+/* Each vector as a picture of its own. */
+static graft_status unclip_case(golden *g, const graft_model *m, const graft_safetensors *f, int k,
+                                graft_err *e)
+{
+    const graft_st_tensor *vectors = golden_case(f, k, "vectors"), *want = golden_case(f, k, "y");
+    const graft_st_tensor *strengths = golden_case(f, k, "strengths"), *seed;
+    const graft_st_tensor *noise = golden_case(f, k, "noise");
+    const int64_t width = m->arch.adm_channels / 2;
+    graft_vision_output seen[GRAFT_SHOWN];
+    graft_cond_entry entry = {0};
+    seed = golden_case(f, k, "seed");
+    if (!want || !strengths || !noise || !seed || vectors->shape[0] > GRAFT_SHOWN ||
+        vectors->shape[1] != width || golden_count(want) != 2 * (size_t)width)
+        return graft_fail(e, GRAFT_E_FORMAT, "case %d is not of this model", k);
+    float *v = golden_copy(vectors), *s = golden_copy(strengths), *n = golden_copy(noise);
+    float *y = graft_calloc(2 * (size_t)width, sizeof *y);
+    int32_t *number = golden_tokens(seed);
+    graft_status st = v && s && n && y && number ? GRAFT_OK : graft_fail_nomem(e, "unCLIP case");
+    for (int32_t i = 0; i < vectors->shape[0] && !st; i++) {
+        seen[i] =
+            (graft_vision_output){.pictures = 1, .pooled_width = width, .pooled = v + i * width};
+        entry.shown[entry.n_shown++] = (graft_shown){&seen[i], (double)s[i], (double)n[i]};
+    }
+    if (!st) {
+        graft_unclip_fill(m, &entry, (uint64_t)number[0], y);
+        st = compare(g, k, "told", y, want, 1e-5, e);
+    }
+    graft_free(v);
+    graft_free(s);
+    graft_free(n);
+    graft_free(y);
+    graft_free(number);
+    return st;
+}
+
+graft_status golden_unclip(golden *g, graft_safetensors *f, graft_err *e)
+{
+    graft_model m = {.engine = g->engine};
+    const graft_st_tensor *one = golden_case(f, 0, "vectors");
+    graft_status st = graft_weights_create(f, &m.weights, e);
+    if (st) return st;
+    m.arch.adm_channels = one && one->rank == 2 ? (int32_t)(2 * one->shape[1]) : 0;
+    for (int k = 0; golden_case(f, k, "vectors") && !st; k++) st = unclip_case(g, &m, f, k, e);
+    graft_weights_release(m.weights);
     return st;
 }

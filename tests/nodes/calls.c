@@ -67,6 +67,8 @@ static void loaders_pass_files_on(void)
     expect("CLIPVisionLoader", NULL, "vision file.safetensors\n", "load ");
     expect("CLIPVisionEncode", NULL, "see 32x16 center\n", "encode ");
     expect("CLIPVisionEncode", edit_whole, "see 32x16\n", "encode ");
+    expect("unCLIPCheckpointLoader", NULL, "vision file.safetensors\ncheckpoint file.safetensors\n",
+           "load ");
     expect("StyleModelLoader", NULL, "style file.safetensors\n", "load ");
     expect("ControlnetSpeedup", NULL, "", "");
     expect("ImageUpscaleWithModel", NULL, "upscale 32x16\n", "upscale ");
@@ -225,6 +227,14 @@ static void edit_style(const graft_node *n, graft_arg *in)
 {
     set_f(n, in, "strength", 0.25);
 }
+static void edit_shown(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "strength", -0.5), set_f(n, in, "noise_augmentation", 0.25);
+}
+static void edit_unshown(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "strength", 0);
+}
 static void edit_bias(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "strength_type", "attn_bias");
@@ -256,6 +266,9 @@ static void prompts_pass_arguments_on(void)
     expect("ReferenceLatent", NULL, "reference\n", "");
     expect("FluxKontextMultiReferenceLatentMethod", NULL, "references placed 0\n", "");
     expect("FluxKontextMultiReferenceLatentMethod", edit_places, "references placed 2\n", "");
+    expect("unCLIPConditioning", NULL, "show x 1, noise 0\n", "");
+    expect("unCLIPConditioning", edit_shown, "show x -0.5, noise 0.25\n", "");
+    expect("unCLIPConditioning", edit_unshown, "", "");
     expect("StyleModelApply", NULL, "style x 1\n", "");
     expect("StyleModelApply", edit_style, "style x 0.25\n", "");
     expect("CLIPSetLastLayer", edit_layer, "last_layer -2\n", "");

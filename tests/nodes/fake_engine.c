@@ -270,6 +270,14 @@ graft_status graft_vision_encode(const graft_vision *v, const graft_image *image
     return make_vision_output(out, e);
 }
 
+graft_status graft_cond_show(const graft_cond *c, const graft_vision_output *seen, double strength,
+                             double noise, graft_cond **out, graft_err *e)
+{
+    (void)c, (void)seen;
+    trace("show x %g, noise %g\n", strength, noise);
+    return make_cond(out, e);
+}
+
 graft_status graft_style_apply(const graft_style *s, const graft_cond *c,
                                const graft_vision_output *seen, double strength,
                                const graft_task *task, graft_cond **out, graft_err *e)

@@ -531,6 +531,7 @@ static void fingerprints_follow_model_files(void)
                  {"DiffControlNetLoader", "controlnet", "control_net_name"},
                  {"UpscaleModelLoader", "upscale_models", "model_name"},
                  {"CLIPVisionLoader", "clip_vision", "clip_name"},
+                 {"unCLIPCheckpointLoader", "checkpoints", "ckpt_name"},
                  {"StyleModelLoader", "style_models", "style_model_name"},
                  {"LoraLoader", "loras", "lora_name"},
                  {"LoraLoaderModelOnly", "loras", "lora_name"},

@@ -42,6 +42,7 @@ static const struct workflow {
      96,
      {FLUX("flux"), "4.clip_name=tiny-siglip.safetensors",
       "5.style_model_name=tiny-redux.safetensors", "12.width=64", "12.height=96", "13.steps=2"}},
+    {"unclip.json", 1, 64, 64, {TINY("unclip"), "5.steps=2", "4.width=64", "4.height=64"}},
     {"compile.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
     {"deepcache.json", 1, 64, 64, {TINY("sd1"), "5.steps=4"}},
     {"quantize.json", 1, 64, 64, {TINY("sd1"), "5.steps=2", "8.steps=3"}},
