@@ -34,6 +34,7 @@ CONFIGS = {
 # Of what an unCLIP model is told: vectors, their strengths and their shares of noise.
 TOLD = [dict(strengths=[1.0], noise=[0.0]), dict(strengths=[0.75], noise=[0.37]),
         dict(strengths=[0.5, -0.25, 0.75], noise=[0.1, 1.0, 0.5])]
+SEEDS = [5, 12, 4321]  # of the sampling
 # Pictures that become smaller, larger, and both.
 CASES = [dict(n=2, h=29, w=41, crop=1), dict(n=1, h=9, w=7, crop=1), dict(n=1, h=33, w=10, crop=0)]
 MEANS = {"clip": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
@@ -114,19 +115,24 @@ def signal(level):
                      for i in range(level + 1))
 
 
-def told(t, case, seed):
-    """What an unCLIP model is told of vectors (N,width), with noise on them in the scale in which
-    they have mean 0 and deviation 1."""
-    width, g = t["vectors"].shape[1], torch.Generator().manual_seed(seed)
+def noisy(t, v, noise, seed):
+    """Vectors (2*width): v with this share of noise on it in the scale in which such vectors have
+    mean 0 and deviation 1, and the waves of its level."""
+    width, level = len(v), round(999 * noise)
+    more = torch.randn(width, generator=torch.Generator().manual_seed(seed))
     waves = torch.exp(-math.log(10000) * torch.arange(width // 2) / (width // 2))
-    y = torch.zeros(2 * width)
-    for v, strength, noise in zip(t["vectors"], case["strengths"], case["noise"]):
-        level = round(999 * noise)
-        v = (v - t["mean"]) / t["deviation"]
-        v = signal(level) ** 0.5 * v + (1 - signal(level)) ** 0.5 * torch.randn(width, generator=g)
-        v = v * t["deviation"] + t["mean"]
-        y += strength * torch.cat([v, torch.cos(level * waves), torch.sin(level * waves)])
-    return y
+    v = (v - t["mean"]) / t["deviation"]
+    v = signal(level) ** 0.5 * v + (1 - signal(level)) ** 0.5 * more
+    return torch.cat([v * t["deviation"] + t["mean"], torch.cos(level * waves),
+                      torch.sin(level * waves)])
+
+
+def told(t, case, seed):
+    """What an unCLIP model is told of vectors (N,width) in a sampling of this seed."""
+    width, seed = t["vectors"].shape[1], seed - 10
+    y = sum(strength * noisy(t, v, noise, seed) for v, strength, noise in
+            zip(t["vectors"], case["strengths"], case["noise"]))
+    return y if len(t["vectors"]) == 1 else noisy(t, y[:width], 0.05, seed)
 
 
 def network(cfg):
@@ -225,7 +231,8 @@ def make_told(seed, folder):
         tensors.update({f"case{k}.vectors": t["vectors"],
                         f"case{k}.strengths": torch.tensor(case["strengths"]),
                         f"case{k}.noise": torch.tensor(case["noise"]),
-                        f"case{k}.seed": torch.tensor([k + 5]), f"case{k}.y": told(t, case, k + 5)})
+                        f"case{k}.seed": torch.tensor([SEEDS[k]]),
+                        f"case{k}.y": told(t, case, SEEDS[k])})
     td.st_save(f"{folder}/unclip.safetensors", tensors, {"golden": json.dumps(cfg)})
 
 

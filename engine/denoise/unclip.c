@@ -65,6 +65,11 @@ static double signal_until(double share)
     return c * c;
 }
 
+static int level_of(double noise)
+{
+    return (int)nearbyint((GRAFT_UNCLIP_LEVELS - 1) * noise);
+}
+
 /* The share of signal at a level. */
 static double signal_at(int level)
 {
@@ -85,29 +90,45 @@ static void numbers(const graft_model *m, const char *name, float otherwise, int
     if (t) graft_st_to_f32(t, 0, width, out);
 }
 
+typedef struct statistics {
+    float mean[GRAFT_UNCLIP_WIDTH], deviation[GRAFT_UNCLIP_WIDTH];
+    int64_t width;
+    uint64_t seed; /* of the noise */
+} statistics;
+
+/* v with noise of a level; out may be v. */
+static void add_noise(const statistics *s, int level, const float *v, float *out)
+{
+    float more[GRAFT_UNCLIP_WIDTH];
+    const double a = signal_at(level);
+    const float keep = (float)sqrt(a), add = (float)sqrt(1 - a);
+    graft_rng rng;
+    graft_rng_seed(&rng, s->seed);
+    graft_rng_randn(&rng, more, (size_t)s->width);
+    for (int64_t c = 0; c < s->width; c++)
+        out[c] = s->mean[c] + keep * (v[c] - s->mean[c]) + add * s->deviation[c] * more[c];
+}
+
 void graft_unclip_fill(const graft_model *m, const graft_cond_entry *k, uint64_t seed, float *y)
 {
-    float mean[GRAFT_UNCLIP_WIDTH], deviation[GRAFT_UNCLIP_WIDTH], more[GRAFT_UNCLIP_WIDTH];
     const int64_t width = m->arch.adm_channels / 2;
-    graft_rng rng;
+    float one[2 * GRAFT_UNCLIP_WIDTH];
+    statistics s = {.width = width, .seed = seed - GRAFT_UNCLIP_SEED};
+    int64_t pictures = 0;
     memset(y, 0, (size_t)m->arch.adm_channels * sizeof *y);
     if (!k->n_shown) return;
-    numbers(m, MEAN, 0, width, mean);
-    numbers(m, DEVIATION, 1, width, deviation);
-    graft_rng_seed(&rng, seed);
+    numbers(m, MEAN, 0, width, s.mean);
+    numbers(m, DEVIATION, 1, width, s.deviation);
     for (int32_t i = 0; i < k->n_shown; i++) {
         const graft_shown *p = &k->shown[i];
-        const int level = (int)nearbyint((GRAFT_UNCLIP_LEVELS - 1) * p->noise);
-        const double a = signal_at(level);
-        const float keep = (float)sqrt(a), add = (float)sqrt(1 - a), strength = (float)p->strength;
-        for (int64_t n = 0; n < p->seen->pictures; n++) {
-            const float *v = p->seen->pooled + n * width;
-            graft_rng_randn(&rng, more, (size_t)width);
-            for (int64_t c = 0; c < width; c++)
-                y[c] +=
-                    strength * (mean[c] + keep * (v[c] - mean[c]) + add * deviation[c] * more[c]);
-            graft_guided_waves(level, width, more);
-            for (int64_t c = 0; c < width; c++) y[width + c] += strength * more[c];
+        const int level = level_of(p->noise);
+        for (int64_t n = 0; n < p->seen->pictures; n++, pictures++) {
+            add_noise(&s, level, p->seen->pooled + n * width, one);
+            graft_guided_waves(level, width, one + width);
+            for (int64_t c = 0; c < 2 * width; c++) y[c] += (float)p->strength * one[c];
         }
     }
+    if (pictures < 2) return;
+    add_noise(&s, level_of(GRAFT_UNCLIP_MERGED), y, y);
+    graft_guided_waves(level_of(GRAFT_UNCLIP_MERGED), width, y + width);
 }
