@@ -18,8 +18,8 @@ typedef struct pair {
 } pair;
 
 struct graft_bpe {
-    bool ends;                     /* a byte at the end of a word is a token of its own */
-    uint32_t base, count, room;    /* tokens of bytes; merges, and how many there may be */
+    bool ends;                  /* a byte at the end of a word is a token of its own */
+    uint32_t base, count, room; /* tokens of bytes; merges, and how many there may be */
     uint32_t byte_token[BPE_BYTES];
     pair *merge;    /* of `room` */
     uint32_t *slot; /* merge number + 1 by hash of the pair, 0 for none */
@@ -169,8 +169,8 @@ static graft_status read_merges(graft_bpe *b, names *t, const char *text, size_t
 static size_t count_lines(const char *text, size_t n)
 {
     size_t lines = n > 0;
-    for (const char *end = text + n; text < end && (text = memchr(text, '\n', (size_t)(end - text)));
-         text++)
+    for (const char *end = text + n;
+         text < end && (text = memchr(text, '\n', (size_t)(end - text))); text++)
         lines++;
     return lines;
 }
@@ -186,7 +186,8 @@ static graft_status make_room(graft_bpe *b, names *t, size_t bytes, graft_err *e
     t->end = graft_malloc_array(tokens, sizeof *t->end);
     t->slot = graft_calloc(t->slots, sizeof *t->slot);
     /* A name is never longer than its line. */
-    if (graft_size_add(bytes, b->base * (2 + strlen(WORD_END)), &pool)) t->pool = graft_malloc(pool);
+    if (graft_size_add(bytes, b->base * (2 + strlen(WORD_END)), &pool))
+        t->pool = graft_malloc(pool);
     return b->merge && b->slot && t->end && t->slot && t->pool
                ? GRAFT_OK
                : graft_fail_nomem(e, "the tokenizer's list of merges");

@@ -9,14 +9,32 @@
 #include "engine/text/unicode.h"
 
 /* In the order of their tokens, which follow those of the merges. */
-static const char *const marks[] = {
-    "<|endoftext|>",     "<|im_start|>",    "<|im_end|>",      "<|object_ref_start|>",
-    "<|object_ref_end|>", "<|box_start|>",   "<|box_end|>",     "<|quad_start|>",
-    "<|quad_end|>",      "<|vision_start|>", "<|vision_end|>",  "<|vision_pad|>",
-    "<|image_pad|>",     "<|video_pad|>",   "<tool_call>",     "</tool_call>",
-    "<|fim_prefix|>",    "<|fim_middle|>",  "<|fim_suffix|>",  "<|fim_pad|>",
-    "<|repo_name|>",     "<|file_sep|>",    "<tool_response>", "</tool_response>",
-    "<think>",           "</think>"};
+static const char *const marks[] = {"<|endoftext|>",
+                                    "<|im_start|>",
+                                    "<|im_end|>",
+                                    "<|object_ref_start|>",
+                                    "<|object_ref_end|>",
+                                    "<|box_start|>",
+                                    "<|box_end|>",
+                                    "<|quad_start|>",
+                                    "<|quad_end|>",
+                                    "<|vision_start|>",
+                                    "<|vision_end|>",
+                                    "<|vision_pad|>",
+                                    "<|image_pad|>",
+                                    "<|video_pad|>",
+                                    "<tool_call>",
+                                    "</tool_call>",
+                                    "<|fim_prefix|>",
+                                    "<|fim_middle|>",
+                                    "<|fim_suffix|>",
+                                    "<|fim_pad|>",
+                                    "<|repo_name|>",
+                                    "<|file_sep|>",
+                                    "<tool_response>",
+                                    "</tool_response>",
+                                    "<think>",
+                                    "</think>"};
 enum { MARKS = sizeof marks / sizeof *marks };
 
 struct graft_qwen {

@@ -107,7 +107,8 @@ static void pieces(void)
 
 static void long_texts(void)
 {
-    static const char *const units[] = {"a", " ", "the ", "\n", "1", "<|", "\xe7\x8c\xab", "\xcc\x81"};
+    static const char *const units[] = {"a", " ",  "the ",         "\n",
+                                        "1", "<|", "\xe7\x8c\xab", "\xcc\x81"};
     graft_qwen *q = made(merges);
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         graft_str s = GRAFT_STR_INIT;
@@ -183,26 +184,25 @@ static void tokenizers_of_json(void)
         const char *from, *to;
         graft_status want;
         const char *word;
-    } cases[] = {
-        {NULL, NULL, GRAFT_OK, ""},
-        {"\"NFC\"", "\"NFKC\"", GRAFT_E_UNSUPPORTED, "no tokenizer of Qwen"},
-        {"\\\\p{N}|", "\\\\p{N}{1,3}|", GRAFT_E_UNSUPPORTED, "no tokenizer of Qwen"},
-        {"\"BPE\"", "\"Unigram\"", GRAFT_E_UNSUPPORTED, "no tokenizer of Qwen"},
-        {"\"id\":261", "\"id\":262", GRAFT_E_UNSUPPORTED, "<|im_start|>"},
-        {"\"t h\",", "", GRAFT_E_FORMAT, "was not made before"},
-        {"\"t h\",", "3,", GRAFT_E_FORMAT, "not of two tokens"},
-        {"[\"th\",\"e\"]", "[\"th\"]", GRAFT_E_FORMAT, "not of two tokens"},
-        {"[\"th\",\"e\"]", "[\"e\",\"th\"]", GRAFT_E_FORMAT, "was not made before"},
-        {",\"th\":256", "", GRAFT_E_UNSUPPORTED, "tokens, but its merges make"},
-        {"\"th\":256", "\"th\":257", GRAFT_E_UNSUPPORTED, "\"th\" is not the token"},
-        {"\"th\":256", "\"ht\":256", GRAFT_E_UNSUPPORTED, "\"ht\" is not the token"},
-        {"\"th\":256", "\"\xe7\x8c\xab\":256", GRAFT_E_UNSUPPORTED, "is not the token"},
-        {"\"th\":256", "\"\":256", GRAFT_E_UNSUPPORTED, "is not the token"},
-        {"\"th\":256", "\"th\":-1", GRAFT_E_FORMAT, "without a number"},
-        {"\"th\":256", "\"th\":\"256\"", GRAFT_E_FORMAT, "without a number"},
-        {"\"vocab\":{", "\"other\":{", GRAFT_E_FORMAT, "no vocabulary"},
-        {"\"merges\":[", "\"other\":[", GRAFT_E_FORMAT, "empty"},
-        {"}}", "}", GRAFT_E_FORMAT, "a.json"}};
+    } cases[] = {{NULL, NULL, GRAFT_OK, ""},
+                 {"\"NFC\"", "\"NFKC\"", GRAFT_E_UNSUPPORTED, "no tokenizer of Qwen"},
+                 {"\\\\p{N}|", "\\\\p{N}{1,3}|", GRAFT_E_UNSUPPORTED, "no tokenizer of Qwen"},
+                 {"\"BPE\"", "\"Unigram\"", GRAFT_E_UNSUPPORTED, "no tokenizer of Qwen"},
+                 {"\"id\":261", "\"id\":262", GRAFT_E_UNSUPPORTED, "<|im_start|>"},
+                 {"\"t h\",", "", GRAFT_E_FORMAT, "was not made before"},
+                 {"\"t h\",", "3,", GRAFT_E_FORMAT, "not of two tokens"},
+                 {"[\"th\",\"e\"]", "[\"th\"]", GRAFT_E_FORMAT, "not of two tokens"},
+                 {"[\"th\",\"e\"]", "[\"e\",\"th\"]", GRAFT_E_FORMAT, "was not made before"},
+                 {",\"th\":256", "", GRAFT_E_UNSUPPORTED, "tokens, but its merges make"},
+                 {"\"th\":256", "\"th\":257", GRAFT_E_UNSUPPORTED, "\"th\" is not the token"},
+                 {"\"th\":256", "\"ht\":256", GRAFT_E_UNSUPPORTED, "\"ht\" is not the token"},
+                 {"\"th\":256", "\"\xe7\x8c\xab\":256", GRAFT_E_UNSUPPORTED, "is not the token"},
+                 {"\"th\":256", "\"\":256", GRAFT_E_UNSUPPORTED, "is not the token"},
+                 {"\"th\":256", "\"th\":-1", GRAFT_E_FORMAT, "without a number"},
+                 {"\"th\":256", "\"th\":\"256\"", GRAFT_E_FORMAT, "without a number"},
+                 {"\"vocab\":{", "\"other\":{", GRAFT_E_FORMAT, "no vocabulary"},
+                 {"\"merges\":[", "\"other\":[", GRAFT_E_FORMAT, "empty"},
+                 {"}}", "}", GRAFT_E_FORMAT, "a.json"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         graft_err e = GRAFT_ERR_INIT;
         graft_qwen *q = NULL;
@@ -222,7 +222,8 @@ static void vocabularies_are_checked(void)
     static const char other[] = "{\"a\":0}";
     graft_str s = GRAFT_STR_INIT;
     graft_err e = GRAFT_ERR_INIT;
-    graft_qwen *q = made(merges), *longer = made("t h\nth e\n\xc4\xa0 the\n\xc4\x8a \xc4\x8a\na b\n");
+    graft_qwen *q = made(merges),
+               *longer = made("t h\nth e\n\xc4\xa0 the\n\xc4\x8a \xc4\x8a\na b\n");
     put_vocab(&s);
     CHECK_OK(graft_qwen_check(q, s.data, s.len, "v.json", &e), &e);
     CHECK_INT(graft_qwen_check(longer, s.data, s.len, "v.json", &e), GRAFT_E_UNSUPPORTED);
