@@ -3,7 +3,8 @@
  *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
  *                     --parts union | --parts upscaler | --parts taesd | --parts t5 |
- *                     --parts vision | --parts clip-vision | --parts redux]
+ *                     --parts vision | --parts clip-vision | --parts redux |
+ *                     --parts qwen3]
  *
  * KIND: sd15, sd21, sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large; ssd1b and bk-sdm-small, which
  * are pruned; or tiny-sd1, tiny-sd2, tiny-unclip, tiny-sdxl, tiny-sd3, which are small enough to
@@ -23,6 +24,7 @@
 #include "engine/models/controlnet.h"
 #include "engine/models/flux.h"
 #include "engine/models/mmdit.h"
+#include "engine/models/qwen3.h"
 #include "engine/models/t5.h"
 #include "engine/models/textenc.h"
 #include "engine/models/unet.h"
@@ -49,8 +51,9 @@ typedef struct kind {
     bool unclip;            /* with an encoder of pictures, as its clip's */
     int32_t vae_channels, vae_mult[4], vae_res_blocks;
     encoder text[2];
-    graft_t5_arch t5;   /* a file of its own, without a prefix */
-    const char *config; /* __metadata__.config, or NULL */
+    graft_t5_arch t5;       /* a file of its own, without a prefix */
+    graft_qwen3_arch qwen3; /* likewise */
+    const char *config;     /* __metadata__.config, or NULL */
 } kind;
 
 #define HF(layers, width, heads)                                                                   \
@@ -178,6 +181,12 @@ static const kind kinds[] = {
     {.name = "flux-schnell", .flux = FLUX_NET(0),
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .text = {{SD3_TEXT_L, HF(12, 768, 12)}}, .t5 = T5_XXL},
+    {.name = "qwen3-4b",
+     .qwen3 = {.layers = 36, .width = 2560, .head_dim = 128, .intermediate = 9728, .vocab = 151936,
+               .heads = 32, .key_heads = 8}},
+    {.name = "tiny-qwen3",
+     .qwen3 = {.layers = 3, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
+               .heads = 4, .key_heads = 2}},
     {.name = "tiny-flux", TINY_FLUX(0)},
     {.name = "tiny-flux-fill", TINY_FLUX(80)},
     {.name = "tiny-sd3",
@@ -592,6 +601,23 @@ static graft_status add_unclip(list *l, graft_err *e)
     return st;
 }
 
+/* With the last layer and the norm, which prompts do not need. */
+static graft_status add_qwen3(const graft_qwen3_arch *a, list *l, graft_err *e)
+{
+    const graft_qwen3_shape shape = {.batch = 1, .tokens = 32, .act_dtype = GRAFT_F32};
+    graft_qwen3_arch whole = *a;
+    graft_graph *g = NULL;
+    whole.layers++;
+    if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no Qwen 3");
+    graft_status st = graft_qwen3_build(&whole, &shape, &g, e);
+    if (!st) st = add_slots(l, "", g, true, e);
+    if (!st) st = add(l, "", "model.norm.weight", 1, (int64_t[]){a->width}, e);
+    if (!st) st = add(l, "", graft_qwen3_embeddings_name(), 2, (int64_t[]){a->vocab, a->width}, e);
+    if (!st) l->at[l->n - 1].spread = 1.0f;
+    graft_graph_destroy(g);
+    return st;
+}
+
 static graft_status add_parts(const options *o, list *l, graft_err *e)
 {
     graft_status st = GRAFT_OK;
@@ -602,6 +628,7 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     if (strcmp(o->parts, "taesd") == 0) return add_taesd(o->kind, l, e);
     if (strcmp(o->parts, "t5") == 0) return add_t5(&o->kind->t5, l, e);
     if (strstr(o->parts, "vision") || strcmp(o->parts, "redux") == 0) return add_seeing(o, l, e);
+    if (strcmp(o->parts, "qwen3") == 0) return add_qwen3(&o->kind->qwen3, l, e);
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
     if (!st && o->kind->unclip && strstr(o->parts, "clip")) st = add_unclip(l, e);
@@ -618,7 +645,7 @@ static int usage(void)
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
           "                         --parts union | --parts upscaler | --parts taesd |\n"
           "                         --parts t5 | --parts vision | --parts clip-vision |\n"
-          "                         --parts redux]\nkinds:",
+          "                         --parts redux | --parts qwen3]\nkinds:",
           stderr);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) fprintf(stderr, " %s", kinds[i].name);
     fputs("\n", stderr);

@@ -198,6 +198,12 @@ typedef struct graft_t5_arch {
         embed_tokens; /* 1: the tokens' table is encoder.embed_tokens.weight, not shared.weight */
 } graft_t5_arch;
 
+/* Qwen 3's language models, those without experts (qwen3.h). */
+typedef struct graft_qwen3_arch {
+    int32_t layers, width, head_dim, intermediate, vocab;
+    int32_t heads, key_heads; /* of queries; of keys and values, which several of them share */
+} graft_qwen3_arch;
+
 typedef enum graft_family {
     GRAFT_FAMILY_SD1 = 1,
     GRAFT_FAMILY_SD2 = 2,
@@ -249,6 +255,12 @@ graft_status graft_vision_detect(const graft_safetensors *f, const char *prefix,
 /* A tensor that tells a Redux, which has no prefix. */
 #define GRAFT_REDUX_TENSOR "redux_up.weight"
 graft_status graft_redux_detect(const graft_safetensors *f, graft_redux_arch *out, graft_err *e);
+/* GRAFT_E_UNSUPPORTED for relatives: with experts, with biases (Qwen 2), with more norms (Gemma).
+ */
+graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
+                                graft_qwen3_arch *out, graft_err *e);
+/* A tensor that tells Qwen 3, below its prefix. */
+#define GRAFT_QWEN3_TENSOR "model.layers.0.self_attn.q_norm.weight"
 graft_status graft_upscaler_detect(const graft_safetensors *f, const char *prefix,
                                    graft_upscaler_arch *out, graft_err *e);
 /* Below which prefix a network is that enlarges pictures; NULL: the file has none. Static. */

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "engine/calibrate/quantize.h"
+#include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
 
 void graft_text_free(char *text)
@@ -151,6 +152,10 @@ static graft_status gather(graft_report *r, const graft_vae *v, const graft_clip
         GRAFT_TRY(set_part(&r->part[4], "T5", "text_encoder_t5", c->engine, c->t5->weights,
                            &c->t5_options, graft_compiled_arch(&c->t5->arch, sizeof c->t5->arch),
                            e));
+    if (c && c->qwen3)
+        GRAFT_TRY(set_part(&r->part[4], "Qwen 3", "text_encoder_qwen3", c->engine,
+                           c->qwen3->weights, &c->t5_options,
+                           graft_compiled_arch(&c->qwen3->arch, sizeof c->qwen3->arch), e));
     for (int i = 0; i < GRAFT_REPORT_PARTS; i++) {
         graft_report_part *p = &r->part[i];
         if (!p->title) continue;

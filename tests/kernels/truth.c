@@ -156,7 +156,8 @@ static double rope(const kernel_case *c, float *const *val, const int64_t *at)
         n = a->kernel_h;
         place = a->pad_top + cell / a->up_w;
     }
-    double angle = (double)place * pow(10000, -(double)(i / 2 * 2) / (double)n);
+    double angle = (double)place *
+                   pow(a->scale == 0 ? 10000 : (double)a->scale, -(double)(i / 2 * 2) / (double)n);
     int64_t other[3] = {at[0], at[1], at[2] + (i % 2 ? -1 : 1)};
     return get(x, val[0], at) * cos(angle) + get(x, val[0], other) * (i % 2 ? 1 : -1) * sin(angle);
 }

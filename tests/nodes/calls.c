@@ -40,6 +40,11 @@ static void edit_lora(const graft_node *n, graft_arg *in)
     set_f(n, in, "strength_model", 0.75);
     if (fake_host_input(n, "strength_clip") >= 0) set_f(n, in, "strength_clip", -2);
 }
+static void edit_lumina2(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "type", "lumina2");
+}
+
 static void edit_sd3(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "type", "sd3");
@@ -57,6 +62,7 @@ static void loaders_pass_files_on(void)
     expect("CLIPLoader", NULL, "clip stable_diffusion file.safetensors\n", "load ");
     expect("DualCLIPLoader", NULL, "clip sdxl file.safetensors file.safetensors\n", "load ");
     expect("CLIPLoader", edit_sd3, "clip sd3 file.safetensors\n", "load ");
+    expect("CLIPLoader", edit_lumina2, "clip lumina2 file.safetensors\n", "load ");
     expect("DualCLIPLoader", edit_sd3, "clip sd3 file.safetensors file.safetensors\n", "load ");
     expect("TripleCLIPLoader", NULL,
            "clip sd3 file.safetensors file.safetensors file.safetensors\n", "load ");
