@@ -150,7 +150,7 @@ static graft_vid scaled(const zimage *m, graft_vid v, float scale, float shift)
 }
 
 /* The network is told 1000 where nothing is noise. */
-static graft_vid time(const zimage *m, graft_vid t)
+static graft_vid time_of(const zimage *m, graft_vid t)
 {
     const graft_build *b = &m->b;
     t = scaled(m, t, -1, 1000);
@@ -258,7 +258,7 @@ graft_status graft_zimage_build(const graft_zimage_arch *a, const graft_unet_sha
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, words, a->context_dim});
     graft_vid y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, GRAFT_ZIMAGE_TOKENS});
-    m.told = time(&m, t);
+    m.told = time_of(&m, t);
     sequence text = {.words = true}, image = {.picture = true, .told = true};
     sequence both = {.words = true, .picture = true, .told = true};
     prompt(&m, c, y, &text);

@@ -592,6 +592,56 @@ static void quantized(void)
     RELEASE_ALL(m, q);
 }
 
+/* QuantizeModel on prompts that are no whole blocks; EasyCache; half of a model and half of another
+ * in its place. */
+static void measured_and_merged(void)
+{
+    float plain[VALUES], got[VALUES], want[VALUES];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, TWO), *q = NULL, *easy = NULL;
+    graft_cond *c = prompt_of(m, 20000, 12), *d = prompt_of(m, 60000, 40);
+    graft_latent *l = NULL;
+    CHECK_OK(graft_latent_create((const int64_t[]){1, 16, SIDE, SIDE}, &l, &e), &e);
+    const graft_quantize_options o = {.bits = 8,
+                                      .linear = true,
+                                      .linear_mse_threshold = 0.5,
+                                      .attention = true,
+                                      .attention_mse_threshold = 0.5,
+                                      .positive = c,
+                                      .negative = d,
+                                      .latent = l,
+                                      .steps = 2,
+                                      .cfg = 4};
+    CHECK_OK(graft_model_quantize(m, &o, NULL, &q, NULL, &e), &e);
+    sampled(m, c, d, 4, plain);
+    sampled(q, c, d, 4, got);
+    CHECK(difference(got, plain, VALUES) > 0 && difference(got, plain, VALUES) < 0.2);
+    const graft_easycache_options cache = {.threshold = 3, .end = 1};
+    CHECK_OK(graft_model_easycache(m, &cache, &easy, &e), &e);
+    sampled(easy, c, d, 4, got);
+    CHECK(difference(got, plain, VALUES) > 0);
+    const char *path = temp_path("other.safetensors");
+    made_file *f = part_of_file(TWO, UNET);
+    for (size_t i = 0; i < f->n; i++)
+        for (int64_t k = 0; k < shape_count(f->tensor[i].shape, f->tensor[i].rank); k++)
+            ((float *)(uintptr_t)f->tensor[i].data)[k] *= 0.5f;
+    write_file(f, path, config_of(TWO));
+    graft_model *half = load_model(engine, path), *same = simple(m, m, 0.5);
+    graft_model *sum = plus(half, half);
+    run_some(m, want);
+    run_some(same, got);
+    CHECK(difference(got, want, VALUES) < 1e-4);
+    run_some(sum, got);
+    CHECK(difference(got, want, VALUES) < 1e-4);
+    run_some(half, got);
+    CHECK(difference(got, want, VALUES) > 1e-3);
+    graft_latent_release(l);
+    graft_cond_release(c);
+    graft_cond_release(d);
+    RELEASE_ALL(m, q, easy, half, same, sum);
+    unlink(path);
+}
+
 int main(void)
 {
     engine = make_engine("cpu");
@@ -610,6 +660,7 @@ int main(void)
     RUN(zeros_are_words);
     RUN(other_schedules);
     RUN(quantized);
+    RUN(measured_and_merged);
     graft_engine_destroy(engine);
     return test_end();
 }
