@@ -8,10 +8,12 @@
  *
  * KIND: sd15, sd21, sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large; ssd1b and bk-sdm-small, which
  * are pruned; or tiny-sd1, tiny-sd2, tiny-unclip, tiny-sdxl, tiny-sd3, which are small enough to
- * run whole workflows in tests; tiny-refiner is a UNet alone, whose prompts are as wide as all.
- * Those of SD 3 have no T5. The names come from the same graph builders that read them. Weights are
- * normal with a spread of 1 / sqrt(inputs), so that activations stay in float16's range; a tensor
- * depends on seed and name only. Pictures made with them are noise, but always the same noise. */
+ * run whole workflows in tests; z-image, tiny-z-image, and z-image-layer, which has one block of
+ * each kind in the real width, have no text encoder; tiny-refiner is a UNet alone, whose prompts are
+ * as wide as all. Those of SD 3 have no T5. The names come from the same graph builders that read
+ * them. Weights are normal with a spread of 1 / sqrt(inputs), so that activations stay in float16's
+ * range; a tensor depends on seed and name only. Pictures made with them are noise, but always the
+ * same noise. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +32,7 @@
 #include "engine/models/unet.h"
 #include "engine/models/upscaler.h"
 #include "engine/models/vae.h"
+#include "engine/models/zimage.h"
 
 #define VOCAB 49408
 
@@ -48,6 +51,7 @@ typedef struct kind {
     int32_t context_dim, adm_channels, linear_proj, num_heads, head_dim;
     graft_mmdit_arch mmdit; /* instead of a UNet, where it has a depth */
     graft_flux_arch flux;   /* likewise */
+    graft_zimage_arch zimage;
     bool unclip;            /* with an encoder of pictures, as its clip's */
     int32_t vae_channels, vae_mult[4], vae_res_blocks;
     encoder text[2];
@@ -97,6 +101,13 @@ typedef struct kind {
         .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = 19,                    \
         .single_depth = 38, .patch = 2, .rope_dim = 56, .time_dim = 256, .context_dim = 4096,      \
         .pooled_dim = 768, .guidance = told                                                        \
+    }
+/* Z-Image's, with so many blocks of prompt and picture, and of each alone. */
+#define ZIMAGE_NET(blocks, before)                                                                 \
+    {                                                                                              \
+        .channels = 16, .hidden = 3840, .heads = 30, .mlp = 10240, .depth = blocks,                \
+        .noise_depth = before, .context_depth = before, .patch = 2, .rope_dim = 48,                \
+        .time_dim = 256, .time_mlp = 1024, .told = 256, .context_dim = 2560                        \
     }
 /* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
 #define TINY_FLUX(more)                                                                            \
@@ -189,6 +200,14 @@ static const kind kinds[] = {
                .heads = 4, .key_heads = 2}},
     {.name = "tiny-flux", TINY_FLUX(0)},
     {.name = "tiny-flux-fill", TINY_FLUX(80)},
+    {.name = "z-image", .zimage = ZIMAGE_NET(30, 2),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2},
+    {.name = "z-image-layer", .zimage = ZIMAGE_NET(1, 1)},
+    {.name = "tiny-z-image",
+     .zimage = {.channels = 16, .hidden = 64, .heads = 2, .mlp = 160, .depth = 2, .noise_depth = 1,
+                .context_depth = 1, .patch = 2, .rope_dim = 12, .time_dim = 256, .time_mlp = 48,
+                .told = 24, .context_dim = 112},
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,
@@ -361,16 +380,17 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
 
 static bool is_transformer(const kind *k)
 {
-    return k->mmdit.depth || k->flux.depth;
+    return k->mmdit.depth || k->flux.depth || k->zimage.depth;
 }
 
 static graft_status add_transformer(const kind *k, list *l, graft_err *e)
 {
     const graft_unet_shape shape = {
-        .batch = 1, .height = 8, .width = 8, .tokens = 1, .act_dtype = GRAFT_F32};
+        .batch = 1, .height = 8, .width = 8, .tokens = 32, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
-    graft_status st = k->flux.depth ? graft_flux_build(&k->flux, &shape, &g, e)
-                                    : graft_mmdit_build(&k->mmdit, &shape, &g, e);
+    graft_status st = k->zimage.depth ? graft_zimage_build(&k->zimage, &shape, &g, e)
+                      : k->flux.depth ? graft_flux_build(&k->flux, &shape, &g, e)
+                                      : graft_mmdit_build(&k->mmdit, &shape, &g, e);
     if (!st) st = add_slots(l, "model.diffusion_model.", g, true, e);
     graft_graph_destroy(g);
     return st;

@@ -1,9 +1,12 @@
 /* ROPE's attributes (ops.def) as tokens of an entry and values of a head. Pure, any thread. */
 #ifndef GRAFT_KERNELS_ROPE_H
 #define GRAFT_KERNELS_ROPE_H
+#include <float.h>
 #include <stdbool.h>
 
 #include "kernels/op_desc.h"
+
+#define GRAFT_ROPE_BASE 10000.0
 
 typedef struct graft_rope {
     int64_t before, cells; /* tokens ahead of the grid, and of it */
@@ -19,7 +22,7 @@ typedef struct graft_rope_grid {
     int32_t behind;               /* tokens behind it, which stay */
     int32_t top, left, frame;     /* where it stands */
     int32_t of_row, of_column;    /* values of a head that these turn */
-    float base;                   /* of the angles; 0: 10000 */
+    float base;                   /* of the angles; 0: GRAFT_ROPE_BASE */
 } graft_rope_grid;
 
 static inline graft_attrs graft_rope_attrs(const graft_rope_grid *g)
@@ -49,8 +52,8 @@ static inline bool graft_rope_of(const graft_attrs *a, int64_t tokens, int64_t c
         (tokens - a->pad_bottom) / a->up_h < a->up_w)
         return false;
     if (a->pad_top < 0 || a->pad_left < 0 || a->groups < 0) return false;
-    out->base = a->scale == 0 ? 10000 : (double)a->scale;
-    if (!(out->base >= 1 && out->base <= 1e12)) return false;
+    if (a->scale != 0 && !(a->scale >= 1 && a->scale <= FLT_MAX)) return false;
+    out->base = a->scale != 0 ? (double)a->scale : GRAFT_ROPE_BASE;
     out->cells = (int64_t)a->up_h * a->up_w;
     out->before = tokens - a->pad_bottom - out->cells;
     out->of_row = a->kernel_h;

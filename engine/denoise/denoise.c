@@ -134,6 +134,12 @@ static int size_numbers(const graft_guided *g, const graft_cond_entry *k, bool n
     return 5;
 }
 
+/* Z-Image's y: which of a prompt's last tokens are none of its own. */
+static void fill_marks(const graft_cond_entry *k, int64_t adm, float *y)
+{
+    for (int64_t i = 0; i < adm; i++) y[i] = adm - i <= k->filled ? 1.0f : 0.0f;
+}
+
 /* y: the pooled text, then the numbers, or FLUX's guidance as it is. An area's are those of the
  * whole picture: it is to show a part of that, and no cut-off objects. */
 void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y)
@@ -141,6 +147,10 @@ void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool 
     double numbers[6];
     int count = size_numbers(g, k, negative, numbers);
     const graft_net_arch *a = &g->c.model->arch;
+    if (a->kind == GRAFT_NET_ZIMAGE) {
+        fill_marks(k, a->adm_channels, y);
+        return;
+    }
     if (a->unet.unclip) {
         graft_unclip_fill(g->c.model, k, g->c.seed, y);
         return;

@@ -20,6 +20,7 @@ static const struct kind {
     {"pos_embed.pos_embed", "a diffusion transformer (SD 3)", "UNETLoader"},
     {"double_blocks.", "a diffusion transformer (FLUX or a relative)", "UNETLoader"},
     {"single_transformer_blocks.", "a diffusion transformer (FLUX or a relative)", "UNETLoader"},
+    {"cap_embedder.", "a diffusion transformer (Z-Image or a relative)", "UNETLoader"},
     {"transformer_blocks.0.attn.", "a diffusion transformer", NULL},
     {"RDB1.conv1.", "an upscale model", "UpscaleModelLoader"},
     {"rdb1.conv1.", "an upscale model", "UpscaleModelLoader"},

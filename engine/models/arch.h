@@ -63,10 +63,23 @@ typedef struct graft_flux_arch {
     int32_t guidance; /* 1: it is told the guidance scale (dev) */
 } graft_flux_arch;
 
+/* Z-Image's transformer (zimage.h). */
+typedef struct graft_zimage_arch {
+    int32_t channels; /* of the latent, going in and coming out */
+    int32_t hidden, heads, mlp;
+    int32_t depth;                      /* blocks of prompt and picture together */
+    int32_t noise_depth, context_depth; /* those of the picture, and of the prompt, before these */
+    int32_t patch;                      /* as above */
+    int32_t rope_dim;                   /* likewise */
+    int32_t time_dim, time_mlp, told; /* numbers that tell the timestep, and what becomes of them */
+    int32_t context_dim;
+} graft_zimage_arch;
+
 typedef enum graft_net_kind {
     GRAFT_NET_UNET = 0,
     GRAFT_NET_MMDIT = 1,
-    GRAFT_NET_FLUX = 2
+    GRAFT_NET_FLUX = 2,
+    GRAFT_NET_ZIMAGE = 3
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -95,6 +108,7 @@ typedef struct graft_net_arch {
     graft_unet_arch unet;
     graft_mmdit_arch mmdit;
     graft_flux_arch flux;
+    graft_zimage_arch zimage;
 } graft_net_arch;
 
 #define GRAFT_MAX_HINT 16
@@ -224,6 +238,9 @@ graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, 
 graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_flux_arch *out, graft_err *e);
 #define GRAFT_FLUX_TENSOR "double_blocks.0.img_attn.qkv.weight"
+graft_status graft_zimage_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                                 graft_zimage_arch *out, graft_err *e);
+#define GRAFT_ZIMAGE_TENSOR "cap_embedder.1.weight"
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e);
 /* Of either kind; TAESD in diffusers' names. */

@@ -108,6 +108,29 @@ static graft_cond_entry *entry_copy(const graft_cond_entry *from, int64_t tokens
     return k;
 }
 
+graft_status graft_cond_fill(const graft_cond *c, const graft_net_arch *a, graft_cond **out,
+                             graft_err *e)
+{
+    graft_cond *n = list_create(c->n);
+    if (!n) return graft_fail_nomem(e, "conditioning");
+    for (; n->n < c->n; n->n++) {
+        graft_cond_entry *from = c->entry[n->n], *k = from;
+        const int64_t more = graft_net_tokens(a, from->tokens) - from->tokens;
+        if (more) k = entry_copy(from, from->tokens + more);
+        if (!k) {
+            graft_cond_release(n);
+            return graft_fail_nomem(e, "conditioning");
+        }
+        if (more)
+            k->filled = more;
+        else
+            atomic_fetch_add(&k->refs, 1);
+        n->entry[n->n] = k;
+    }
+    *out = n;
+    return GRAFT_OK;
+}
+
 /* A copy of `words` that counts where `place` does. */
 static graft_cond_entry *entry_placed(const graft_cond_entry *words, const graft_cond_entry *place)
 {

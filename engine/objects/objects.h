@@ -293,8 +293,9 @@ typedef struct graft_shown {
 typedef struct graft_cond_entry {
     _Atomic int refs;
     int64_t tokens, width, pooled_width;
-    float *data;   /* (tokens, width) */
-    float *pooled; /* (pooled_width) or NULL */
+    int64_t filled; /* so many of the tokens, at the end, only fill it up (zimage.h) */
+    float *data;    /* (tokens, width) */
+    float *pooled;  /* (pooled_width) or NULL */
     double start, end;
     bool has_range, has_size;
     graft_sdxl_size size;
@@ -323,6 +324,9 @@ struct graft_cond {
 graft_status graft_cond_create(int64_t tokens, int64_t width, float *data, int64_t pooled_width,
                                float *pooled, const graft_sdxl_size *size, graft_cond **out,
                                graft_err *e);
+/* c, each entry with as many tokens as the network sees for it, zeros behind its own. */
+graft_status graft_cond_fill(const graft_cond *c, const graft_net_arch *a, graft_cond **out,
+                             graft_err *e);
 /* c and one more entry: what `words` says to the network, where, when and as strongly as `place`
  * counts. */
 graft_status graft_cond_add_placed(const graft_cond *c, const graft_cond_entry *words,

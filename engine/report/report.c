@@ -351,6 +351,7 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     const graft_unet_arch *a = &net->unet;
     const graft_mmdit_arch *t = &net->mmdit;
     const graft_flux_arch *x = &net->flux;
+    const graft_zimage_arch *z = &net->zimage;
     switch (net->kind) {
     case GRAFT_NET_MMDIT:
         graft_str_printf(s,
@@ -364,6 +365,13 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
                          "context %d, heads %d%s\n",
                          x->depth, x->single_depth, x->hidden, x->context_dim, x->heads,
                          x->guidance ? ", told the guidance" : "");
+        return;
+    case GRAFT_NET_ZIMAGE:
+        graft_str_printf(
+            s,
+            "  architecture %d + %d blocks of picture and prompt apart, %d of both, %d "
+            "channels wide, context %d, heads %d\n",
+            z->noise_depth, z->context_depth, z->depth, z->hidden, z->context_dim, z->heads);
         return;
     default:
         graft_str_printf(s,

@@ -545,7 +545,7 @@ static void joins(case_list *l)
 static void ropes(case_list *l)
 {
     /* batch, tokens, heads, values of each, rows, columns, values turned by either; the place of
-     * the grid, its first row and column, tokens behind it, the base of angles */
+     * the grid, its first row and column, tokens behind it; the base of the angles */
     static const int32_t rows[][13] = {{2, 77, 24, 128, 7, 9, 56, 56},
                                        {1, 12, 3, 10, 3, 4, 4, 6},
                                        {2, 9, 1, 512, 2, 3, 256, 256},
@@ -559,7 +559,8 @@ static void ropes(case_list *l)
                                        {2, 21, 3, 24, 2, 3, 6, 10, 0, 0, 9, 15},
                                        {1, 30, 1, 16, 4, 4, 0, 0, 7, 5, 2, 1},
                                        {1, 96, 4, 128, 1, 96, 0, 128, 0, 0, 0, 0, 1000000},
-                                       {2, 20, 2, 32, 3, 4, 12, 14, 3, 64, 0, 0, 256}};
+                                       {2, 40, 30, 128, 3, 5, 48, 48, 33, 0, 0, 12, 256},
+                                       {1, 64, 2, 16, 32, 1, 4, 12, 0, 1, 0, 32, 256}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int64_t gap = 0; gap <= 8; gap += 4) {
             const int32_t *r = rows[i];
@@ -582,6 +583,21 @@ static void ropes(case_list *l)
         }
 }
 
+/* Gates that are a tanh, and factors, float32 beside any dtype: one of each token, one of each
+ * channel. */
+static void gates(case_list *l)
+{
+    const graft_attrs tanh = {.act = GRAFT_ACT_TANH};
+    unary(l, GRAFT_OP_ACT, tanh, act_of(2, 3, 5, 7), act_of(2, 3, 5, 7), "act");
+    unary(l, GRAFT_OP_ACT, tanh, gapped(act_of(9, 31, 0, 0), 2), act_of(9, 31, 0, 0), "act gap");
+    linear(l, act_of(2, 3, 5, 7), 12, BIAS | RES, GRAFT_ACT_TANH, 0, GRAFT_F32);
+    linear(l, act_of(1, 131, 67, 0), 77, BIAS, GRAFT_ACT_TANH, 5, GRAFT_F32);
+    binary(l, GRAFT_OP_MUL, act_of(2, 32, 48, 0), act_of(2, 32, 1, 0), 0);
+    binary(l, GRAFT_OP_MUL, act_of(3, 7, 24, 0), act_of(3, 7, 1, 0), 4);
+    binary(l, GRAFT_OP_MUL, act_of(2, 70, 384, 0), act_of(2, 1, 384, 0), 0);
+    binary(l, GRAFT_OP_MUL, act_of(3, 5, 7, 0), act_of(3, 1, 7, 0), 2);
+}
+
 /* What diffusion transformers and T5 need beside the others. */
 static void transformers(case_list *l)
 {
@@ -597,6 +613,7 @@ static void transformers(case_list *l)
     unary(l, GRAFT_OP_ACT, tanh, act_of(2, 3, 5, 7), act_of(2, 3, 5, 7), "act");
     unary(l, GRAFT_OP_ACT, tanh, gapped(act_of(9, 31, 0, 0), 2), act_of(9, 31, 0, 0), "act gap");
     group_norm(l, act_of(1, 3, 5, 22), 2, GRAFT_ACT_GELU_TANH, 1e-5f, 0);
+    gates(l);
     cases_transformer_norms(l);
     joins(l);
     gate(l, act_of(2, 70, 1536, 0), 6 * 1536, 0);

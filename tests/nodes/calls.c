@@ -452,6 +452,7 @@ static void options_pass_arguments_on(void)
 {
     expect("ModelSamplingDiscrete", edit_sampling, "sampling v_prediction 1\n", "");
     expect("ModelSamplingSD3", NULL, "sampling flow 3\n", "");
+    expect("ModelSamplingAuraFlow", NULL, "sampling flow 1.73\n", "");
     expect("ModelSamplingFlux", NULL, "sampling flow 3.15819 fine\n", "");       /* e^1.15 */
     expect("ModelSamplingFlux", edit_sides, "sampling flow 1.87761 fine\n", ""); /* e^0.63 */
     expect("SkipLayerGuidanceSD3", NULL, "skip '7, 8, 9' 3 0.01 0.15\n", "");

@@ -171,6 +171,7 @@ typedef struct graft_cuda_rope {
                                     pairs of a head turn with each */
     double log_base;             /* of the angles */
     int32_t vec;                 /* all heads can be accessed 16 bytes at a time */
+    double log_base;             /* of the angles */
 } graft_cuda_rope;
 
 /* A part of a group's statistics: how many values, their mean, squared distances from it. */
