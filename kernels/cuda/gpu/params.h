@@ -169,7 +169,6 @@ typedef struct graft_cuda_rope {
     uint32_t channels, width;    /* of a token, of a head */
     uint32_t place[3], pairs[3]; /* of the grid, its first row and its first column, and how many
                                     pairs of a head turn with each */
-    double log_base;             /* of the angles */
     int32_t vec;                 /* all heads can be accessed 16 bytes at a time */
     double log_base;             /* of the angles */
 } graft_cuda_rope;
