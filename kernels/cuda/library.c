@@ -199,10 +199,11 @@ static bool is_f32(const graft_op_desc *op, int i)
     }
 }
 
-/* A factor that varies may be, too. */
+/* A factor that varies, or is one number, may be, too. */
 static bool may_be_f32(const graft_op_desc *op, int i)
 {
-    bool factor = op->op == GRAFT_OP_MUL && i == GRAFT_MUL_B && !op->in[i].constant;
+    bool factor = op->op == GRAFT_OP_MUL && i == GRAFT_MUL_B &&
+                  (!op->in[i].constant || graft_ref_elements(&op->in[i]) == 1);
     return factor || is_f32(op, i);
 }
 

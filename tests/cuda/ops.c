@@ -104,7 +104,7 @@ static void norms_far_from_zero(void)
 }
 
 /* An input that is float32 beside results of 16 bits is refused where the kernel would take it for
- * 16 bits; a factor of MUL may be. */
+ * 16 bits; a factor of MUL may be, but as a constant of several numbers. */
 static void inputs_of_another_dtype(void)
 {
     kernel_lib cuda;
@@ -119,7 +119,8 @@ static void inputs_of_another_dtype(void)
         for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
             if (d.in[k].dtype != GRAFT_BF16) continue;
             d.in[k].dtype = GRAFT_F32;
-            bool factor = d.op == GRAFT_OP_MUL && k == 1 && element_count(&d.in[k]) == 1;
+            bool factor = d.op == GRAFT_OP_MUL && k == 1 &&
+                          (!d.in[k].constant || element_count(&d.in[k]) == 1);
             bool taken = cuda.api->supports(cuda.device, &d);
             CHECK(taken == factor);
             if (taken != factor) fprintf(stderr, "  %s: input %d\n", list[i].name, k);
