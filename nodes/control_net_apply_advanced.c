@@ -1,4 +1,5 @@
 /* ControlNetApplyAdvanced: prompts that a ControlNet steers by a picture. */
+#include "nodes/controlnet.h"
 #include "nodes/node.h"
 
 enum { POSITIVE, NEGATIVE, CONTROL_NET, IMAGE, STRENGTH, START_PERCENT, END_PERCENT, VAE };
@@ -17,8 +18,8 @@ static const graft_input *const inputs[] = {
     [END_PERCENT] = IN_FLOAT("end_percent", 1.0, 0.0, 1.0, 0.001,
                              "Where it stops counting: 0.5 leaves the second half free."),
     [VAE] = IN_OBJECT("vae", "VAE",
-                      "Has no effect: the ControlNets that are supported take pictures as they "
-                      "are.",
+                      "The model's VAE. ControlNets for Stable Diffusion 3 and FLUX.1 need it, as "
+                      "they see the picture's latent; on others it has no effect.",
                       .flags = GRAFT_INPUT_OPTIONAL),
     NULL};
 static const graft_output *const outputs[] = {
@@ -27,21 +28,13 @@ static const graft_output *const outputs[] = {
 
 static graft_status run(graft_call *c)
 {
-    graft_cond *positive = NULL, *negative = NULL;
     const graft_control_options options = {.net = graft_arg_controlnet(c, CONTROL_NET),
                                            .hint = graft_arg_image(c, IMAGE),
+                                           .vae = graft_arg_vae(c, VAE),
                                            .strength = graft_arg_f64(c, STRENGTH),
                                            .start = graft_arg_f64(c, START_PERCENT),
                                            .end = graft_arg_f64(c, END_PERCENT)};
-    graft_status st = graft_cond_control(graft_arg_cond(c, POSITIVE), graft_arg_cond(c, NEGATIVE),
-                                         &options, &positive, &negative, &c->err);
-    if (st != GRAFT_OK) return st;
-    st = graft_call_out_cond(c, 0, positive);
-    if (st != GRAFT_OK)
-        graft_cond_release(negative);
-    else
-        st = graft_call_out_cond(c, 1, negative);
-    return st;
+    return graft_controlnet_apply(c, POSITIVE, NEGATIVE, &options);
 }
 
 GRAFT_NODE(control_net_apply_advanced, .id = "ControlNetApplyAdvanced", .title = "Apply ControlNet",

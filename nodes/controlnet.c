@@ -34,3 +34,18 @@ out:
     graft_free(path);
     return st;
 }
+
+graft_status graft_controlnet_apply(graft_call *c, int positive, int negative,
+                                    const graft_control_options *options)
+{
+    graft_cond *p = NULL, *n = NULL;
+    graft_status st = graft_cond_control(graft_arg_cond(c, positive), graft_arg_cond(c, negative),
+                                         options, &p, &n, &c->err);
+    if (st != GRAFT_OK) return st;
+    st = graft_call_out_cond(c, 0, p);
+    if (st != GRAFT_OK)
+        graft_cond_release(n);
+    else
+        st = graft_call_out_cond(c, 1, n);
+    return st;
+}

@@ -1,4 +1,4 @@
-/* What the nodes that load ControlNets share. */
+/* What the nodes that load and apply ControlNets share. */
 #ifndef GRAFT_NODES_CONTROLNET_H
 #define GRAFT_NODES_CONTROLNET_H
 #include "nodes/call.h"
@@ -10,4 +10,7 @@ const void *graft_controlnet_query(const char *id);
 /* Loads the file that this input names; m: NULL, or the model whose weights are added to what it
  * holds. */
 graft_status graft_controlnet_run(graft_call *c, int name, const graft_model *m);
+/* Both prompts, inputs of these numbers, steered: outputs 0 and 1. */
+graft_status graft_controlnet_apply(graft_call *c, int positive, int negative,
+                                    const graft_control_options *options);
 #endif

@@ -4,8 +4,9 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "engine/denoise/known.h"
 
-#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 8)
+#define INPUTS_MAX (GRAFT_NET_RESIDUALS + 8)
 
 /* A link whose hint, or this part of it, has gone through its convolutions. */
 typedef struct seen_hint {
@@ -16,8 +17,9 @@ typedef struct seen_hint {
 
 typedef struct bound_net {
     const graft_weights *weights; /* of the ControlNet; its type is an input */
-    bool more;
-    int64_t entries, tokens, height, width;
+    bool told;
+    int more;
+    graft_unet_use use;
     graft_binding *binding;
 } bound_net;
 
@@ -32,9 +34,11 @@ struct graft_controls {
     const graft_regions *regions;
     size_t slots;
     const graft_control **chain; /* of each slot */
-    int n_residuals;
+    int n_residuals;             /* the most that any chain gives */
     graft_dtype dtype;
-    uint8_t *residual[GRAFT_UNET_RESIDUALS]; /* of one batch */
+    uint8_t *residual[GRAFT_NET_RESIDUALS]; /* of one batch */
+    float *x;                               /* of one batch, in whole patches */
+    uint8_t *embedded;                      /* likewise, as the network embeds it */
     seen_hint *hint;
     size_t n_hints, cap_hints;
     bound_net *bound; /* all of the run: what is let go of would be counted again */
@@ -61,42 +65,82 @@ static graft_status find_chains(graft_controls *k, graft_err *e)
     return GRAFT_OK;
 }
 
+/* The shape of residuals, and of a transformer's how many. */
+static graft_unet_shape shape_of(const graft_controls *k, const graft_box *box,
+                                 graft_steered steered)
+{
+    return (graft_unet_shape){.batch = k->c->shape[0],
+                              .height = box->height,
+                              .width = box->width,
+                              .act_dtype = k->dtype,
+                              .variant = GRAFT_UNET_WHOLE,
+                              .control = 1,
+                              .steered = steered};
+}
+
+static int most_residuals(const graft_controls *k, const graft_box *whole)
+{
+    int most = 0;
+    for (size_t i = 0; i < k->slots; i++) {
+        const graft_steered steered = graft_control_steered(k->c->model, k->chain[i]);
+        const graft_unet_shape shape = shape_of(k, whole, steered);
+        const int n = graft_net_residuals(&k->c->model->arch, &shape);
+        if (most < n) most = n;
+    }
+    return most;
+}
+
+/* What is between the latent and a ControlNet of a transformer. */
+static graft_status allocate_x(graft_controls *k, graft_err *e)
+{
+    const graft_guided_config *c = k->c;
+    const graft_net_arch *a = &c->model->arch;
+    int64_t dim[4], values;
+    const graft_unet_shape shape = shape_of(
+        k, &(graft_box){.height = c->shape[2], .width = c->shape[3]}, (graft_steered){{0}});
+    const int64_t x[4] = {c->shape[0], c->shape[1], graft_net_side(a, c->shape[2]),
+                          graft_net_side(a, c->shape[3])};
+    if (graft_net_is_unet(a)) return GRAFT_OK;
+    graft_net_residual_shape(a, &shape, 0, dim);
+    if (!graft_size_product(x, 4, &values) || !graft_size_product(dim, 4, &dim[0]))
+        return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
+    k->x = graft_malloc_array(k->slots, (size_t)values * sizeof *k->x);
+    k->embedded = graft_malloc_array(k->slots, (size_t)dim[0] * graft_dtype_size(k->dtype));
+    return k->x && k->embedded ? GRAFT_OK : graft_fail_nomem(e, "ControlNet");
+}
+
 static graft_status allocate(graft_controls *k, graft_err *e)
 {
     const graft_guided_config *c = k->c;
-    const graft_unet_arch *a = &c->model->arch.unet;
+    const graft_net_arch *a = &c->model->arch;
+    const graft_box whole = {.height = c->shape[2], .width = c->shape[3]};
     graft_backend *backend;
-    graft_unet_shape shape = {.batch = c->shape[0],
-                              .height = c->shape[2],
-                              .width = c->shape[3],
-                              .variant = GRAFT_UNET_WHOLE,
-                              .control = 1};
     graft_status st =
-        graft_options_resolve(c->model->engine, &c->model->options, &backend, &shape.act_dtype, e);
+        graft_options_resolve(c->model->engine, &c->model->options, &backend, &k->dtype, e);
     if (st) return st;
-    k->dtype = shape.act_dtype;
-    k->n_residuals = graft_unet_residuals(a, &shape);
-    for (int i = 0; i < k->n_residuals; i++) {
+    const graft_unet_shape shape = shape_of(k, &whole, (graft_steered){{0}});
+    const int n = most_residuals(k, &whole);
+    for (; k->n_residuals < n; k->n_residuals++) {
+        const int i = k->n_residuals;
         int64_t dim[4], values;
         size_t bytes;
-        graft_unet_residual_shape(a, &shape, i, dim);
+        graft_net_residual_shape(a, &shape, i, dim);
         if (!graft_size_product(dim, 4, &values) ||
             !graft_size_mul((size_t)values, graft_dtype_size(k->dtype), &bytes))
             return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
         k->residual[i] = graft_malloc_array(k->slots, bytes);
         if (!k->residual[i]) return graft_fail_nomem(e, "ControlNet");
     }
-    return GRAFT_OK;
+    return allocate_x(k, e);
 }
 
 /* Bytes of residual i for one entry with this part of the latent, all pictures: never more than
  * those of the whole. */
 static size_t bytes_of(const graft_controls *k, int i, const graft_box *box)
 {
-    const graft_unet_shape shape = {
-        .batch = k->c->shape[0], .height = box->height, .width = box->width, .control = 1};
+    const graft_unet_shape shape = shape_of(k, box, (graft_steered){{0}});
     int64_t dim[4];
-    graft_unet_residual_shape(&k->c->model->arch.unet, &shape, i, dim);
+    graft_net_residual_shape(&k->c->model->arch, &shape, i, dim);
     return (size_t)(dim[0] * dim[1] * dim[2] * dim[3]) * graft_dtype_size(k->dtype);
 }
 
@@ -139,6 +183,8 @@ void graft_controls_destroy(graft_controls *k)
     for (size_t i = 0; i < k->n_hints; i++) graft_free(k->hint[i].features);
     for (size_t i = 0; k->kept && i < k->slots; i++) graft_free(k->kept[i].data);
     for (int i = 0; i < k->n_residuals; i++) graft_free(k->residual[i]);
+    graft_free(k->x);
+    graft_free(k->embedded);
     graft_free(k->bound);
     graft_free(k->hint);
     graft_free(k->kept);
@@ -149,6 +195,11 @@ void graft_controls_destroy(graft_controls *k)
 const graft_control *graft_controls_active(const graft_controls *k, size_t slot, float sigma)
 {
     return k ? graft_control_any(k->c->table, k->chain[slot], sigma) : NULL;
+}
+
+graft_steered graft_controls_steered(const graft_controls *k, size_t slot, float sigma)
+{
+    return graft_control_steered(k ? k->c->model : NULL, graft_controls_active(k, slot, sigma));
 }
 
 /* ------------------------------------------------------------------ hints */
@@ -167,34 +218,111 @@ static void take_colours(const float *from, const int64_t shape[4], int64_t rows
     }
 }
 
+/* The hint's pictures for a UNet's, as colours. */
+static graft_status hint_colours(const graft_image *scaled, const graft_box *box, int64_t rows,
+                                 float **out, graft_err *e)
+{
+    int64_t shape[4], pixels = rows * box->height * box->width;
+    const float *data = graft_image_data(scaled, shape);
+    *out = graft_malloc_array((size_t)pixels,
+                              3 * GRAFT_CONTROL_FACTOR * GRAFT_CONTROL_FACTOR * sizeof **out);
+    if (!*out) return graft_fail_nomem(e, "ControlNet's picture");
+    take_colours(data, shape, rows, box, *out);
+    return GRAFT_OK;
+}
+
+/* For a transformer's, as latents in the scale that the network sees. Those for Stable Diffusion 3
+ * that embed the latent themselves were trained without its shift. */
+static void take_latents(const graft_controls *k, const graft_controlnet *net,
+                         const graft_latent *latent, int64_t rows, const graft_box *box, float *to)
+{
+    const graft_model *m = k->c->model;
+    const bool shifts = net->arch.kind != GRAFT_NET_MMDIT || graft_control_embeds(net);
+    int64_t s[4];
+    const float *from = graft_latent_data(latent, s);
+    float *end = to;
+    for (int64_t p = 0; p < rows; p++)
+        end = graft_known_fill(m, from + p * s[1] * s[2] * s[3], s + 1, box, end);
+    if (shifts)
+        graft_model_scale_latent(m, to, (size_t)(end - to), to);
+    else
+        for (; to < end; to++) *to *= (float)m->scale_factor;
+}
+
+/* Pictures of which the VAE sees 127.5 v + 0.5 in place of 2 v - 1, as Stability's code has it. */
+static graft_status glaring(graft_image **image, graft_err *e)
+{
+    int64_t s[4];
+    const float *data = graft_image_data(*image, s);
+    const int64_t n = s[0] * s[1] * s[2] * s[3];
+    graft_image *out = NULL;
+    float *v = graft_malloc_array((size_t)n, sizeof *v);
+    if (!v) return graft_fail_nomem(e, "ControlNet's picture");
+    for (int64_t i = 0; i < n; i++) v[i] = (127.5f * data[i] + 1.5f) / 2;
+    graft_status st = graft_image_from_data(v, s, false, &out, e);
+    graft_free(v);
+    if (st) return st;
+    graft_image_release(*image);
+    *image = out;
+    return GRAFT_OK;
+}
+
+static graft_status hint_latents(graft_controls *k, const graft_control *l,
+                                 const graft_image *scaled, const graft_box *box, int64_t rows,
+                                 float **out, graft_err *e)
+{
+    const graft_guided_config *c = k->c;
+    const graft_net_arch *a = &c->model->arch;
+    const int64_t high = graft_net_side(a, box->height), wide = graft_net_side(a, box->width);
+    graft_task task = c->task ? *c->task : (graft_task){0};
+    graft_latent *latent = NULL;
+    graft_image *some = NULL;
+    graft_status st;
+    int64_t shape[4];
+    task.progress = NULL; /* it is the steps' */
+    graft_task_phase(c->task, "encode");
+    GRAFT_TRY(graft_image_from_batch(scaled, 0, rows, &some, e));
+    if (l->net->arch.canny) GRAFT_TRY(glaring(&some, e));
+    GRAFT_TRY(graft_vae_encode(l->vae, some, NULL, &task, &latent, e));
+    graft_latent_data(latent, shape);
+    if (shape[1] != l->net->arch.hint_channels || shape[2] != c->shape[2] ||
+        shape[3] != c->shape[3]) {
+        st = graft_fail(e, GRAFT_E_ARG,
+                        "the VAE of a ControlNet's picture makes latents of %lld channels, and the "
+                        "ControlNet sees %d: it comes from another kind of model",
+                        (long long)shape[1], l->net->arch.hint_channels);
+        goto out;
+    }
+    *out = graft_malloc_array((size_t)(rows * shape[1] * high), (size_t)wide * sizeof **out);
+    if (!*out) GRAFT_TRY(graft_fail_nomem(e, "ControlNet's picture"));
+    take_latents(k, l->net, latent, rows, box, *out);
+out:
+    graft_latent_release(latent);
+    graft_image_release(some);
+    return st;
+}
+
 static graft_status run_hint(graft_controls *k, const graft_control *l, const graft_box *box,
                              const graft_unet_use *use, int64_t rows, uint8_t *features,
                              graft_err *e)
 {
     const graft_guided_config *c = k->c;
     int64_t height = c->shape[2] * GRAFT_CONTROL_FACTOR, width = c->shape[3] * GRAFT_CONTROL_FACTOR;
-    int64_t shape[4], pixels = rows * box->height * box->width;
     graft_image *scaled = NULL;
     graft_binding *b = NULL;
-    float *rgb = NULL;
+    float *values = NULL;
     graft_status st;
     GRAFT_TRY(graft_image_scale(l->hint, "nearest-exact", width, height, true, &scaled, e));
-    const float *data = graft_image_data(scaled, shape);
-    rgb = graft_malloc_array((size_t)pixels,
-                             3 * GRAFT_CONTROL_FACTOR * GRAFT_CONTROL_FACTOR * sizeof *rgb);
-    if (!rgb) {
-        st = graft_fail_nomem(e, "ControlNet's picture");
-        goto out;
-    }
-    take_colours(data, shape, rows, box, rgb);
+    GRAFT_TRY(l->vae ? hint_latents(k, l, scaled, box, rows, &values, e)
+                     : hint_colours(scaled, box, rows, &values, e));
     GRAFT_TRY(graft_control_bind_hint(c->model, l->net, rows, use, c->task, &b, e));
     graft_task_phase(c->task, "sample");
-    const void *in[3] = {rgb, l->net->type, &l->net->told}; /* only union ControlNets take all */
+    const void *in[3] = {values, l->net->type, &l->net->told}; /* a UNet's union takes all */
     st = graft_exe_run(b, c->model->engine->arenas, in, (void *[]){features}, c->task, NULL, e);
 out:
     graft_binding_release(b);
     graft_image_release(scaled);
-    graft_free(rgb);
+    graft_free(values);
     return st;
 }
 
@@ -235,13 +363,14 @@ static void count(graft_controls *k, const graft_controlnet *net, const graft_ex
     k->weight_bytes += (int64_t)x->weight_bytes;
 }
 
-static graft_status bind_net(graft_controls *k, const graft_controlnet *net, bool more,
+static graft_status bind_net(graft_controls *k, const graft_controlnet *net, int more,
                              const graft_unet_use *use, graft_binding **out, graft_err *e)
 {
+    const bool told = graft_control_sees_latent(&net->arch) && net->told != 0;
     for (size_t i = 0; i < k->n_bound; i++) {
         const bound_net *b = &k->bound[i];
-        if (b->weights != net->weights || b->more != more || b->entries != use->entries ||
-            b->tokens != use->tokens || b->height != use->height || b->width != use->width)
+        if (b->weights != net->weights || b->more != more || b->told != told ||
+            !graft_unet_use_equal(&b->use, use))
             continue;
         *out = b->binding;
         return GRAFT_OK;
@@ -251,8 +380,7 @@ static graft_status bind_net(graft_controls *k, const graft_controlnet *net, boo
     graft_status st = graft_control_bind(k->c->model, net, more, use, k->c->task, out, e);
     if (st) return st;
     count(k, net, (*out)->exe);
-    k->bound[k->n_bound++] =
-        (bound_net){net->weights, more, use->entries, use->tokens, use->height, use->width, *out};
+    k->bound[k->n_bound++] = (bound_net){net->weights, told, more, *use, *out};
     graft_task_phase(k->c->task, "sample");
     return GRAFT_OK;
 }
@@ -264,65 +392,111 @@ typedef struct call {
     const void *const *in;
 } call;
 
-static graft_status run_link(graft_controls *k, const graft_control *l, bool more, const call *c,
+/* The latent as a transformer's ControlNet takes it. */
+static graft_status embed(graft_controls *k, const call *c, graft_err *e)
+{
+    graft_binding *b = NULL;
+    graft_status st = graft_control_bind_embed(k->c->model, c->use, k->c->task, &b, e);
+    if (!st)
+        st = graft_exe_run(b, k->c->model->engine->arenas, (const void *[]){c->in[0]},
+                           (void *[]){k->embedded}, k->c->task, NULL, e);
+    graft_binding_release(b);
+    return st;
+}
+
+/* Residuals of a part: first the first one's place among all, then how many. */
+static int of_part(const graft_controls *k, const graft_unet_use *use, int part, int *first)
+{
+    *first = part ? graft_steered_count(&use->steered, 0) : 0;
+    if (graft_net_is_unet(&k->c->model->arch)) return part ? 0 : k->n_residuals;
+    return graft_steered_count(&use->steered, part);
+}
+
+/* parts: those that have residuals already. */
+static graft_status run_link(graft_controls *k, const graft_control *l, int parts, const call *c,
                              graft_err *e)
 {
+    const graft_controlnet *net = l->net;
+    const int own = graft_control_parts(k->c->model, net);
+    const bool union_of_unet = net->arch.types && !graft_control_sees_latent(&net->arch);
     const void *all[INPUTS_MAX];
-    void *out[GRAFT_UNET_RESIDUALS];
+    void *out[GRAFT_NET_RESIDUALS];
     const uint8_t *features = NULL;
     graft_binding *b = NULL;
     float strength = (float)l->strength;
-    size_t n = k->c->model->arch.adm_channels ? 4 : 3;
+    size_t n = k->c->model->arch.adm_channels ? 4 : 3, n_out = 0;
     graft_status st = features_of(k, l, c->box, c->use, &features, e);
-    if (!st) st = bind_net(k, l->net, more, c->use, &b, e);
+    if (!st) st = bind_net(k, net, parts & own, c->use, &b, e);
+    if (!st && graft_control_embeds(net)) st = embed(k, c, e);
     if (st) return st;
     memcpy(all, c->in, n * sizeof *all);
+    if (graft_control_embeds(net)) all[0] = k->embedded;
     all[n++] = features;
     all[n++] = &strength;
-    if (l->net->arch.types) {
-        all[n++] = l->net->type;
-        all[n++] = &l->net->told;
-    }
-    for (int i = 0; i < k->n_residuals; i++) {
-        out[i] = k->residual[i];
-        if (more) all[n++] = k->residual[i];
+    if (union_of_unet || (net->arch.types && net->told != 0)) all[n++] = net->type;
+    if (union_of_unet) all[n++] = &net->told;
+    for (int part = 0; part < GRAFT_STEERED_PARTS; part++) {
+        int first, count = of_part(k, c->use, part, &first);
+        for (int i = first; own >> part & 1 && i < first + count; i++) {
+            out[n_out++] = k->residual[i];
+            if (parts >> part & 1) all[n++] = k->residual[i];
+        }
     }
     return graft_exe_run(b, k->c->model->engine->arenas, all, out, k->c->task, NULL, e);
 }
 
 /* Those that were put on first come first. */
-static graft_status run_chain(graft_controls *k, const graft_control *l, float sigma, bool *any,
+static graft_status run_chain(graft_controls *k, const graft_control *l, float sigma, int *parts,
                               const call *c, graft_err *e)
 {
     if (!l) return GRAFT_OK;
-    graft_status st = run_chain(k, l->before, sigma, any, c, e);
+    graft_status st = run_chain(k, l->before, sigma, parts, c, e);
     if (st || !graft_control_active(k->c->table, l, sigma)) return st;
-    st = run_link(k, l, *any, c, e);
-    *any = true;
+    st = run_link(k, l, *parts, c, e);
+    *parts |= graft_control_parts(k->c->model, l->net);
     return st;
+}
+
+/* The batch's latents, filled up to whole patches where the network sees those. */
+static const float *whole_x(graft_controls *k, const call *c)
+{
+    const graft_net_arch *a = &k->c->model->arch;
+    const graft_box at_0 = {.height = c->box->height, .width = c->box->width};
+    const int64_t shape[3] = {c->use->pictures * c->use->entries * k->c->shape[1], at_0.height,
+                              at_0.width};
+    if (graft_net_side(a, at_0.height) == at_0.height &&
+        graft_net_side(a, at_0.width) == at_0.width)
+        return c->in[0];
+    graft_known_fill(k->c->model, c->in[0], shape, &at_0, k->x);
+    return k->x;
 }
 
 graft_status graft_controls_run(graft_controls *k, const graft_control *chain, float sigma,
                                 const graft_box *box, const graft_unet_use *use,
                                 const void *const *in, graft_err *e)
 {
-    const call c = {box, use, in};
-    bool any = false;
-    return run_chain(k, chain, sigma, &any, &c, e);
+    call c = {box, use, in};
+    const void *all[4] = {whole_x(k, &c), in[1], in[2],
+                          k->c->model->arch.adm_channels ? in[3] : NULL};
+    int parts = 0;
+    c.in = all;
+    graft_status st = run_chain(k, chain, sigma, &parts, &c, e);
+    for (int part = 0; part < GRAFT_STEERED_PARTS && !st; part++) {
+        int first, count = of_part(k, use, part, &first);
+        for (int i = first; !(parts >> part & 1) && i < first + count; i++)
+            memset(k->residual[i], 0, bytes_of(k, i, box) * (size_t)use->entries);
+    }
+    return st;
 }
 
-/* How many of them this variant of the UNet takes. */
-static int residuals_of(const graft_controls *k, graft_unet_variant variant)
-{
-    const graft_unet_shape shape = {
-        .variant = (int32_t)variant, .cut = k->c->model->deepcache.cut, .control = 1};
-    return graft_unet_residuals(&k->c->model->arch.unet, &shape);
-}
-
-void graft_controls_append(const graft_controls *k, graft_unet_variant variant, const void **in,
+void graft_controls_append(const graft_controls *k, const graft_unet_use *use, const void **in,
                            size_t *n)
 {
-    int count = residuals_of(k, variant);
+    const graft_unet_shape shape = {.variant = (int32_t)use->variant,
+                                    .cut = k->c->model->deepcache.cut,
+                                    .control = 1,
+                                    .steered = use->steered};
+    const int count = graft_net_residuals(&k->c->model->arch, &shape);
     for (int i = 0; i < count; i++) in[(*n)++] = k->residual[i];
 }
 
@@ -338,6 +512,14 @@ int64_t graft_controls_arena(const graft_controls *k)
 
 /* ------------------------------------------------------------------ DeepCache */
 
+/* How many of them a fast step of the UNet takes. */
+static int fast_residuals(const graft_controls *k)
+{
+    const graft_unet_shape shape = {
+        .variant = GRAFT_UNET_FAST, .cut = k->c->model->deepcache.cut, .control = 1};
+    return graft_net_residuals(&k->c->model->arch, &shape);
+}
+
 bool graft_controls_alike(const graft_controls *k, size_t slot, float sigma)
 {
     return !k || graft_control_alike(k->c->table, k->chain[slot], k->kept[slot].sigma, sigma);
@@ -349,7 +531,7 @@ graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_con
     kept *s = &k->kept[slot];
     const graft_box *box = &k->regions->list[slot].box;
     size_t at = 0;
-    int n = residuals_of(k, GRAFT_UNET_FAST);
+    int n = fast_residuals(k);
     s->chain = NULL;
     s->sigma = sigma;
     if (!chain) return GRAFT_OK;
@@ -374,7 +556,7 @@ const graft_control *graft_controls_kept(const graft_controls *k, size_t slot)
 void graft_controls_restore(graft_controls *k, size_t slot, size_t i)
 {
     size_t at = 0;
-    int n = residuals_of(k, GRAFT_UNET_FAST);
+    int n = fast_residuals(k);
     for (int r = 0; r < n; r++) {
         size_t bytes = bytes_of(k, r, &k->regions->list[slot].box);
         memcpy(k->residual[r] + i * bytes, k->kept[slot].data + at, bytes);

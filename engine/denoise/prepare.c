@@ -41,11 +41,13 @@ static void collect(const graft_prepare_request *rq, graft_side side, float sigm
         if (r->idle || !graft_active_now(rq->table, k, sigma)) continue;
         const graft_control *chain =
             graft_control_of(rq->positive, list, side != GRAFT_POSITIVE, i);
+        const graft_control *now = graft_control_any(rq->table, chain, sigma);
         v->now[v->n_now++] = (active){.entry = k,
                                       .box = &r->box,
                                       .side = side,
                                       .fast = before && goes_on(rq, k, chain, *before, sigma),
-                                      .control = graft_control_any(rq->table, chain, sigma),
+                                      .control = now,
+                                      .steered = graft_control_steered(rq->model, now),
                                       .known = graft_known_source(rq->model, k),
                                       .references = graft_known_references(rq->model, k)};
     }

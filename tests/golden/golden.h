@@ -47,6 +47,9 @@ void golden_options(const golden *g, graft_build_options *o);
 graft_status golden_unet(golden *g, graft_safetensors *f, graft_err *e);
 /* A UNet and a ControlNet, union or not: what it adds, and what the UNet then gives. */
 graft_status golden_control(golden *g, graft_safetensors *f, graft_err *e);
+/* Takes f over. */
+graft_status golden_control_transformer(golden *g, const char *path, graft_safetensors *f,
+                                        graft_err *e);
 /* A UNet with FreeU. */
 graft_status golden_freeu(golden *g, graft_safetensors *f, graft_err *e);
 /* The sigmas of a flow, and runs of its network. */
