@@ -2,34 +2,38 @@
  *
  *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
- *                     --parts union | --parts upscaler | --parts taesd | --parts t5]
+ *                     --parts union | --parts upscaler | --parts taesd | --parts t5 |
+ *                     --parts vision | --parts clip-vision | --parts redux |
+ *                     --parts qwen3]
  *
  * KIND: sd15, sd21, sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large; ssd1b and bk-sdm-small, which
- * are pruned; or tiny-sd1, tiny-sd2, tiny-sdxl, tiny-sd3, which are small enough to run whole
- * workflows in tests; tiny-refiner is a UNet alone, whose prompts are as wide as all. Those of SD 3
- * have no T5. The names come from the same graph builders that read them. Weights are normal with a
- * spread of 1 / sqrt(inputs), so that activations stay in float16's range; a tensor depends on seed
- * and name only. Pictures made with them are noise, but always the same noise. */
-#include <inttypes.h>
+ * are pruned; or tiny-sd1, tiny-sd2, tiny-unclip, tiny-sdxl, tiny-sd3, which are small enough to
+ * run whole workflows in tests; z-image, tiny-z-image, and z-image-layer, which has one block of
+ * each kind in the real width, have no text encoder; tiny-refiner is a UNet alone, whose prompts are
+ * as wide as all. Those of SD 3 have no T5. The names come from the same graph builders that read
+ * them. Weights are normal with a spread of 1 / sqrt(inputs), so that activations stay in float16's
+ * range; a tensor depends on seed and name only. Pictures made with them are noise, but always the
+ * same noise. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/half.h"
 #include "base/str.h"
+#include "bench/make_vision.h"
+#include "bench/model_file.h"
 #include "engine/models/controlnet.h"
 #include "engine/models/flux.h"
 #include "engine/models/mmdit.h"
+#include "engine/models/qwen3.h"
 #include "engine/models/t5.h"
 #include "engine/models/textenc.h"
 #include "engine/models/unet.h"
 #include "engine/models/upscaler.h"
 #include "engine/models/vae.h"
+#include "engine/models/zimage.h"
 
-#define TABLE 65536
 #define VOCAB 49408
 
 typedef struct encoder {
@@ -47,10 +51,13 @@ typedef struct kind {
     int32_t context_dim, adm_channels, linear_proj, num_heads, head_dim;
     graft_mmdit_arch mmdit; /* instead of a UNet, where it has a depth */
     graft_flux_arch flux;   /* likewise */
+    graft_zimage_arch zimage;
+    bool unclip;            /* with an encoder of pictures, as its clip's */
     int32_t vae_channels, vae_mult[4], vae_res_blocks;
     encoder text[2];
-    graft_t5_arch t5;   /* a file of its own, without a prefix */
-    const char *config; /* __metadata__.config, or NULL */
+    graft_t5_arch t5;       /* a file of its own, without a prefix */
+    graft_qwen3_arch qwen3; /* likewise */
+    const char *config;     /* __metadata__.config, or NULL */
 } kind;
 
 #define HF(layers, width, heads)                                                                   \
@@ -94,6 +101,13 @@ typedef struct kind {
         .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = 19,                    \
         .single_depth = 38, .patch = 2, .rope_dim = 56, .time_dim = 256, .context_dim = 4096,      \
         .pooled_dim = 768, .guidance = told                                                        \
+    }
+/* Z-Image's, with so many blocks of prompt and picture, and of each alone. */
+#define ZIMAGE_NET(blocks, before)                                                                 \
+    {                                                                                              \
+        .channels = 16, .hidden = 3840, .heads = 30, .mlp = 10240, .depth = blocks,                \
+        .noise_depth = before, .context_depth = before, .patch = 2, .rope_dim = 48,                \
+        .time_dim = 256, .time_mlp = 1024, .told = 256, .context_dim = 2560                        \
     }
 /* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
 #define TINY_FLUX(more)                                                                            \
@@ -178,8 +192,22 @@ static const kind kinds[] = {
     {.name = "flux-schnell", .flux = FLUX_NET(0),
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .text = {{SD3_TEXT_L, HF(12, 768, 12)}}, .t5 = T5_XXL},
+    {.name = "qwen3-4b",
+     .qwen3 = {.layers = 36, .width = 2560, .head_dim = 128, .intermediate = 9728, .vocab = 151936,
+               .heads = 32, .key_heads = 8}},
+    {.name = "tiny-qwen3",
+     .qwen3 = {.layers = 3, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
+               .heads = 4, .key_heads = 2}},
     {.name = "tiny-flux", TINY_FLUX(0)},
     {.name = "tiny-flux-fill", TINY_FLUX(80)},
+    {.name = "z-image", .zimage = ZIMAGE_NET(30, 2),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2},
+    {.name = "z-image-layer", .zimage = ZIMAGE_NET(1, 1)},
+    {.name = "tiny-z-image",
+     .zimage = {.channels = 16, .hidden = 64, .heads = 2, .mlp = 160, .depth = 2, .noise_depth = 1,
+                .context_depth = 1, .patch = 2, .rope_dim = 12, .time_dim = 256, .time_mlp = 48,
+                .told = 24, .context_dim = 112},
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,
@@ -203,6 +231,13 @@ static const kind kinds[] = {
      .text = {{SD2_TEXT, OPENCLIP(3, 64, 2)}},
      .config = "{\"prediction\": \"v\", \"unet\": {\"num_head_channels\": 16}, "
                "\"text\": {\"heads\": 2}}"},
+    {.name = "tiny-unclip", .unclip = true,
+     .model_channels = 32, .mult = {1, 2}, .levels = 2, .res_blocks = 1,
+     .depth = {1, 1}, .middle = 1, .context_dim = 64, .adm_channels = 2 * 32, .linear_proj = 1,
+     .head_dim = 16,
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
+     .text = {{SD2_TEXT, OPENCLIP(3, 64, 2)}},
+     .config = "{\"unet\": {\"num_head_channels\": 16}, \"text\": {\"heads\": 2}}"},
     {.name = "tiny-sdxl",
      .model_channels = 32, .mult = {1, 2}, .levels = 2, .res_blocks = 1,
      .depth = {0, 2}, .middle = 2, .context_dim = 32 + 64, .adm_channels = 64 + 6 * 256,
@@ -219,18 +254,8 @@ static const kind kinds[] = {
 };
 /* clang-format on */
 
-typedef struct tensor {
-    char *name;
-    int rank;
-    int64_t dim[GRAFT_MAX_RANK];
-    float mean, spread;
-    bool index; /* I64 0, 1, 2, … instead of weights */
-} tensor;
-
-typedef struct list {
-    tensor *at;
-    size_t n, cap;
-} list;
+typedef model_tensor tensor;
+typedef model_list list;
 
 typedef struct options {
     const kind *kind;
@@ -355,16 +380,17 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
 
 static bool is_transformer(const kind *k)
 {
-    return k->mmdit.depth || k->flux.depth;
+    return k->mmdit.depth || k->flux.depth || k->zimage.depth;
 }
 
 static graft_status add_transformer(const kind *k, list *l, graft_err *e)
 {
     const graft_unet_shape shape = {
-        .batch = 1, .height = 8, .width = 8, .tokens = 1, .act_dtype = GRAFT_F32};
+        .batch = 1, .height = 8, .width = 8, .tokens = 32, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
-    graft_status st = k->flux.depth ? graft_flux_build(&k->flux, &shape, &g, e)
-                                    : graft_mmdit_build(&k->mmdit, &shape, &g, e);
+    graft_status st = k->zimage.depth ? graft_zimage_build(&k->zimage, &shape, &g, e)
+                      : k->flux.depth ? graft_flux_build(&k->flux, &shape, &g, e)
+                                      : graft_mmdit_build(&k->mmdit, &shape, &g, e);
     if (!st) st = add_slots(l, "model.diffusion_model.", g, true, e);
     graft_graph_destroy(g);
     return st;
@@ -591,6 +617,56 @@ static graft_status add_t5(const graft_t5_arch *a, list *l, graft_err *e)
     return st;
 }
 
+/* An encoder of pictures, or Redux: a file of its own. */
+static graft_status add_seeing(const options *o, list *l, graft_err *e)
+{
+    const bool small = graft_str_starts(o->kind->name, "tiny");
+    const graft_vision_arch *a = make_vision_arch(small, strcmp(o->parts, "clip-vision") == 0);
+    const char *first = graft_vision_first(a);
+    const int64_t width = a->width;
+    graft_graph *g = NULL;
+    graft_status st = strcmp(o->parts, "redux") == 0
+                          ? make_redux_graph(small, o->kind->flux.context_dim, &g, e)
+                          : graft_vision_build(a, GRAFT_F32, &g, e);
+    if (!st) st = add_slots(l, "", g, true, e);
+    if (!st && first) st = add(l, "", first, 1, &width, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
+/* What an unCLIP checkpoint has besides. */
+static graft_status add_unclip(list *l, graft_err *e)
+{
+    graft_vision_arch a = *make_vision_arch(true, true);
+    const int64_t width = a.width, pooled[2] = {1, a.projection};
+    graft_graph *g = NULL;
+    a.layout = GRAFT_TEXT_OPENCLIP;
+    graft_status st = graft_vision_build(&a, GRAFT_F32, &g, e);
+    if (!st) st = add_slots(l, "embedder.model.", g, true, e);
+    if (!st) st = add(l, "embedder.model.", graft_vision_first(&a), 1, &width, e);
+    if (!st) st = add(l, "", "noise_augmentor.data_mean", 2, pooled, e);
+    if (!st) st = add(l, "", "noise_augmentor.data_std", 2, pooled, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
+/* With the last layer and the norm, which prompts do not need. */
+static graft_status add_qwen3(const graft_qwen3_arch *a, list *l, graft_err *e)
+{
+    const graft_qwen3_shape shape = {.batch = 1, .tokens = 32, .act_dtype = GRAFT_F32};
+    graft_qwen3_arch whole = *a;
+    graft_graph *g = NULL;
+    whole.layers++;
+    if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no Qwen 3");
+    graft_status st = graft_qwen3_build(&whole, &shape, &g, e);
+    if (!st) st = add_slots(l, "", g, true, e);
+    if (!st) st = add(l, "", "model.norm.weight", 1, (int64_t[]){a->width}, e);
+    if (!st) st = add(l, "", graft_qwen3_embeddings_name(), 2, (int64_t[]){a->vocab, a->width}, e);
+    if (!st) l->at[l->n - 1].spread = 1.0f;
+    graft_graph_destroy(g);
+    return st;
+}
+
 static graft_status add_parts(const options *o, list *l, graft_err *e)
 {
     graft_status st = GRAFT_OK;
@@ -600,147 +676,13 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     if (strcmp(o->parts, "upscaler") == 0) return add_upscaler(o->kind, l, e);
     if (strcmp(o->parts, "taesd") == 0) return add_taesd(o->kind, l, e);
     if (strcmp(o->parts, "t5") == 0) return add_t5(&o->kind->t5, l, e);
+    if (strstr(o->parts, "vision") || strcmp(o->parts, "redux") == 0) return add_seeing(o, l, e);
+    if (strcmp(o->parts, "qwen3") == 0) return add_qwen3(&o->kind->qwen3, l, e);
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
+    if (!st && o->kind->unclip && strstr(o->parts, "clip")) st = add_unclip(l, e);
     for (int i = 0; i < 2 && !st && strstr(o->parts, "clip"); i++)
         if (o->kind->text[i].prefix) st = add_encoder(&o->kind->text[i], l, e);
-    return st;
-}
-
-/* ------------------------------------------------------------------ weights */
-
-/* The standard normal distribution's quantiles at (i + 1/2) / TABLE: one look-up makes a weight.
- * Newton steps on the distribution function, each from the quantile before. */
-static void fill_quantiles(float *table)
-{
-    double x = 0;
-    for (int i = TABLE / 2; i < TABLE; i++) {
-        double p = (i + 0.5) / TABLE;
-        for (int k = 0; k < 8; k++)
-            x -= (0.5 * erfc(-x * sqrt(0.5)) - p) / (exp(-0.5 * x * x) * 0.3989422804014327);
-        table[i] = (float)x;
-        table[TABLE - 1 - i] = (float)-x;
-    }
-}
-
-/* SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-static uint64_t seed_of(const options *o, const tensor *t)
-{
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (const char *c = t->name; *c; c++) h = (h ^ (uint8_t)*c) * 0x100000001b3u;
-    return h ^ o->seed * 0x9e3779b97f4a7c15u;
-}
-
-static int64_t count_of(const tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
-    return n;
-}
-
-static size_t element_size(const options *o, const tensor *t)
-{
-    return t->index ? sizeof(int64_t) : o->dtype == GRAFT_F32 ? 4 : 2;
-}
-
-static bool write_indices(const tensor *t, FILE *f)
-{
-    for (int64_t i = 0, n = count_of(t); i < n; i++)
-        if (fwrite(&i, sizeof i, 1, f) != 1) return false;
-    return true;
-}
-
-static bool write_weights(const options *o, const tensor *t, const float *quantile, float *values,
-                          uint16_t *narrow, FILE *f)
-{
-    uint64_t state = seed_of(o, t);
-    for (int64_t left = count_of(t); left > 0; left -= TABLE) {
-        size_t n = left < TABLE ? (size_t)left : TABLE;
-        for (size_t i = 0; i < n; i += 4) {
-            uint64_t r = next_random(&state);
-            for (size_t k = i; k < i + 4 && k < n; k++, r >>= 16)
-                values[k] = t->mean + t->spread * quantile[r & 0xffff];
-        }
-        const void *data = narrow;
-        if (o->dtype == GRAFT_F16)
-            graft_f32_to_f16_array(values, narrow, n);
-        else if (o->dtype == GRAFT_BF16)
-            graft_f32_to_bf16_array(values, narrow, n);
-        else
-            data = values;
-        if (fwrite(data, element_size(o, t), n, f) != n) return false;
-    }
-    return true;
-}
-
-static void make_header(const options *o, const list *l, graft_str *s)
-{
-    const char *dtype = o->dtype == GRAFT_F32 ? "F32" : o->dtype == GRAFT_F16 ? "F16" : "BF16";
-    uint64_t at = 0;
-    graft_str_puts(s, "{\"__metadata__\":{\"format\":\"pt\"");
-    if (o->kind->config) {
-        graft_str_puts(s, ",\"config\":");
-        graft_str_json(s, o->kind->config);
-    }
-    graft_str_puts(s, "}");
-    for (size_t i = 0; i < l->n; i++) {
-        const tensor *t = &l->at[i];
-        uint64_t bytes = (uint64_t)count_of(t) * element_size(o, t);
-        graft_str_puts(s, ",");
-        graft_str_json(s, t->name);
-        graft_str_printf(s, ":{\"dtype\":\"%s\",\"shape\":[", t->index ? "I64" : dtype);
-        for (int k = 0; k < t->rank; k++)
-            graft_str_printf(s, "%s%" PRId64, k ? "," : "", t->dim[k]);
-        graft_str_printf(s, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + bytes);
-        at += bytes;
-    }
-    graft_str_puts(s, "}");
-    while (!s->failed && s->len % 8) graft_str_puts(s, " ");
-}
-
-static bool write_all(const options *o, const list *l, const graft_str *header, FILE *f)
-{
-    float *quantile = graft_malloc_array(TABLE, sizeof *quantile);
-    float *values = graft_malloc_array(TABLE, sizeof *values);
-    uint16_t *narrow = graft_malloc_array(TABLE, sizeof *narrow);
-    uint64_t size = header->len;
-    bool ok = quantile && values && narrow && fwrite(&size, sizeof size, 1, f) == 1 &&
-              fwrite(header->data, 1, header->len, f) == header->len;
-    if (ok) fill_quantiles(quantile);
-    for (size_t i = 0; i < l->n && ok; i++)
-        ok = l->at[i].index ? write_indices(&l->at[i], f)
-                            : write_weights(o, &l->at[i], quantile, values, narrow, f);
-    graft_free(quantile);
-    graft_free(values);
-    graft_free(narrow);
-    return ok;
-}
-
-/* Streams into FILE.part, which is renamed when it is whole. */
-static graft_status write_file(const options *o, const list *l, graft_err *e)
-{
-    graft_str header = GRAFT_STR_INIT, part = GRAFT_STR_INIT;
-    graft_status st = GRAFT_OK;
-    make_header(o, l, &header);
-    graft_str_printf(&part, "%s.part", o->path);
-    FILE *f = part.failed || header.failed ? NULL : fopen(part.data, "wb");
-    bool ok = f && write_all(o, l, &header, f);
-    if (f && fclose(f)) ok = false;
-    if (ok) ok = rename(part.data, o->path) == 0;
-    if (!ok) {
-        st = graft_fail(e, GRAFT_E_IO, "%s cannot be written", o->path);
-        if (part.data) unlink(part.data);
-    }
-    graft_str_finish(&header);
-    graft_str_finish(&part);
     return st;
 }
 
@@ -751,7 +693,8 @@ static int usage(void)
     fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]\n"
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
           "                         --parts union | --parts upscaler | --parts taesd |\n"
-          "                         --parts t5]\nkinds:",
+          "                         --parts t5 | --parts vision | --parts clip-vision |\n"
+          "                         --parts redux | --parts qwen3]\nkinds:",
           stderr);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) fprintf(stderr, " %s", kinds[i].name);
     fputs("\n", stderr);
@@ -791,8 +734,9 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &o)) return usage();
     graft_status st = add_parts(&o, &l, &e);
     if (!st && !l.n) st = graft_fail(&e, GRAFT_E_ARG, "%s names no part", o.parts);
-    if (!st) st = write_file(&o, &l, &e);
-    for (size_t i = 0; i < l.n; i++) values += count_of(&l.at[i]);
+    const model_file file = {o.path, o.dtype, o.seed, o.kind->config};
+    if (!st) st = model_file_write(&file, &l, &e);
+    for (size_t i = 0; i < l.n; i++) values += model_tensor_count(&l.at[i]);
     if (st)
         fprintf(stderr, "graft-make-model: %s\n", e.text);
     else

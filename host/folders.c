@@ -31,14 +31,17 @@ static const struct model_folder {
     {"embeddings", NULL, {"embeddings", NULL}, false, plain},
     {"controlnet", NULL, {"controlnet", "t2i_adapter"}, false, plain},
     {"upscale_models", NULL, {"upscale_models", NULL}, false, plain},
+    {"clip_vision", NULL, {"clip_vision", NULL}, false, plain},
+    {"style_models", NULL, {"style_models", NULL}, false, plain},
 };
 #define N_MODEL_FOLDERS (sizeof model_folders / sizeof *model_folders)
 
 const char *const *graft_folders_keys(void)
 {
-    static const char *const keys[] = {
-        "checkpoints",      "loras",      "vae",        "vae_approx",     "text_encoders",
-        "diffusion_models", "embeddings", "controlnet", "upscale_models", NULL};
+    static const char *const keys[] = {"checkpoints", "loras",         "vae",
+                                       "vae_approx",  "text_encoders", "diffusion_models",
+                                       "embeddings",  "controlnet",    "upscale_models",
+                                       "clip_vision", "style_models",  NULL};
     return keys;
 }
 

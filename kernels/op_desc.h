@@ -66,14 +66,15 @@ enum {
     GRAFT_ACT_GEGLU = 4,      /* LINEAR only, see ops.def */
     GRAFT_ACT_LEAKY = 5,      /* max(x, 0.2 x), as super-resolution networks have it */
     GRAFT_ACT_RELU = 6,       /* max(x, 0) */
-    GRAFT_ACT_GELU_TANH = 7   /* x * 0.5 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
+    GRAFT_ACT_GELU_TANH = 7,  /* x * 0.5 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
+    GRAFT_ACT_TANH = 8
 };
 
 /* Of one value at a time, so that any operator with an act can end with it. */
 static inline int graft_act_is_pointwise(graft_act a)
 {
     return (a >= GRAFT_ACT_NONE && a <= GRAFT_ACT_QUICK_GELU) || a == GRAFT_ACT_LEAKY ||
-           a == GRAFT_ACT_RELU || a == GRAFT_ACT_GELU_TANH;
+           a == GRAFT_ACT_RELU || a == GRAFT_ACT_GELU_TANH || a == GRAFT_ACT_TANH;
 }
 
 typedef int32_t graft_quant; /* CONV2D, LINEAR, ATTENTION: see kernels/quant.h */

@@ -1,15 +1,19 @@
 /* ROPE's attributes (ops.def) as tokens of an entry and values of a head. Pure, any thread. */
 #ifndef GRAFT_KERNELS_ROPE_H
 #define GRAFT_KERNELS_ROPE_H
+#include <float.h>
 #include <stdbool.h>
 
 #include "kernels/op_desc.h"
+
+#define GRAFT_ROPE_BASE 10000.0
 
 typedef struct graft_rope {
     int64_t before, cells; /* tokens ahead of the grid, and of it */
     /* Of a head, in this order: values that stay, and those that turn with the grid's own place,
      * the row and the column, each of which is even. */
     int64_t still, of_frame, of_row, of_column;
+    double base; /* of the angles */
 } graft_rope;
 
 /* The attributes by names of their own. */
@@ -18,6 +22,7 @@ typedef struct graft_rope_grid {
     int32_t behind;               /* tokens behind it, which stay */
     int32_t top, left, frame;     /* where it stands */
     int32_t of_row, of_column;    /* values of a head that these turn */
+    float base;                   /* of the angles; 0: GRAFT_ROPE_BASE */
 } graft_rope_grid;
 
 static inline graft_attrs graft_rope_attrs(const graft_rope_grid *g)
@@ -30,7 +35,8 @@ static inline graft_attrs graft_rope_attrs(const graft_rope_grid *g)
                          .pad_left = g->left,
                          .groups = g->frame,
                          .kernel_h = g->of_row,
-                         .kernel_w = g->of_column};
+                         .kernel_w = g->of_column,
+                         .scale = g->base};
 }
 
 /* False where the numbers do not go together, or with tokens of so many channels. */
@@ -46,6 +52,8 @@ static inline bool graft_rope_of(const graft_attrs *a, int64_t tokens, int64_t c
         (tokens - a->pad_bottom) / a->up_h < a->up_w)
         return false;
     if (a->pad_top < 0 || a->pad_left < 0 || a->groups < 0) return false;
+    if (a->scale != 0 && !(a->scale >= 1 && a->scale <= FLT_MAX)) return false;
+    out->base = a->scale != 0 ? (double)a->scale : GRAFT_ROPE_BASE;
     out->cells = (int64_t)a->up_h * a->up_w;
     out->before = tokens - a->pad_bottom - out->cells;
     out->of_row = a->kernel_h;

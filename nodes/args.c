@@ -82,6 +82,21 @@ graft_upscaler *graft_arg_upscaler(const graft_call *c, int i)
     return object(c, i, GRAFT_VALUE_UPSCALE_MODEL);
 }
 
+graft_vision *graft_arg_vision(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_CLIP_VISION);
+}
+
+graft_vision_output *graft_arg_vision_output(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_CLIP_VISION_OUTPUT);
+}
+
+graft_style *graft_arg_style(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_STYLE_MODEL);
+}
+
 graft_latent *graft_arg_latent(const graft_call *c, int i)
 {
     return object(c, i, GRAFT_VALUE_LATENT);

@@ -142,6 +142,21 @@ graft_status graft_call_out_upscaler(graft_call *c, int slot, graft_upscaler *v)
     return out_object(c, slot, GRAFT_VALUE_UPSCALE_MODEL, v);
 }
 
+graft_status graft_call_out_vision(graft_call *c, int slot, graft_vision *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_CLIP_VISION, v);
+}
+
+graft_status graft_call_out_vision_output(graft_call *c, int slot, graft_vision_output *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_CLIP_VISION_OUTPUT, v);
+}
+
+graft_status graft_call_out_style(graft_call *c, int slot, graft_style *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_STYLE_MODEL, v);
+}
+
 graft_status graft_call_out_latent(graft_call *c, int slot, graft_latent *v)
 {
     return out_object(c, slot, GRAFT_VALUE_LATENT, v);

@@ -196,7 +196,8 @@ graft_status graft_files_fingerprint(const graft_host *h, const char *folder, co
     return st;
 }
 
-/* T5's tokenizer is a file of its own: beside the encoder's, or else a text encoder. */
+/* Tokenizers of T5 and Qwen are files of their own: beside the encoder's, T5's or else a text
+ * encoder. */
 static bool may_have_text(const char *folder)
 {
     return strcmp(folder, "text_encoders") == 0 || strcmp(folder, "checkpoints") == 0;
@@ -205,13 +206,16 @@ static bool may_have_text(const char *folder)
 static graft_status put_tokenizer(const graft_host *h, const char *folder, const char *name,
                                   graft_str *out)
 {
+    static const char *const files[] = {TOKENIZER, "tokenizer.json", "vocab.json", "merges.txt"};
     const char *slash = strrchr(name, '/');
-    graft_str beside = GRAFT_STR_INIT;
-    graft_str_printf(&beside, "%.*s" TOKENIZER, slash ? (int)(slash + 1 - name) : 0, name);
-    graft_status st = beside.failed ? GRAFT_E_NOMEM : put_maybe(h, folder, beside.data, out);
-    if (st == GRAFT_OK) st = put_maybe(h, "text_encoders", TOKENIZER, out);
-    graft_str_finish(&beside);
-    return st;
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < sizeof files / sizeof *files && st == GRAFT_OK; i++) {
+        graft_str beside = GRAFT_STR_INIT;
+        graft_str_printf(&beside, "%.*s%s", slash ? (int)(slash + 1 - name) : 0, name, files[i]);
+        st = beside.failed ? GRAFT_E_NOMEM : put_maybe(h, folder, beside.data, out);
+        graft_str_finish(&beside);
+    }
+    return st == GRAFT_OK ? put_maybe(h, "text_encoders", TOKENIZER, out) : st;
 }
 
 static graft_status put_stamp(const graft_host *h, const char *folder, const graft_arg *name,

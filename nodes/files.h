@@ -30,7 +30,8 @@ extern const char *const graft_files_picture_suffixes[];
 graft_status graft_files_fingerprint(const graft_host *h, const char *folder, const graft_arg *name,
                                      char *text, uint64_t n);
 /* The same for `count` large files, without reading them: which files they are, their sizes and
- * last changes. With text encoders and checkpoints also of T5's tokenizer, a file of its own. */
+ * last changes. With text encoders and checkpoints also of tokenizers that are files of their own.
+ */
 graft_status graft_files_stamp(const graft_host *h, const char *folder, const graft_arg *names,
                                size_t count, char *text, uint64_t n);
 /* Appends which file this is, its size and its last change. GRAFT_E_NOTFOUND: there is none. */

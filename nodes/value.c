@@ -31,6 +31,9 @@ RELEASE(vae)
 RELEASE(cond)
 RELEASE(controlnet)
 RELEASE(upscaler)
+RELEASE(vision)
+RELEASE(vision_output)
+RELEASE(style)
 RELEASE(latent)
 RELEASE(image)
 RELEASE(sigmas)
@@ -45,6 +48,9 @@ static void (*const release_inner[GRAFT_VALUE_KINDS])(void *) = {
     [GRAFT_VALUE_CONDITIONING] = release_cond,
     [GRAFT_VALUE_CONTROL_NET] = release_controlnet,
     [GRAFT_VALUE_UPSCALE_MODEL] = release_upscaler,
+    [GRAFT_VALUE_CLIP_VISION] = release_vision,
+    [GRAFT_VALUE_CLIP_VISION_OUTPUT] = release_vision_output,
+    [GRAFT_VALUE_STYLE_MODEL] = release_style,
     [GRAFT_VALUE_LATENT] = release_latent,
     [GRAFT_VALUE_IMAGE] = release_image,
     [GRAFT_VALUE_MASK] = release_image,
@@ -86,6 +92,9 @@ static const graft_value_ops ops[GRAFT_VALUE_KINDS] = {
     [GRAFT_VALUE_CONDITIONING] = {"CONDITIONING", retain, release, query},
     [GRAFT_VALUE_CONTROL_NET] = {"CONTROL_NET", retain, release, query},
     [GRAFT_VALUE_UPSCALE_MODEL] = {"UPSCALE_MODEL", retain, release, query},
+    [GRAFT_VALUE_CLIP_VISION] = {"CLIP_VISION", retain, release, query},
+    [GRAFT_VALUE_CLIP_VISION_OUTPUT] = {"CLIP_VISION_OUTPUT", retain, release, query},
+    [GRAFT_VALUE_STYLE_MODEL] = {"STYLE_MODEL", retain, release, query},
     [GRAFT_VALUE_LATENT] = {"LATENT", retain, release, query},
     [GRAFT_VALUE_IMAGE] = {"IMAGE", retain, release, query},
     [GRAFT_VALUE_MASK] = {"MASK", retain, release, query},

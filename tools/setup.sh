@@ -22,7 +22,8 @@ header() { # header NAME: the compiler finds it
 }
 
 browser() { # one that the page's test can drive
-    [ -n "${CHROMIUM:-}" ] || has chromium || has chromium-browser || has google-chrome
+    [ -n "${CHROMIUM:-}" ] || has chromium-headless-shell || has chromium || has chromium-browser ||
+        has google-chrome
 }
 
 need gcc has gcc
@@ -52,7 +53,7 @@ for extra; do
     case $extra in
     fuzz) need clang has clang ;;
     format) need clang-format has clang-format ;;
-    browser) need chromium browser ;;
+    browser) need chromium-headless-shell browser ;;
     aarch64)
         need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
         need qemu-user-static has qemu-aarch64-static

@@ -1,38 +1,19 @@
 """Reads safetensors files for PyTorch and makes layers of their tensors."""
 import functools
-import json
-import struct
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tensors import Tensors
+
 TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
-class Checkpoint:
-    """The tensors whose names begin with `prefix`. Only what is asked for is read, so that a
-    network in float32 does not need room for the file beside itself."""
-
-    def __init__(self, path, prefix):
-        self.file = open(path, "rb")
-        (size,) = struct.unpack("<Q", self.file.read(8))
-        header = json.loads(self.file.read(size))
-        self.start = 8 + size
-        # What the file says about itself where shapes cannot tell, as tests' small models do.
-        self.config = json.loads(header.get("__metadata__", {}).get("config", "{}"))
-        self.tensors = {name[len(prefix):]: t for name, t in header.items()
-                        if name.startswith(prefix)}
-
-    def shape(self, name):
-        return self.tensors[name]["shape"]
-
+class Checkpoint(Tensors):
     def read(self, name):
-        t = self.tensors[name]
-        first, end = t["data_offsets"]
-        self.file.seek(self.start + first)
-        data = torch.frombuffer(bytearray(self.file.read(end - first)), dtype=TYPES[t["dtype"]])
-        return data.reshape(t["shape"])
+        data = torch.frombuffer(self.bytes(name), dtype=TYPES[self.kind(name)])
+        return data.reshape(self.shape(name))
 
 
 @functools.lru_cache(None)

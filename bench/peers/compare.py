@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Graft beside PyTorch and ONNX Runtime: the same networks, weights and inputs, in the same run.
+"""Graft beside PyTorch, ONNX Runtime and ggml: the same networks, weights and inputs, in the same run.
 
     compare.py BUILD MODEL.safetensors [--rounds N] [--only FIGURE,...] [--name PREFIX]
                [--threads N] [--tuning off|fast|full] [--pause SECONDS] [--torch-root DIR]
@@ -35,6 +35,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ORT_VERSION = "1.30.0"
+GGML_VERSION = "3.22.1"  # of the package that has ggml
 BUSY = 0.05  # the share of the processors that may go to other programs
 UNSUPPORTED = 3  # graft-bench's exit status when the processor lacks a precision
 
@@ -44,6 +45,9 @@ CONTESTS = [
     ("f32_vs_ort", "unet", "f32", "ort"),
     ("bf16_vs_torch", "unet", "bf16", "torch"),
     ("vae_bf16_vs_torch", "vae", "bf16", "torch"),
+    ("f32_vs_ggml", "unet", "f32", "ggml"),
+    ("bf16_vs_ggml", "unet", "bf16", "ggml"),
+    ("bf16_vs_ggml_q8", "unet", "bf16", "ggml_q8"),
     ("f32_vs_compile", "unet", "f32", "compile"),
     ("bf16_vs_compile", "unet", "bf16", "compile"),
     ("vae_bf16_vs_compile", "vae", "bf16", "compile"),
@@ -187,20 +191,36 @@ def onnx_file(args):
     return file
 
 
+def npm_package(name, version, args):
+    """The folder of a package, which has to be installed in the version that is known to work."""
+    folder = os.path.join(args.peers, "node_modules", name)
+    how = f"npm install --ignore-scripts --no-save --prefix {args.peers} {name}@{version}"
+    file = os.path.join(folder, "package.json")
+    if not os.path.exists(file):
+        raise Skipped(f"{name} is not installed: {how}")
+    with open(file) as f:
+        found = json.load(f)["version"]
+    if found != version:
+        raise Skipped(f"{name} is {found}, not {version}: {how}")
+    return folder
+
+
 def start_ort(part, precision, args):
     if not shutil.which("node"):
         raise Skipped("node is not installed: apt-get install nodejs npm")
-    package = os.path.join(args.peers, "node_modules", "onnxruntime-node", "package.json")
-    how = (f"npm install --ignore-scripts --no-save --prefix {args.peers} "
-           f"onnxruntime-node@{ORT_VERSION}")
-    if not os.path.exists(package):
-        raise Skipped(f"onnxruntime-node is not installed: {how}")
-    with open(package) as f:
-        version = json.load(f)["version"]
-    if version != ORT_VERSION:
-        raise Skipped(f"onnxruntime-node is {version}, not {ORT_VERSION}: {how}")
+    npm_package("onnxruntime-node", ORT_VERSION, args)
     return Participant("ONNX Runtime", ["node", os.path.join(HERE, "ort_peer.mjs"), args.peers,
                                         onnx_file(args), args.threads], {})
+
+
+def start_ggml(part, precision, args, matrices=None):
+    """Matrices are of the faster of its two types of 16 bits beside our bfloat16, or as told."""
+    folder = npm_package("@node-llama-cpp/linux-x64", GGML_VERSION, args)
+    command = [sys.executable, os.path.join(HERE, "ggml_peer.py"),
+               os.path.join(folder, "bins", "linux-x64"),
+               matrices or {"f32": "f32", "bf16": "f16,bf16"}[precision], args.threads,
+               os.path.abspath(args.model)]
+    return Participant("ggml", command, {})
 
 
 def start_graft(part, precision, args):
@@ -223,7 +243,8 @@ def check_part(part, args):
 
 
 START = {"torch": start_torch, "compile": functools.partial(start_torch, how="compiled"),
-         "ort": start_ort}
+         "ort": start_ort, "ggml": start_ggml,
+         "ggml_q8": functools.partial(start_ggml, matrices="q8_0")}
 
 
 def check_memory(precision, args):

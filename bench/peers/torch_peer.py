@@ -9,11 +9,11 @@ that Inductor may lay out as it likes, which is its fastest for a model that sta
 file beside FILE.onnx, for latents of 64 x 64 pixels."""
 import os
 import sys
-import time
 
 import torch
 
 import attention
+import peer
 from checkpoint import group_norm_works
 from transformer import Transformer
 from unet import Block, UNet
@@ -60,11 +60,6 @@ def write_floats(path, value):
     value.float().contiguous().numpy().tofile(path)
 
 
-def peak_mib():
-    with open("/proc/self/status") as f:
-        return next(int(line.split()[1]) for line in f if line.startswith("VmHWM")) / 1024
-
-
 def blas():
     """Where float32 matrix products come from. "reference" is the library that Debian installs
     unless told otherwise; it is not optimised."""
@@ -85,26 +80,19 @@ def serve(part, precision, path, how="eager"):
     if how == "compiled":
         net = compiled(net)
     given, made = [None] * len(shapes), None
-    print("ready", f"torch {torch.__version__}, {how}, {torch.get_num_threads()} threads,",
-          f"BLAS: {blas()}, attention {attention.fastest(dtype)}, GroupNorm in",
-          precision if precision == "f32" or group_norm_works() else "f32, as its bf16 is wrong",
-          flush=True)
-    for line in sys.stdin:
-        command, *args = line.split()
-        answer = "ok"
-        if command == "in":
-            given[int(args[0])] = read_floats(args[1], shapes[int(args[0])], dtype)
-        elif command == "run":
-            start = time.perf_counter()
-            made = net(*given)
-            answer = repr(time.perf_counter() - start)
-        elif command == "out":
-            write_floats(args[0], made)
-        elif command == "peak":
-            answer = repr(peak_mib())
-        else:
-            raise ValueError(line)
-        print(answer, flush=True)
+
+    def take(i, file):
+        given[i] = read_floats(file, shapes[i], dtype)
+
+    def run():
+        nonlocal made
+        made = net(*given)
+
+    peer.serve(f"torch {torch.__version__}, {how}, {torch.get_num_threads()} threads, "
+               f"BLAS: {blas()}, attention {attention.fastest(dtype)}, GroupNorm in "
+               + (precision if precision == "f32" or group_norm_works()
+                  else "f32, as its bf16 is wrong"),
+               take, run, lambda file: write_floats(file, made))
 
 
 def export(file, path):

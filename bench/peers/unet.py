@@ -7,19 +7,9 @@ from torch import nn
 
 import attention
 from checkpoint import Checkpoint, Weights
+from tensors import heads_rule
 
 PREFIX = "model.diffusion_model."
-
-
-def heads_rule(checkpoint):
-    """How many heads attention of so many channels has: no tensor's shape tells."""
-    said = checkpoint.config.get("unet", checkpoint.config)
-    width = next(t["shape"][1] for name, t in checkpoint.tensors.items()
-                 if name.endswith("attn2.to_k.weight"))
-    heads = said.get("num_heads", 8 if width == 768 else 0)
-    if heads and "num_head_channels" not in said:
-        return lambda channels: heads
-    return lambda channels: channels // said.get("num_head_channels", 64)
 
 
 class Res(nn.Module):

@@ -432,7 +432,7 @@ static graft_status make_plan(calibration *k, graft_err *e)
     shape.batch = dim[0] * (fabs(s->cfg - 1.0) > 1e-9 ? 2 : 1);
     shape.height = graft_net_side(&k->base->arch, dim[2]);
     shape.width = graft_net_side(&k->base->arch, dim[3]);
-    shape.tokens = s->positive->entry[0]->tokens;
+    shape.tokens = graft_net_tokens(&k->base->arch, s->positive->entry[0]->tokens);
     shape.act_dtype = GRAFT_F32;
     graft_hypertile_grids(&k->base->hypertile, &k->base->arch.unet, &shape, 0);
     graft_status st = graft_quant_plan_create(&k->base->arch, &shape, &k->plan, e);

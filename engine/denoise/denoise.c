@@ -9,6 +9,7 @@
 #include "engine/denoise/features.h"
 #include "engine/denoise/guided.h"
 #include "engine/denoise/third.h"
+#include "engine/denoise/unclip.h"
 #include "engine/task.h"
 
 #define INPUTS_MAX (GRAFT_NET_RESIDUALS + 6)
@@ -98,8 +99,7 @@ graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft
     return st;
 }
 
-/* cos and sin of v at falling frequencies: what SDXL makes of each size number. */
-static void embed_number(double v, int64_t width, float *out)
+void graft_guided_waves(double v, int64_t width, float *out)
 {
     for (int64_t i = 0; i < width / 2; i++) {
         float f = expf((float)(-log(10000.0) * (double)i / (double)(width / 2)));
@@ -134,6 +134,12 @@ static int size_numbers(const graft_guided *g, const graft_cond_entry *k, bool n
     return 5;
 }
 
+/* Z-Image's y: which of a prompt's last tokens are none of its own. */
+static void fill_marks(const graft_cond_entry *k, int64_t adm, float *y)
+{
+    for (int64_t i = 0; i < adm; i++) y[i] = adm - i <= k->filled ? 1.0f : 0.0f;
+}
+
 /* y: the pooled text, then the numbers, or FLUX's guidance as it is. An area's are those of the
  * whole picture: it is to show a part of that, and no cut-off objects. */
 void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y)
@@ -141,13 +147,21 @@ void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool 
     double numbers[6];
     int count = size_numbers(g, k, negative, numbers);
     const graft_net_arch *a = &g->c.model->arch;
+    if (a->kind == GRAFT_NET_ZIMAGE) {
+        fill_marks(k, a->adm_channels, y);
+        return;
+    }
+    if (a->unet.unclip) {
+        graft_unclip_fill(g->c.model, k, g->c.seed, y);
+        return;
+    }
     int64_t adm = a->adm_channels, sizes = count ? count * 256 : a->flux.guidance;
     int64_t pooled = adm > sizes ? adm - sizes : 0;
     memset(y, 0, (size_t)adm * sizeof *y);
     int64_t have = k->pooled ? k->pooled_width : 0;
     memcpy(y, k->pooled ? k->pooled : y, (size_t)(have < pooled ? have : pooled) * sizeof *y);
     int64_t each = count ? (adm - pooled) / count / 2 * 2 : 0;
-    for (int i = 0; i < count; i++) embed_number(numbers[i], each, y + pooled + i * each);
+    for (int i = 0; i < count; i++) graft_guided_waves(numbers[i], each, y + pooled + i * each);
     if (a->flux.guidance) y[pooled] = (float)(k->has_guidance ? k->guidance : GRAFT_FLUX_GUIDANCE);
 }
 

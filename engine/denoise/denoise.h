@@ -35,6 +35,7 @@ typedef struct graft_guided_config {
     int64_t shape[4];  /* of the latent */
     size_t steps;      /* of the sampler; for DeepCache's schedule */
     float first, last; /* sigmas of the run, for differential diffusion */
+    uint64_t seed;     /* of the noise on pictures that an unCLIP model is told of */
     /* Inpainting: mask (N,h,w) in 0..1, 1 = may change; the latent in the UNet's space and the
      * noise it started with. All NULL without a mask. */
     const float *mask, *latent, *noise;

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "engine/denoise/features.h"
+#include "engine/denoise/unclip.h"
 #include "engine/task.h"
 
 /* Predictions of one call: of each entry, and the perturbed ones. */
@@ -146,6 +147,8 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     if (!st && graft_model_is_flow(config->model) && config->model->rescale_cfg > 0)
         st = graft_fail(e, GRAFT_E_UNSUPPORTED, "RescaleCFG is not defined for flows");
     if (!st) st = graft_model_check_downscale(config->model, config->positive, config->negative, e);
+    for (int side = 0; side < GRAFT_SIDES && !st; side++)
+        st = graft_unclip_check(config->model, graft_guided_list(config, side), e);
     if (!st) st = graft_known_create(&g->c, &g->known, e);
     if (!st) st = allocate(g, e);
     if (!st) st = make_features(g, e);

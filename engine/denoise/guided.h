@@ -58,6 +58,8 @@ graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft
                                graft_err *e);
 /* What x is multiplied by for the network. */
 float graft_guided_scale(const graft_guided *g, float sigma);
+/* cos and sin of v at falling frequencies, as of timesteps: `width` numbers, which is even. */
+void graft_guided_waves(double v, int64_t width, float *out);
 /* y of one picture, arch.adm_channels values; negative: on which side the prompt stands. */
 void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y);
 /* GRAFT_E_LIMIT, saying what would do, where several UNets of one run and `beside` bytes of packed

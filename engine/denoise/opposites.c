@@ -79,6 +79,26 @@ graft_status graft_opposites_third(graft_opposites *o, const graft_cond *third,
     return st;
 }
 
+graft_status graft_opposites_fill(graft_opposites *o, const graft_net_arch *a, graft_err *e)
+{
+    graft_cond **const side[] = {&o->positive, &o->negative, &o->third};
+    const bool one = o->positive == o->negative;
+    graft_status st = GRAFT_OK;
+    if (graft_net_tokens(a, 1) == 1) return GRAFT_OK; /* it sees prompts as they are */
+    for (int i = 0; i < 3 && !st; i++) {
+        graft_cond *full = NULL;
+        if (!*side[i]) continue;
+        if (i == 1 && one)
+            full = graft_cond_retain(o->positive);
+        else
+            st = graft_cond_fill(*side[i], a, &full, e);
+        if (st) break;
+        graft_cond_release(*side[i]);
+        *side[i] = full;
+    }
+    return st;
+}
+
 void graft_opposites_finish(graft_opposites *o)
 {
     graft_cond_release(o->third);

@@ -22,6 +22,8 @@ graft_status graft_opposites_make(const graft_cond *positive, const graft_cond *
 /* The same with a third list, once the others are there. */
 graft_status graft_opposites_third(graft_opposites *o, const graft_cond *third,
                                    const int64_t shape[4], graft_err *e);
+/* Then fills all of them up for the network (graft_cond_fill()). */
+graft_status graft_opposites_fill(graft_opposites *o, const graft_net_arch *a, graft_err *e);
 /* Takes what is zero. */
 void graft_opposites_finish(graft_opposites *o);
 #endif

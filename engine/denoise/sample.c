@@ -266,6 +266,7 @@ static graft_status integrate(run_state *r, graft_err *e)
                              .steps = r->n_sigmas - 1,
                              .first = r->sigmas[0],
                              .last = r->sigmas[r->n_sigmas - 1],
+                             .seed = s->seed,
                              .mask = r->mask,
                              .latent = r->mask ? r->latent : NULL,
                              .noise = r->mask ? r->noise : NULL,
@@ -435,6 +436,7 @@ graft_status graft_sample_tapped(const graft_sampling *s, const graft_latent *la
     GRAFT_TRY(take_mask(r, latent, e));
     GRAFT_TRY(graft_opposites_make(s->positive, s->negative, r->shape, &r->sides, e));
     if (s->third.prompt) GRAFT_TRY(graft_opposites_third(&r->sides, s->third.prompt, r->shape, e));
+    GRAFT_TRY(graft_opposites_fill(&r->sides, &s->model->arch, e));
     if (task && task->compile_only) {
         GRAFT_TRY(prepare_only(r, e));
         unchanged(latent, out, denoised);

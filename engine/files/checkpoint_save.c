@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "base/str.h"
+#include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
 #include "engine/models/diffusers.h"
 #include "engine/models/taesd.h"
@@ -337,7 +338,12 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
     if (c->encoder && (!c->clip || !graft_clip_encoder_name(c->clip, (size_t)c->encoder - 1)))
         return graft_fail(e, GRAFT_E_ARG, "there is no text encoder %lld", (long long)c->encoder);
     if (is_t5(c)) return add_t5(j, c->clip->t5, "", e);
+    if (c->encoder && c->clip->qwen3) return add_part(j, c->clip->qwen3->weights, "", e);
     if (c->encoder) return add_part(j, c->clip->encoder[c->encoder - 1].weights, "", e);
+    if (c->model && c->model->arch.unet.unclip)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "an unCLIP model cannot be saved: what its checkpoint has beside text "
+                          "encoder and VAE would be lost");
     if (c->model) {
         GRAFT_TRY(add_part(j, c->model->weights, "model.diffusion_model.", e));
         if (c->model->prediction == GRAFT_PREDICT_V) GRAFT_TRY(add_mark(j, "v_pred", e));
@@ -351,6 +357,8 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
     }
     if (c->clip && c->clip->t5)
         GRAFT_TRY(add_t5(j, c->clip->t5, "text_encoders.t5xxl.transformer.", e));
+    if (c->clip && c->clip->qwen3)
+        GRAFT_TRY(add_part(j, c->clip->qwen3->weights, "text_encoders.qwen3_4b.transformer.", e));
     if (c->vae) GRAFT_TRY(add_vae(j, c, alone ? "" : "first_stage_model.", e));
     if (!j->n) st = graft_fail(e, GRAFT_E_ARG, "there is nothing to save");
 out:
@@ -461,6 +469,7 @@ static graft_status write_config(const graft_vae *v, graft_str *out, graft_err *
 
 static const graft_weights *text_weights(const graft_checkpoint *c)
 {
+    if (c->clip->qwen3) return c->clip->qwen3->weights;
     return c->clip->n_encoders && !is_t5(c)
                ? c->clip->encoder[c->encoder ? c->encoder - 1 : 0].weights
                : c->clip->t5->weights;

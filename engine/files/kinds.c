@@ -20,6 +20,7 @@ static const struct kind {
     {"pos_embed.pos_embed", "a diffusion transformer (SD 3)", "UNETLoader"},
     {"double_blocks.", "a diffusion transformer (FLUX or a relative)", "UNETLoader"},
     {"single_transformer_blocks.", "a diffusion transformer (FLUX or a relative)", "UNETLoader"},
+    {"cap_embedder.", "a diffusion transformer (Z-Image or a relative)", "UNETLoader"},
     {"transformer_blocks.0.attn.", "a diffusion transformer", NULL},
     {"RDB1.conv1.", "an upscale model", "UpscaleModelLoader"},
     {"rdb1.conv1.", "an upscale model", "UpscaleModelLoader"},
@@ -28,9 +29,13 @@ static const struct kind {
     {"decoder.up_blocks.", "a VAE", "VAELoader"},
     {"input_blocks.", "a UNet", "UNETLoader"},
     {"down_blocks.", "a UNet", "UNETLoader"},
+    {"redux_up.", "a style model", "StyleModelLoader"},
+    {"vision_model.embeddings.patch_embedding.", "a vision encoder", "CLIPVisionLoader"},
+    {"visual.conv1.", "a vision encoder", "CLIPVisionLoader"},
     {"text_model.encoder.", "a text encoder", "CLIPLoader"},
     {"transformer.resblocks.", "a text encoder", "CLIPLoader"},
     {"SelfAttention.", "a T5 text encoder", "TripleCLIPLoader"},
+    {"self_attn.q_norm.", "a Qwen 3 text encoder", "CLIPLoader with type lumina2"},
     {"body.0.weight", "an upscale model", "UpscaleModelLoader"},
 };
 /* Several of them in one file. */

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
+#include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
 
 /* In a checkpoint; a file of its own has the last. */
@@ -81,6 +82,19 @@ static graft_status add_t5(graft_clip *c, graft_weights *file, const char *place
     return st;
 }
 
+#define QWEN3_PLACE "text_encoders.qwen3_4b.transformer."
+
+/* The same for Qwen 3, which is alone. */
+static graft_status add_qwen3(graft_clip *c, graft_weights *file, const char *place,
+                              const graft_task *task, bool *found, graft_err *e)
+{
+    *found = graft_load_has(graft_weights_file(file), place, GRAFT_QWEN3_TENSOR);
+    if (!*found) return GRAFT_OK;
+    graft_status st = graft_qwen3_load(c->engine, file, place, task, &c->qwen3, e);
+    if (!st) c->width = c->qwen3->arch.width;
+    return st;
+}
+
 static bool may_have_t5(const graft_clip *c)
 {
     return c->kind == GRAFT_CLIP_SD3 || c->kind == GRAFT_CLIP_FLUX;
@@ -110,11 +124,11 @@ static graft_clip *new_clip(graft_engine *engine)
     return c;
 }
 
-static graft_status no_encoder(const graft_safetensors *f, graft_err *e)
+static graft_status no_encoder(const graft_safetensors *f, graft_clip_kind kind, graft_err *e)
 {
     char guess[128];
-    return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: no CLIP text encoder in it%s",
-                      graft_safetensors_path(f),
+    return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: no %s text encoder in it%s",
+                      graft_safetensors_path(f), kind == GRAFT_CLIP_QWEN3 ? "Qwen 3" : "CLIP",
                       graft_kind_guess(f, "CLIPLoader", guess, sizeof guess));
 }
 
@@ -147,6 +161,7 @@ static graft_clip_kind kind_of(const graft_safetensors *f)
 {
     static const char token[] = "text_model.embeddings.token_embedding.weight";
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR)) return GRAFT_CLIP_FLUX;
+    if (graft_load_has(f, QWEN3_PLACE, GRAFT_QWEN3_TENSOR)) return GRAFT_CLIP_QWEN3;
     if (graft_load_has(f, "text_encoders.clip_l.transformer.", token) ||
         graft_load_has(f, "text_encoders.clip_g.transformer.", token))
         return GRAFT_CLIP_SD3;
@@ -182,7 +197,10 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, con
         bool found;
         GRAFT_TRY(add_encoder(c, file, *p, &found, e));
     }
-    if (c->n_encoders) {
+    if (c->kind == GRAFT_CLIP_QWEN3) {
+        bool found;
+        GRAFT_TRY(add_qwen3(c, file, QWEN3_PLACE, task, &found, e));
+    } else if (c->n_encoders) {
         GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
         settle(c);
         if (!is_whole(c)) note_missing(c, f, "it has one of FLUX's text encoders, CLIP-L and T5");
@@ -198,6 +216,23 @@ out:
     return st;
 }
 
+/* The encoder in a file of its own, of those that the kind may have. */
+static graft_status add_any(graft_clip *c, graft_weights *file, const graft_task *task, bool *found,
+                            graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    *found = false;
+    if (c->kind == GRAFT_CLIP_QWEN3) {
+        st = add_qwen3(c, file, QWEN3_PLACE, task, found, e);
+        return st || *found ? st : add_qwen3(c, file, "", task, found, e);
+    }
+    for (const char *const *p = places; *p && !*found && !st; p++)
+        st = add_encoder(c, file, *p, found, e);
+    if (!st && !*found && may_have_t5(c)) st = add_t5(c, file, T5_PLACE, task, found, e);
+    if (!st && !*found && may_have_t5(c)) st = add_t5(c, file, "", task, found, e);
+    return st;
+}
+
 graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
                              const char *type, const graft_task *task, graft_clip **out,
                              graft_err *e)
@@ -208,7 +243,8 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
     } kinds[] = {[GRAFT_CLIP_ONE] = {"stable_diffusion", 1, 1},
                  [GRAFT_CLIP_SDXL] = {"sdxl", 2, 2},
                  [GRAFT_CLIP_SD3] = {"sd3", 1, 3},
-                 [GRAFT_CLIP_FLUX] = {"flux", 2, 2}};
+                 [GRAFT_CLIP_FLUX] = {"flux", 2, 2},
+                 [GRAFT_CLIP_QWEN3] = {"lumina2", 1, 1}};
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
     if (kind == n_kinds)
@@ -226,12 +262,9 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
     for (size_t i = 0; i < n_paths; i++) {
         bool found = false;
         GRAFT_TRY(graft_load_open(paths[i], NULL, task, &file, e));
-        for (const char *const *p = places; *p && !found; p++)
-            GRAFT_TRY(add_encoder(c, file, *p, &found, e));
-        if (!found && may_have_t5(c)) GRAFT_TRY(add_t5(c, file, T5_PLACE, task, &found, e));
-        if (!found && may_have_t5(c)) GRAFT_TRY(add_t5(c, file, "", task, &found, e));
+        GRAFT_TRY(add_any(c, file, task, &found, e));
         if (!found) {
-            st = no_encoder(graft_weights_file(file), e);
+            st = no_encoder(graft_weights_file(file), c->kind, e);
             goto out;
         }
         graft_weights_release(file);

@@ -33,12 +33,13 @@ static bool is_sd2_v(const graft_safetensors *f, const char *prefix)
 static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
 {
     const bool flux = m->arch.kind == GRAFT_NET_FLUX, dev = flux && m->arch.flux.guidance;
+    const bool same_latents = flux || m->arch.kind == GRAFT_NET_ZIMAGE;
     m->prediction = GRAFT_PREDICT_FLOW;
     m->flow_shift = dev ? exp(FLUX_MU) : flux ? 1 : 3;
     m->flow_steps = dev ? GRAFT_SCHEDULE_MOST : GRAFT_SCHEDULE_STEPS;
-    m->scale_factor = flux ? GRAFT_LOAD_FLUX_SCALE : GRAFT_LOAD_SD3_SCALE;
-    m->latent_shift = flux ? GRAFT_LOAD_FLUX_SHIFT : GRAFT_LOAD_SD3_SHIFT;
-    m->preview = flux ? graft_preview_flux : graft_preview_sd3;
+    m->scale_factor = same_latents ? GRAFT_LOAD_FLUX_SCALE : GRAFT_LOAD_SD3_SCALE;
+    m->latent_shift = same_latents ? GRAFT_LOAD_FLUX_SHIFT : GRAFT_LOAD_SD3_SHIFT;
+    m->preview = same_latents ? graft_preview_flux : graft_preview_sd3;
     if (c->scale_factor > 0) {
         m->scale_factor = c->scale_factor;
         m->latent_shift = 0;
@@ -64,8 +65,10 @@ static graft_status configure_model(graft_model *m, const graft_safetensors *f, 
                                                     : GRAFT_LOAD_SD_SCALE;
     m->preview = family == GRAFT_FAMILY_SDXL ? graft_preview_sdxl : graft_preview_sd;
     if (c.preview_given) memcpy(m->preview.row, c.preview, sizeof c.preview);
-    bool v =
-        c.prediction_given ? c.v_prediction : family == GRAFT_FAMILY_SD2 && is_sd2_v(f, prefix);
+    /* unCLIP models were made of SD 2.1's v model. */
+    bool v = c.prediction_given
+                 ? c.v_prediction
+                 : m->arch.unet.unclip || (family == GRAFT_FAMILY_SD2 && is_sd2_v(f, prefix));
     m->prediction = v ? GRAFT_PREDICT_V : GRAFT_PREDICT_EPS;
     return GRAFT_OK;
 }
@@ -87,6 +90,7 @@ graft_status graft_load_model_part(graft_engine *engine, graft_weights *file,
     const char *prefix = graft_load_prefix(f, graft_load_unet_prefixes, "input_blocks.0.0.weight");
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_MMDIT_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR);
+    if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ZIMAGE_TENSOR);
     if (!prefix) return no_unet(f, e);
     graft_model *m = graft_calloc(1, sizeof *m);
     graft_graph *g = NULL;

@@ -37,6 +37,30 @@ graft_status graft_resize_lanczos(const float *src, const int64_t shape[4], floa
 graft_status graft_resize_bislerp(const float *src, const int64_t shape[4], float *dst, int64_t h,
                                   int64_t w, graft_err *e);
 
+/* Filters that widen as pictures shrink, so that every place of the source counts ("antialias"), as
+ * Pillow has them, and PyTorch's interpolate() with antialias. */
+typedef struct graft_resize_kernel {
+    double (*weight)(double x);
+    double support; /* how far from 0 it reaches */
+} graft_resize_kernel;
+/* The places that one place of the result is made of. */
+typedef struct graft_resize_window {
+    int64_t first, count;
+} graft_resize_window;
+/* The most places of any window. */
+int64_t graft_resize_taps(const graft_resize_kernel *k, int64_t in, int64_t out);
+/* The window of place i of `out`, and its weights, whose sum is 1. */
+graft_resize_window graft_resize_window_at(const graft_resize_kernel *k, int64_t in, int64_t out,
+                                           int64_t i, double *weight);
+
+/* Bicubic so, Keys' kernel with a = -0.5: of the picture resized to whole[0] rows and whole[1]
+ * columns the part (h,w) that begins at row y and column x. */
+typedef struct graft_resize_part {
+    int64_t whole[2], y, x, h, w;
+} graft_resize_part;
+graft_status graft_resize_smooth(const float *src, const int64_t shape[4], float *dst,
+                                 const graft_resize_part *part, graft_err *e);
+
 /* Where PyTorch's linear interpolation from `in` to `out` places looks: two neighbours, and the
  * weight of the second. */
 typedef struct graft_resize_pair {

@@ -11,13 +11,9 @@
 #define PRECISION 22
 #define SUPPORT   3.0
 
-typedef struct window {
-    int64_t first, count;
-} window;
-
 typedef struct filter {
     int64_t taps; /* places of `weight` for each window */
-    window *at;
+    graft_resize_window *at;
     int32_t *weight;
 } filter;
 
@@ -39,10 +35,9 @@ static double lanczos(double x)
 
 static graft_status filter_init(filter *f, int64_t in, int64_t out, graft_err *e)
 {
-    const double scale = (double)in / (double)out, wide = scale < 1.0 ? 1.0 : scale;
-    const double reach = SUPPORT * wide, narrow = 1.0 / wide;
+    const graft_resize_kernel kernel = {lanczos, SUPPORT};
     size_t n;
-    f->taps = (int64_t)ceil(reach) * 2 + 1;
+    f->taps = graft_resize_taps(&kernel, in, out);
     f->at = graft_malloc_array((size_t)out, sizeof *f->at);
     f->weight = graft_size_mul((size_t)out, (size_t)f->taps, &n)
                     ? graft_malloc_array(n, sizeof *f->weight)
@@ -53,17 +48,11 @@ static graft_status filter_init(filter *f, int64_t in, int64_t out, graft_err *e
         return graft_fail_nomem(e, "the weights of a Lanczos filter");
     }
     for (int64_t i = 0; i < out; i++) {
-        double centre = ((double)i + 0.5) * scale, sum = 0.0;
-        int64_t first = (int64_t)(centre - reach + 0.5), last = (int64_t)(centre + reach + 0.5);
-        first = first < 0 ? 0 : first;
-        last = last > in ? in : last;
-        for (int64_t k = 0; k < last - first; k++)
-            sum += real[k] = lanczos(((double)(k + first) - centre + 0.5) * narrow);
-        for (int64_t k = 0; k < last - first; k++) {
-            double w = (sum != 0.0 ? real[k] / sum : real[k]) * (1 << PRECISION);
+        f->at[i] = graft_resize_window_at(&kernel, in, out, i, real);
+        for (int64_t k = 0; k < f->at[i].count; k++) {
+            double w = real[k] * (1 << PRECISION);
             f->weight[i * f->taps + k] = (int32_t)(w < 0 ? w - 0.5 : w + 0.5);
         }
-        f->at[i] = (window){first, last - first};
     }
     graft_free(real);
     return GRAFT_OK;

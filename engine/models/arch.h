@@ -25,6 +25,7 @@ typedef struct graft_unet_arch {
     int32_t in_channels, out_channels, model_channels, time_dim;
     int32_t context_dim;
     int32_t adm_channels; /* width of y; 0: the model takes none */
+    int32_t unclip;       /* 1: y tells of pictures (denoise/unclip.h) */
     int32_t linear_proj;  /* proj_in and proj_out are stored as matrices, not as 1x1 convolutions */
     int32_t num_heads, head_dim; /* exactly one is not 0 */
     int32_t n_input, n_output;
@@ -62,10 +63,23 @@ typedef struct graft_flux_arch {
     int32_t guidance; /* 1: it is told the guidance scale (dev) */
 } graft_flux_arch;
 
+/* Z-Image's transformer (zimage.h). */
+typedef struct graft_zimage_arch {
+    int32_t channels; /* of the latent, going in and coming out */
+    int32_t hidden, heads, mlp;
+    int32_t depth;                      /* blocks of prompt and picture together */
+    int32_t noise_depth, context_depth; /* those of the picture, and of the prompt, before these */
+    int32_t patch;                      /* as above */
+    int32_t rope_dim;                   /* likewise */
+    int32_t time_dim, time_mlp, told; /* numbers that tell the timestep, and what becomes of them */
+    int32_t context_dim;
+} graft_zimage_arch;
+
 typedef enum graft_net_kind {
     GRAFT_NET_UNET = 0,
     GRAFT_NET_MMDIT = 1,
-    GRAFT_NET_FLUX = 2
+    GRAFT_NET_FLUX = 2,
+    GRAFT_NET_ZIMAGE = 3
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -94,6 +108,7 @@ typedef struct graft_net_arch {
     graft_unet_arch unet;
     graft_mmdit_arch mmdit;
     graft_flux_arch flux;
+    graft_zimage_arch zimage;
 } graft_net_arch;
 
 #define GRAFT_MAX_HINT 16
@@ -181,6 +196,23 @@ typedef struct graft_text_arch {
     int32_t eos;                   /* token at whose first place the pooled output is taken */
 } graft_text_arch;
 
+typedef enum graft_vision_kind { GRAFT_VISION_CLIP = 0, GRAFT_VISION_SIGLIP = 1 } graft_vision_kind;
+
+/* An encoder of pictures (vision.h). */
+typedef struct graft_vision_arch {
+    int32_t kind, layout; /* graft_vision_kind, graft_text_layout */
+    int32_t layers, width, heads, intermediate;
+    int32_t act;         /* graft_act */
+    int32_t size;        /* of the pictures that it sees, in pixels a side */
+    int32_t patch, grid; /* pixels of a square's side; squares of a picture's */
+    int32_t projection;  /* as of text encoders */
+} graft_vision_arch;
+
+/* FLUX.1 Redux (redux.h): widths of the tokens that it is given, within, and that it gives. */
+typedef struct graft_redux_arch {
+    int32_t seen, inner, width;
+} graft_redux_arch;
+
 /* T5's encoder, version 1.1 (t5.h). */
 typedef struct graft_t5_arch {
     int32_t layers, width, heads, head_dim, intermediate, vocab;
@@ -188,6 +220,12 @@ typedef struct graft_t5_arch {
     int32_t
         embed_tokens; /* 1: the tokens' table is encoder.embed_tokens.weight, not shared.weight */
 } graft_t5_arch;
+
+/* Qwen 3's language models, those without experts (qwen3.h). */
+typedef struct graft_qwen3_arch {
+    int32_t layers, width, head_dim, intermediate, vocab;
+    int32_t heads, key_heads; /* of queries; of keys and values, which several of them share */
+} graft_qwen3_arch;
 
 typedef enum graft_family {
     GRAFT_FAMILY_SD1 = 1,
@@ -213,6 +251,9 @@ graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, c
  * (diffusers_file.h). */
 #define GRAFT_CONTROL_FLUX_TENSOR  "controlnet_x_embedder.weight"
 #define GRAFT_CONTROL_MMDIT_TENSOR "pos_embed_input.proj.weight"
+graft_status graft_zimage_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                                 graft_zimage_arch *out, graft_err *e);
+#define GRAFT_ZIMAGE_TENSOR "cap_embedder.1.weight"
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e);
 /* Of either kind; TAESD in diffusers' names. */
@@ -237,6 +278,19 @@ graft_status graft_t5_detect(const graft_safetensors *f, const char *prefix, gra
                              graft_err *e);
 /* A tensor that tells T5's encoder, below its prefix. */
 #define GRAFT_T5_TENSOR "encoder.block.0.layer.0.SelfAttention.q.weight"
+/* Whether a vision encoder is below the prefix. */
+bool graft_vision_in(const graft_safetensors *f, const char *prefix);
+graft_status graft_vision_detect(const graft_safetensors *f, const char *prefix,
+                                 graft_vision_arch *out, graft_err *e);
+/* A tensor that tells a Redux, which has no prefix. */
+#define GRAFT_REDUX_TENSOR "redux_up.weight"
+graft_status graft_redux_detect(const graft_safetensors *f, graft_redux_arch *out, graft_err *e);
+/* GRAFT_E_UNSUPPORTED for relatives: with experts, with biases (Qwen 2), with more norms (Gemma).
+ */
+graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
+                                graft_qwen3_arch *out, graft_err *e);
+/* A tensor that tells Qwen 3, below its prefix. */
+#define GRAFT_QWEN3_TENSOR "model.layers.0.self_attn.q_norm.weight"
 graft_status graft_upscaler_detect(const graft_safetensors *f, const char *prefix,
                                    graft_upscaler_arch *out, graft_err *e);
 /* Below which prefix a network is that enlarges pictures; NULL: the file has none. Static. */

@@ -89,9 +89,14 @@ graft_vid graft_build_group_norm_given(const graft_build *b, graft_name name, gr
 
 graft_vid graft_build_layer_norm(const graft_build *b, graft_name name, graft_vid x)
 {
+    return graft_build_layer_norm_of(b, name, x, GRAFT_LAYER_NORM_EPS);
+}
+
+graft_vid graft_build_layer_norm_of(const graft_build *b, graft_name name, graft_vid x, float eps)
+{
     if (x < 0) return x;
     int64_t dim[1] = {b->g->value[x].dim[b->g->value[x].rank - 1]};
-    graft_attrs a = {.eps = 1e-5f};
+    graft_attrs a = {.eps = eps};
     graft_vid in[3] = {x, weight(b, name, ".weight", 1, dim), weight(b, name, ".bias", 1, dim)};
     return graft_graph_node(b->g, GRAFT_OP_LAYER_NORM, &a, in, 3, GRAFT_DTYPE_NONE);
 }

@@ -35,7 +35,10 @@ graft_vid graft_build_group_norm(const graft_build *b, graft_name name, graft_vi
 /* With the statistics (N,groups,2) of a larger picture in place of x's own. */
 graft_vid graft_build_group_norm_given(const graft_build *b, graft_name name, graft_vid x,
                                        graft_vid moments, float eps);
+#define GRAFT_LAYER_NORM_EPS 1e-5f
 graft_vid graft_build_layer_norm(const graft_build *b, graft_name name, graft_vid x);
+/* With an epsilon of its own. */
+graft_vid graft_build_layer_norm_of(const graft_build *b, graft_name name, graft_vid x, float eps);
 graft_vid graft_build_act(const graft_build *b, graft_vid x, graft_act act);
 graft_vid graft_build_add(const graft_build *b, graft_vid x, graft_vid y);
 graft_vid graft_build_attention(const graft_build *b, graft_vid q, graft_vid k, graft_vid v,

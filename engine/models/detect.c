@@ -228,6 +228,15 @@ static graft_status check_video(const graft_safetensors *f, const char *prefix, 
                       graft_safetensors_path(f));
 }
 
+/* Stable Diffusion 2.1's are told of ViT-L's vectors (768) or ViT-H's (1024), and as many numbers
+ * of noise; others by what their checkpoint has beside them. */
+static bool is_unclip(const graft_safetensors *f, const graft_unet_arch *a)
+{
+    if (!a->adm_channels || a->adm_channels % 2) return false;
+    return (a->context_dim == 1024 && (a->adm_channels == 1536 || a->adm_channels == 2048)) ||
+           graft_safetensors_find(f, "noise_augmentor.data_mean");
+}
+
 graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_unet_arch *out, graft_err *e)
 {
@@ -240,6 +249,7 @@ graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, c
     st = check_video(f, prefix, e);
     if (!st) st = check_channels(f, out, e);
     if (!st) st = graft_detect_half(f, prefix, out, e);
+    if (!st) out->unclip = is_unclip(f, out);
     return st ? st : graft_detect_heads(f, config, out, e);
 }
 
@@ -263,6 +273,7 @@ graft_family graft_unet_family(const graft_unet_arch *a)
 {
     if (a->context_dim == 768 && !a->adm_channels) return GRAFT_FAMILY_SD1;
     if (a->context_dim == 1024 && !a->adm_channels) return GRAFT_FAMILY_SD2;
+    if (a->unclip) return GRAFT_FAMILY_SD2;
     if (a->adm_channels) return GRAFT_FAMILY_SDXL;
     return GRAFT_FAMILY_CUSTOM;
 }

@@ -102,18 +102,6 @@ static void all_blocks(graft_mmdit_blocks *m, row_state *r, const graft_unet_sha
 
 /* ------------------------------------------------------------------ in and out */
 
-/* Tokens of (row, column, channel) each, back into the latent. */
-static graft_vid unpatched(const graft_mmdit_blocks *m, graft_vid x, int64_t rows, int64_t columns)
-{
-    const int64_t p = m->a->patch, c = m->a->channels, n = m->batch;
-    x = graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){n * rows, columns, p, p * c});
-    x = graft_graph_permute(m->b.g, x, (const int32_t[4]){0, 2, 1, 3});
-    if (x < 0) return x;
-    x = graft_graph_node(m->b.g, GRAFT_OP_COPY, NULL, &x, 1, GRAFT_DTYPE_NONE);
-    x = graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){n, rows * p, columns * p, c});
-    return graft_build_to_nchw(&m->b, x, GRAFT_F32);
-}
-
 static graft_vid final_layer(const graft_mmdit_blocks *m, graft_vid h)
 {
     const graft_mmdit_arch *a = m->a;
@@ -178,7 +166,8 @@ graft_status graft_mmdit_build(const graft_mmdit_arch *a, const graft_unet_shape
                    .again = shape->perturbed};
     r.vec_all = r.again ? repeated(&m, r.vec, r.again) : r.vec;
     all_blocks(&m, &r, shape, residual);
-    graft_graph_output(g, unpatched(&m, final_layer(&m, r.picture.h), high, wide));
+    graft_graph_output(
+        g, graft_stream_unpatched(&m.b, final_layer(&m, r.picture.h), high, wide, a->patch));
     graft_status st = graft_graph_status(g, e);
     if (st)
         graft_graph_destroy(g);

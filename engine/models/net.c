@@ -5,6 +5,7 @@
 #include "engine/models/detect.h"
 #include "engine/models/flux.h"
 #include "engine/models/mmdit.h"
+#include "engine/models/zimage.h"
 
 void graft_net_of_unet(const graft_unet_arch *a, graft_net_arch *out)
 {
@@ -43,12 +44,23 @@ static void of_flux(const graft_flux_arch *a, graft_net_arch *out)
     memcpy(&out->flux, a, sizeof *a);
 }
 
+static void of_zimage(const graft_zimage_arch *a, graft_net_arch *out)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = GRAFT_NET_ZIMAGE;
+    out->in_channels = out->latent_channels = a->channels;
+    out->context_dim = a->context_dim;
+    out->adm_channels = GRAFT_ZIMAGE_TOKENS;
+    memcpy(&out->zimage, a, sizeof *a);
+}
+
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
                               graft_net_arch *out, graft_err *e)
 {
     graft_unet_arch unet;
     graft_mmdit_arch mmdit;
     graft_flux_arch flux;
+    graft_zimage_arch zimage;
     if (graft_detect_find(f, prefix, GRAFT_MMDIT_TENSOR)) {
         graft_status st = graft_mmdit_detect(f, prefix, config, &mmdit, e);
         if (!st) of_mmdit(&mmdit, out);
@@ -57,6 +69,11 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     if (graft_detect_find(f, prefix, GRAFT_FLUX_TENSOR)) {
         graft_status st = graft_flux_detect(f, prefix, config, &flux, e);
         if (!st) of_flux(&flux, out);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_ZIMAGE_TENSOR)) {
+        graft_status st = graft_zimage_detect(f, prefix, config, &zimage, e);
+        if (!st) of_zimage(&zimage, out);
         return st;
     }
     graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
@@ -74,6 +91,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *sh
         return graft_mmdit_build(&a->mmdit, shape, out, e);
     case GRAFT_NET_FLUX:
         return graft_flux_build(&a->flux, shape, out, e);
+    case GRAFT_NET_ZIMAGE:
+        return graft_zimage_build(&a->zimage, shape, out, e);
     default:
         return graft_unet_build_guided(&a->unet, shape, pictures, out, e);
     }
@@ -101,8 +120,11 @@ void graft_net_residual_shape(const graft_net_arch *a, const graft_unet_shape *s
 graft_unet_shape graft_net_some_shape(const graft_net_arch *a)
 {
     int64_t side = graft_net_is_unet(a) ? 64 : graft_net_patch(a);
-    return (graft_unet_shape){
-        .batch = 1, .height = side, .width = side, .tokens = 1, .act_dtype = GRAFT_F32};
+    return (graft_unet_shape){.batch = 1,
+                              .height = side,
+                              .width = side,
+                              .tokens = graft_net_tokens(a, 1),
+                              .act_dtype = GRAFT_F32};
 }
 
 bool graft_net_takes_references(const graft_net_arch *a)
@@ -124,9 +146,21 @@ int64_t graft_net_side(const graft_net_arch *a, int64_t cells)
 
 int64_t graft_net_patch(const graft_net_arch *a)
 {
-    return a->kind == GRAFT_NET_MMDIT  ? a->mmdit.patch
-           : a->kind == GRAFT_NET_FLUX ? a->flux.patch
-                                       : 1;
+    switch (a->kind) {
+    case GRAFT_NET_MMDIT:
+        return a->mmdit.patch;
+    case GRAFT_NET_FLUX:
+        return a->flux.patch;
+    case GRAFT_NET_ZIMAGE:
+        return a->zimage.patch;
+    default:
+        return 1;
+    }
+}
+
+int64_t graft_net_tokens(const graft_net_arch *a, int64_t tokens)
+{
+    return a->kind == GRAFT_NET_ZIMAGE ? graft_zimage_tokens(tokens) : tokens;
 }
 
 graft_hash graft_net_hash(const graft_net_arch *a)
@@ -136,6 +170,8 @@ graft_hash graft_net_hash(const graft_net_arch *a)
         return graft_hash128(&a->mmdit, sizeof a->mmdit);
     case GRAFT_NET_FLUX:
         return graft_hash128(&a->flux, sizeof a->flux);
+    case GRAFT_NET_ZIMAGE:
+        return graft_hash128(&a->zimage, sizeof a->zimage);
     default:
         return graft_hash128(&a->unet, sizeof a->unet);
     }

@@ -1,4 +1,5 @@
-/* The network that denoises, whichever it is: a UNet (unet.h) or a transformer (mmdit.h, flux.h).
+/* The network that denoises, whichever it is: a UNet (unet.h) or a transformer (mmdit.h, flux.h,
+ * zimage.h).
  * Pure functions, any thread. */
 #ifndef GRAFT_MODELS_NET_H
 #define GRAFT_MODELS_NET_H
@@ -37,6 +38,8 @@ int64_t graft_net_x_values(const graft_net_arch *a, int64_t height, int64_t widt
                            const graft_references *r);
 /* Of how many cells the height and width of what it sees are multiples. */
 int64_t graft_net_patch(const graft_net_arch *a);
+/* How many tokens it sees for so many of a prompt: more where it wants a prompt filled up. */
+int64_t graft_net_tokens(const graft_net_arch *a, int64_t tokens);
 /* How many it sees for so many of a latent's: whole patches (denoise/known.h). */
 int64_t graft_net_side(const graft_net_arch *a, int64_t cells);
 #endif

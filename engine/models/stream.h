@@ -28,4 +28,10 @@ graft_vid graft_stream_head_normed(const graft_build *b, graft_name weight, graf
 graft_vid graft_stream_join(const graft_build *b, graft_vid x, graft_vid y);
 /* `count` tokens of all entries, dense. */
 graft_vid graft_stream_tokens(const graft_build *b, graft_vid v, int64_t begin, int64_t count);
+/* A latent (N,c,h,w) as tokens of act_dtype: squares of patch x patch cells, row by row, each of
+ * them (row, column, channel). h and w are multiples of the patch. */
+graft_vid graft_stream_patches(const graft_build *b, graft_vid x, int32_t patch);
+/* Such tokens as a latent, float32. */
+graft_vid graft_stream_unpatched(const graft_build *b, graft_vid x, int64_t rows, int64_t columns,
+                                 int32_t patch);
 #endif

@@ -14,6 +14,7 @@ static void entry_release(graft_cond_entry *k)
     graft_image_release(k->mask);
     graft_latent_release(k->beside);
     for (int32_t i = 0; i < k->n_references; i++) graft_latent_release(k->reference[i]);
+    for (int32_t i = 0; i < k->n_shown; i++) graft_vision_output_release(k->shown[i].seen);
     graft_free(k);
 }
 
@@ -91,6 +92,7 @@ static graft_cond_entry *entry_copy(const graft_cond_entry *from, int64_t tokens
     if (k->mask) graft_image_retain(k->mask);
     graft_latent_retain(k->beside);
     for (int32_t i = 0; i < k->n_references; i++) graft_latent_retain(k->reference[i]);
+    for (int32_t i = 0; i < k->n_shown; i++) graft_vision_output_retain(k->shown[i].seen);
     size_t row = (size_t)from->width * sizeof *k->data;
     int64_t same = from->tokens < tokens ? from->tokens : tokens;
     k->tokens = tokens;
@@ -104,6 +106,29 @@ static graft_cond_entry *entry_copy(const graft_cond_entry *from, int64_t tokens
     memcpy(k->data, from->data, (size_t)same * row);
     if (k->pooled) memcpy(k->pooled, from->pooled, (size_t)k->pooled_width * sizeof *k->pooled);
     return k;
+}
+
+graft_status graft_cond_fill(const graft_cond *c, const graft_net_arch *a, graft_cond **out,
+                             graft_err *e)
+{
+    graft_cond *n = list_create(c->n);
+    if (!n) return graft_fail_nomem(e, "conditioning");
+    for (; n->n < c->n; n->n++) {
+        graft_cond_entry *from = c->entry[n->n], *k = from;
+        const int64_t more = graft_net_tokens(a, from->tokens) - from->tokens;
+        if (more) k = entry_copy(from, from->tokens + more);
+        if (!k) {
+            graft_cond_release(n);
+            return graft_fail_nomem(e, "conditioning");
+        }
+        if (more)
+            k->filled = more;
+        else
+            atomic_fetch_add(&k->refs, 1);
+        n->entry[n->n] = k;
+    }
+    *out = n;
+    return GRAFT_OK;
 }
 
 /* A copy of `words` that counts where `place` does. */
@@ -395,6 +420,36 @@ graft_status graft_cond_reference(const graft_cond *c, const graft_latent *pictu
             return graft_fail(e, GRAFT_E_LIMIT, "a prompt has at most %d reference pictures",
                               GRAFT_REFERENCES);
     return change_all(c, reference_entry, picture, out, e);
+}
+
+static graft_cond_entry *shown_entry(const graft_cond_entry *from, const void *ctx)
+{
+    const graft_shown *shown = ctx;
+    graft_cond_entry *k = entry_copy(from, from->tokens);
+    if (!k) return NULL;
+    k->shown[k->n_shown++] = *shown;
+    graft_vision_output_retain(shown->seen);
+    return k;
+}
+
+graft_status graft_cond_show(const graft_cond *c, const graft_vision_output *seen, double strength,
+                             double noise, graft_cond **out, graft_err *e)
+{
+    const graft_shown shown = {(graft_vision_output *)seen, strength, noise};
+    int64_t shape[2];
+    if (!(strength >= -10 && strength <= 10))
+        return graft_fail(e, GRAFT_E_ARG, "strength %g is not between -10 and 10", strength);
+    if (!(noise >= 0 && noise <= 1))
+        return graft_fail(e, GRAFT_E_ARG, "noise of %g is not between 0 and 1", noise);
+    if (!graft_vision_output_pooled(seen, shape))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "this encoder of pictures gives no vector for the whole picture: unCLIP "
+                          "models are for CLIP's, not for SigLIP's");
+    for (size_t i = 0; i < c->n; i++)
+        if (c->entry[i]->n_shown == GRAFT_SHOWN)
+            return graft_fail(e, GRAFT_E_LIMIT, "a prompt tells of at most %d batches of pictures",
+                              GRAFT_SHOWN);
+    return change_all(c, shown_entry, &shown, out, e);
 }
 
 static graft_cond_entry *placed_entry(const graft_cond_entry *from, const void *ctx)

@@ -88,7 +88,7 @@ static graft_status check_encoders(const graft_clip *a, const graft_clip *b, gra
     if (!st) st = graft_clip_there(b, e);
     if (st) return st;
     if (!a->n_encoders || !b->n_encoders)
-        return graft_fail(e, GRAFT_E_UNSUPPORTED, "T5 alone cannot be merged");
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "text encoders without CLIP cannot be merged");
     if (a->n_encoders != b->n_encoders)
         return graft_fail(
             e, GRAFT_E_ARG, "%s has another architecture: %zu text encoder%s where %zu belong%s",

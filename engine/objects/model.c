@@ -348,6 +348,8 @@ graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan 
     return GRAFT_OK;
 }
 
+#define ZIMAGE_WORDS 64 /* of a short prompt, filled up */
+
 graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,
                                  const graft_task *task, graft_model **out, graft_err *e)
 {
@@ -356,12 +358,15 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
     graft_status st = graft_options_from(n->engine, options, &n->options, e);
     if (!st && options->width > 0 && options->height > 0) {
         int64_t batch = options->batch_size > 0 ? options->batch_size : 1;
-        const bool flux = n->arch.kind == GRAFT_NET_FLUX;
+        const bool flux = n->arch.kind == GRAFT_NET_FLUX, zimage = n->arch.kind == GRAFT_NET_ZIMAGE;
         const graft_unet_use use = {.pictures = batch,
-                                    .entries = flux ? 1 : 2, /* which has no negative prompts */
+                                    .entries =
+                                        flux || zimage ? 1 : 2, /* without negative prompts */
                                     .height = options->height / 8,
                                     .width = options->width / 8,
-                                    .tokens = flux ? GRAFT_FLUX_TOKENS : GRAFT_TEXT_CHUNK,
+                                    .tokens = flux     ? GRAFT_FLUX_TOKENS
+                                              : zimage ? ZIMAGE_WORDS
+                                                       : GRAFT_TEXT_CHUNK,
                                     .perturbed = graft_model_perturbs(n) ? batch : 0};
         st = graft_model_prepare(n, &use, task, e);
     }

@@ -243,7 +243,8 @@ typedef enum graft_clip_kind {
     GRAFT_CLIP_ONE = 0,  /* one encoder: SD 1 and 2, SDXL's refiner */
     GRAFT_CLIP_SDXL = 1, /* L and G */
     GRAFT_CLIP_SD3 = 2,  /* any of L, G and T5 (clip_sd3.c) */
-    GRAFT_CLIP_FLUX = 3  /* L and T5 (clip_flux.c) */
+    GRAFT_CLIP_FLUX = 3, /* L and T5 (clip_flux.c) */
+    GRAFT_CLIP_QWEN3 = 4 /* Qwen 3 alone: Z-Image (clip_qwen3.c) */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 #define GRAFT_FLUX_TOKENS 256  /* least of its prompts; padding is attended to, as in training */
@@ -252,10 +253,12 @@ struct graft_clip {
     _Atomic int refs;
     graft_engine *engine;
     graft_clip_kind kind;
-    size_t n_encoders; /* 1, or 2: L, then G; 0 where T5 is alone */
+    size_t n_encoders; /* 1, or 2: L, then G; 0 where T5 or Qwen 3 is alone */
     graft_encoder encoder[2];
     struct graft_t5 *t5;            /* of SD 3 and FLUX (t5.h); or NULL */
-    graft_build_options t5_options; /* by default what is best: T5-XXL in float32 takes 19 GB */
+    struct graft_qwen3 *qwen3;      /* of Z-Image (qwen3.h); or NULL */
+    graft_build_options t5_options; /* of both, by default what is best: T5-XXL in float32 takes
+                                       19 GB */
     int64_t width; /* SD 3: of the conditioning, which has zeros behind what encoders give */
     graft_build_options options;
     graft_err missing; /* why a checkpoint without text encoders has none; GRAFT_OK: it has */
@@ -281,12 +284,19 @@ graft_status graft_clip_run_chunks(const graft_clip *c, size_t i, const graft_ch
 /* Pooled width of encoder i. */
 int64_t graft_encoder_pooled_width(const graft_encoder *n);
 
+/* Pictures that an unCLIP model is told of (denoise/unclip.h). */
+typedef struct graft_shown {
+    graft_vision_output *seen;
+    double strength, noise; /* noise: 0 … 1 */
+} graft_shown;
+
 /* Conditioning: entries are immutable and shared between lists. */
 typedef struct graft_cond_entry {
     _Atomic int refs;
     int64_t tokens, width, pooled_width;
-    float *data;   /* (tokens, width) */
-    float *pooled; /* (pooled_width) or NULL */
+    int64_t filled; /* so many of the tokens, at the end, only fill it up (zimage.h) */
+    float *data;    /* (tokens, width) */
+    float *pooled;  /* (pooled_width) or NULL */
     double start, end;
     bool has_range, has_size;
     graft_sdxl_size size;
@@ -302,7 +312,9 @@ typedef struct graft_cond_entry {
     graft_latent *beside; /* for networks that see it beside theirs (known.h); or NULL */
     graft_latent *reference[GRAFT_REFERENCES]; /* likewise (known.h); the first n_references */
     int32_t n_references;
-    graft_placing placing; /* of the references */
+    graft_placing placing;          /* of the references */
+    graft_shown shown[GRAFT_SHOWN]; /* the first n_shown */
+    int32_t n_shown;
 } graft_cond_entry;
 struct graft_cond {
     _Atomic int refs;
@@ -313,6 +325,9 @@ struct graft_cond {
 graft_status graft_cond_create(int64_t tokens, int64_t width, float *data, int64_t pooled_width,
                                float *pooled, const graft_sdxl_size *size, graft_cond **out,
                                graft_err *e);
+/* c, each entry with as many tokens as the network sees for it, zeros behind its own. */
+graft_status graft_cond_fill(const graft_cond *c, const graft_net_arch *a, graft_cond **out,
+                             graft_err *e);
 /* c and one more entry: what `words` says to the network, where, when and as strongly as `place`
  * counts. */
 graft_status graft_cond_add_placed(const graft_cond *c, const graft_cond_entry *words,

@@ -13,8 +13,10 @@ typedef struct unet_job {
 #define UNET "unet"
 
 /* By graft_net_kind. */
-static const char *const kinds[] = {
-    [GRAFT_NET_UNET] = UNET, [GRAFT_NET_MMDIT] = "mmdit", [GRAFT_NET_FLUX] = "flux"};
+static const char *const kinds[] = {[GRAFT_NET_UNET] = UNET,
+                                    [GRAFT_NET_MMDIT] = "mmdit",
+                                    [GRAFT_NET_FLUX] = "flux",
+                                    [GRAFT_NET_ZIMAGE] = "zimage"};
 
 const char *graft_net_kind_name(const graft_net_arch *a)
 {

@@ -41,6 +41,8 @@ static float act(float x, graft_act a)
         return x < 0 ? 0.0f : x; /* NaN passes through */
     case GRAFT_ACT_GELU_TANH:
         return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
+    case GRAFT_ACT_TANH:
+        return tanhf(x);
     default:
         return x;
     }

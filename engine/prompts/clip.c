@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "engine/prompts/embedding.h"
 #include "engine/objects/objects.h"
+#include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
 #include "engine/weights/quantized.h"
 
@@ -23,6 +24,7 @@ void graft_clip_release(graft_clip *c)
     if (!c || atomic_fetch_sub(&c->refs, 1) != 1) return;
     encoders_release(c);
     graft_t5_release(c->t5);
+    graft_qwen3_release(c->qwen3);
     graft_free(c);
 }
 
@@ -34,6 +36,7 @@ graft_clip *graft_clip_copy(const graft_clip *c)
     atomic_init(&n->refs, 1);
     for (size_t i = 0; i < n->n_encoders; i++) graft_weights_retain(n->encoder[i].weights);
     graft_t5_retain(n->t5);
+    graft_qwen3_retain(n->qwen3);
     return n;
 }
 
@@ -60,6 +63,7 @@ graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft
 const char *graft_clip_encoder_name(const graft_clip *c, size_t i)
 {
     if (i == c->n_encoders && c->t5) return "t5xxl";
+    if (i == c->n_encoders && c->qwen3) return graft_qwen3_name(c->qwen3);
     if (i >= c->n_encoders) return NULL;
     const graft_encoder *k = &c->encoder[i];
     return k->large ? "clip_g" : k->arch.width == 1024 ? "clip_h" : "clip_l";
@@ -329,6 +333,7 @@ static graft_status encode(const graft_clip *c, const char *text_l, const char *
     if (c->kind == GRAFT_CLIP_SD3)
         return graft_clip_encode_sd3(c, text_l, text_g, text_l, task, out, e);
     if (c->kind == GRAFT_CLIP_FLUX) return graft_clip_encode_flux(c, text_l, text_l, task, out, e);
+    if (c->kind == GRAFT_CLIP_QWEN3) return graft_clip_encode_qwen3(c, text_l, task, out, e);
     memset(part, 0, sizeof part);
     GRAFT_TRY(graft_clip_encode_one(c, 0, text_l, task, &part[0], e));
     if (c->kind == GRAFT_CLIP_SDXL) {

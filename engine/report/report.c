@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "engine/calibrate/quantize.h"
+#include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
 
 void graft_text_free(char *text)
@@ -151,6 +152,10 @@ static graft_status gather(graft_report *r, const graft_vae *v, const graft_clip
         GRAFT_TRY(set_part(&r->part[4], "T5", "text_encoder_t5", c->engine, c->t5->weights,
                            &c->t5_options, graft_compiled_arch(&c->t5->arch, sizeof c->t5->arch),
                            e));
+    if (c && c->qwen3)
+        GRAFT_TRY(set_part(&r->part[4], "Qwen 3", "text_encoder_qwen3", c->engine,
+                           c->qwen3->weights, &c->t5_options,
+                           graft_compiled_arch(&c->qwen3->arch, sizeof c->qwen3->arch), e));
     for (int i = 0; i < GRAFT_REPORT_PARTS; i++) {
         graft_report_part *p = &r->part[i];
         if (!p->title) continue;
@@ -346,6 +351,7 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     const graft_unet_arch *a = &net->unet;
     const graft_mmdit_arch *t = &net->mmdit;
     const graft_flux_arch *x = &net->flux;
+    const graft_zimage_arch *z = &net->zimage;
     switch (net->kind) {
     case GRAFT_NET_MMDIT:
         graft_str_printf(s,
@@ -359,6 +365,13 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
                          "context %d, heads %d%s\n",
                          x->depth, x->single_depth, x->hidden, x->context_dim, x->heads,
                          x->guidance ? ", told the guidance" : "");
+        return;
+    case GRAFT_NET_ZIMAGE:
+        graft_str_printf(
+            s,
+            "  architecture %d + %d blocks of picture and prompt apart, %d of both, %d "
+            "channels wide, context %d, heads %d\n",
+            z->noise_depth, z->context_depth, z->depth, z->hidden, z->context_dim, z->heads);
         return;
     default:
         graft_str_printf(s,

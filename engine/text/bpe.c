@@ -9,29 +9,30 @@
 #include "base/size.h"
 #include "engine/text/unicode.h"
 
-enum {
-    BPE_BYTES = 256,
-    BPE_BASE = 2 * BPE_BYTES,
-    BPE_SLOT_BITS = 17, /* 131072 slots for at most 48894 merges or 49406 names */
-    BPE_SLOTS = 1 << BPE_SLOT_BITS,
-    BPE_NONE = 0xffff,
-    BPE_MAX_FILE = 64 << 20
-};
+enum { BPE_BYTES = 256, BPE_MAX_FILE = 64 << 20 };
+#define BPE_NONE UINT32_MAX
 #define WORD_END "</w>"
 
+typedef struct pair {
+    uint32_t left, right;
+} pair;
+
 struct graft_bpe {
-    size_t count; /* merges */
-    uint16_t byte_token[BPE_BYTES];
-    uint16_t left[GRAFT_BPE_MERGES], right[GRAFT_BPE_MERGES];
-    uint16_t slot[BPE_SLOTS]; /* merge number + 1 by hash of the pair, 0 for none */
+    bool ends;                  /* a byte at the end of a word is a token of its own */
+    uint32_t base, count, room; /* tokens of bytes; merges, and how many there may be */
+    uint32_t byte_token[BPE_BYTES];
+    pair *merge;    /* of `room` */
+    uint32_t *slot; /* merge number + 1 by hash of the pair, 0 for none */
+    int slot_bits;  /* at least twice as many slots as there are tokens */
 };
 
 /* The names of the tokens; needed while the list is read. */
 typedef struct names {
     char *pool;
     size_t used;
-    uint32_t end[BPE_BASE + GRAFT_BPE_MERGES]; /* name i is pool[end[i - 1]..end[i]) */
-    uint32_t slot[BPE_SLOTS];                  /* token + 1 by hash of the name, 0 for none */
+    uint32_t *end;  /* name i is pool[end[i - 1]..end[i]) */
+    uint32_t *slot; /* token + 1 by hash of the name, 0 for none; as many as the merges have */
+    size_t slots;
     uint32_t count;
 } names;
 
@@ -49,8 +50,8 @@ static span name_at(const names *t, uint32_t token)
 /* Slot that holds the name, or the free one where it belongs. */
 static uint32_t *name_slot(names *t, span name)
 {
-    size_t i = graft_hash64(name.s, name.n) & (BPE_SLOTS - 1);
-    for (;; i = (i + 1) & (BPE_SLOTS - 1)) {
+    size_t i = graft_hash64(name.s, name.n) & (t->slots - 1);
+    for (;; i = (i + 1) & (t->slots - 1)) {
         if (t->slot[i] == 0) return &t->slot[i];
         span other = name_at(t, t->slot[i] - 1);
         if (other.n == name.n && memcmp(other.s, name.s, name.n) == 0) return &t->slot[i];
@@ -80,7 +81,7 @@ static bool byte_prints(unsigned b)
 
 static void add_alphabet(graft_bpe *b, names *t)
 {
-    for (int pass = 0; pass < 2; pass++) {
+    for (int pass = 0; pass < 1 + b->ends; pass++) {
         span suffix = pass == 0 ? (span){"", 0} : (span){WORD_END, strlen(WORD_END)};
         uint32_t other = 0x100;
         for (int printing = 1; printing >= 0; printing--)
@@ -88,37 +89,41 @@ static void add_alphabet(graft_bpe *b, names *t)
                 if (byte_prints(i) != (printing == 1)) continue;
                 uint8_t utf8[4];
                 size_t n = graft_unicode_encode(printing ? i : other++, utf8);
-                if (pass == 0) b->byte_token[i] = (uint16_t)t->count;
+                if (pass == 0) b->byte_token[i] = t->count;
                 bool added = name_add(t, (span){(const char *)utf8, n}, suffix);
                 assert(added);
                 (void)added;
             }
     }
-    assert(t->count == BPE_BASE);
+    assert(t->count == b->base);
 }
 
-static size_t pair_hash(uint32_t left, uint32_t right)
+static size_t next_slot(const graft_bpe *b, size_t i)
 {
-    return (left << 16 | right) * 2654435761u >> (32 - BPE_SLOT_BITS);
+    return (i + 1) & (((size_t)1 << b->slot_bits) - 1);
+}
+
+static size_t pair_hash(const graft_bpe *b, uint32_t left, uint32_t right)
+{
+    return (size_t)(((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u >> (64 - b->slot_bits));
 }
 
 /* Number of the merge of two tokens, or BPE_NONE. */
 static uint32_t find_merge(const graft_bpe *b, uint32_t left, uint32_t right)
 {
-    for (size_t i = pair_hash(left, right);; i = (i + 1) & (BPE_SLOTS - 1)) {
+    for (size_t i = pair_hash(b, left, right);; i = next_slot(b, i)) {
         uint32_t m = b->slot[i];
         if (m == 0) return BPE_NONE;
-        if (b->left[m - 1] == left && b->right[m - 1] == right) return m - 1;
+        if (b->merge[m - 1].left == left && b->merge[m - 1].right == right) return m - 1;
     }
 }
 
 static void add_merge(graft_bpe *b, uint32_t left, uint32_t right)
 {
-    size_t i = pair_hash(left, right);
-    while (b->slot[i] != 0) i = (i + 1) & (BPE_SLOTS - 1);
-    b->left[b->count] = (uint16_t)left;
-    b->right[b->count] = (uint16_t)right;
-    b->slot[i] = (uint16_t)++b->count;
+    size_t i = pair_hash(b, left, right);
+    while (b->slot[i] != 0) i = next_slot(b, i);
+    b->merge[b->count] = (pair){left, right};
+    b->slot[i] = ++b->count;
 }
 
 static graft_status read_line(graft_bpe *b, names *t, span line, size_t number, graft_err *e)
@@ -144,7 +149,7 @@ static graft_status read_merges(graft_bpe *b, names *t, const char *text, size_t
     static const char version[] = "#version";
     graft_status st = GRAFT_OK;
     const char *end = text + n;
-    for (size_t number = 1; text < end && b->count < GRAFT_BPE_MERGES && st == GRAFT_OK; number++) {
+    for (size_t number = 1; text < end && b->count < b->room && st == GRAFT_OK; number++) {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
         if (!stop) stop = end;
         span line = {text, (size_t)(stop - text)};
@@ -160,37 +165,91 @@ static graft_status read_merges(graft_bpe *b, names *t, const char *text, size_t
     return st;
 }
 
-graft_status graft_bpe_create(const char *merges, size_t n, graft_bpe **out, graft_err *e)
+/* Merges that the text may have, a line each. */
+static size_t count_lines(const char *text, size_t n)
+{
+    size_t lines = n > 0;
+    for (const char *end = text + n;
+         text < end && (text = memchr(text, '\n', (size_t)(end - text))); text++)
+        lines++;
+    return lines;
+}
+
+static graft_status make_room(graft_bpe *b, names *t, size_t bytes, graft_err *e)
+{
+    const size_t tokens = (size_t)b->base + b->room;
+    size_t pool;
+    for (b->slot_bits = 10; ((size_t)1 << b->slot_bits) < 2 * tokens;) b->slot_bits++;
+    t->slots = (size_t)1 << b->slot_bits;
+    b->merge = graft_malloc_array((size_t)b->room + 1, sizeof *b->merge);
+    b->slot = graft_calloc(t->slots, sizeof *b->slot);
+    t->end = graft_malloc_array(tokens, sizeof *t->end);
+    t->slot = graft_calloc(t->slots, sizeof *t->slot);
+    /* A name is never longer than its line. */
+    if (graft_size_add(bytes, b->base * (2 + strlen(WORD_END)), &pool))
+        t->pool = graft_malloc(pool);
+    return b->merge && b->slot && t->end && t->slot && t->pool
+               ? GRAFT_OK
+               : graft_fail_nomem(e, "the tokenizer's list of merges");
+}
+
+graft_status graft_bpe_create(const char *merges, size_t n, graft_bpe_kind kind, graft_bpe **out,
+                              graft_err *e)
 {
     graft_status st = GRAFT_OK;
-    graft_bpe *b = NULL;
-    names *t = NULL;
-    size_t pool;
+    names t = {0};
     assert(out && (merges || n == 0));
     *out = NULL;
-    if (n > BPE_MAX_FILE || !graft_size_add(n, BPE_BASE * (2 + strlen(WORD_END)), &pool))
+    if (n > BPE_MAX_FILE)
         return graft_fail(e, GRAFT_E_LIMIT, "the list of merges has over %d bytes", BPE_MAX_FILE);
-    b = graft_calloc(1, sizeof *b);
-    t = graft_calloc(1, sizeof *t);
-    if (t) t->pool = graft_malloc(pool); /* a name is never longer than its line */
-    if (!b || !t || !t->pool) {
-        st = graft_fail_nomem(e, "the tokenizer's list of merges");
-        goto out;
-    }
-    add_alphabet(b, t);
-    GRAFT_TRY(read_merges(b, t, merges, n, e));
+    const size_t lines = n ? count_lines(merges, n) : 0;
+    graft_bpe *b = graft_calloc(1, sizeof *b);
+    if (!b) return graft_fail_nomem(e, "the tokenizer's list of merges");
+    b->ends = kind == GRAFT_BPE_WORDS;
+    b->base = b->ends ? 2 * BPE_BYTES : BPE_BYTES;
+    const size_t most = b->ends ? GRAFT_BPE_MERGES : GRAFT_BPE_MOST;
+    b->room = (uint32_t)(lines < most ? lines : most);
+    GRAFT_TRY(make_room(b, &t, n, e));
+    add_alphabet(b, &t);
+    GRAFT_TRY(read_merges(b, &t, merges, n, e));
     *out = b;
     b = NULL;
 out:
-    if (t) graft_free(t->pool);
-    graft_free(t);
-    graft_free(b);
+    graft_free(t.pool);
+    graft_free(t.end);
+    graft_free(t.slot);
+    graft_bpe_destroy(b);
     return st;
 }
 
 void graft_bpe_destroy(graft_bpe *b)
 {
+    if (!b) return;
+    graft_free(b->merge);
+    graft_free(b->slot);
     graft_free(b);
+}
+
+uint32_t graft_bpe_tokens(const graft_bpe *b)
+{
+    return b->base + b->count;
+}
+
+size_t graft_bpe_bytes(const char *name, size_t n, uint8_t *out)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n;) {
+        uint32_t cp, other = 0x100, b = 0;
+        i += graft_unicode_decode((const uint8_t *)name + i, n - i, &cp);
+        if (cp < BPE_BYTES && byte_prints(cp)) {
+            out[bytes++] = (uint8_t)cp;
+            continue;
+        }
+        while (b < BPE_BYTES && (byte_prints(b) || other++ != cp)) b++;
+        if (b == BPE_BYTES) return 0;
+        out[bytes++] = (uint8_t)b;
+    }
+    return bytes;
 }
 
 void graft_bpe_work_finish(graft_bpe_work *w)
@@ -262,7 +321,7 @@ graft_status graft_bpe_word(const graft_bpe *b, const uint8_t *word, size_t n, g
     GRAFT_TRY(work_reserve(w, n, e));
     w->heap_len = 0;
     for (size_t i = 0; i < n; i++) {
-        w->token[i] = b->byte_token[word[i]] + (i + 1 == n ? BPE_BYTES : 0u);
+        w->token[i] = b->byte_token[word[i]] + (b->ends && i + 1 == n ? BPE_BYTES : 0u);
         w->prev[i] = i == 0 ? NO_PLACE : (uint32_t)i - 1;
         w->next[i] = i + 1 == n ? NO_PLACE : (uint32_t)i + 1;
     }
@@ -272,10 +331,10 @@ graft_status graft_bpe_word(const graft_bpe *b, const uint8_t *word, size_t n, g
     while (w->heap_len > 0) {
         uint64_t top = heap_pop(w);
         uint32_t m = (uint32_t)(top >> 32), at = (uint32_t)top, right = w->next[at];
-        if (right == NO_PLACE || right == at || w->token[at] != b->left[m] ||
-            w->token[right] != b->right[m])
+        if (right == NO_PLACE || right == at || w->token[at] != b->merge[m].left ||
+            w->token[right] != b->merge[m].right)
             continue;
-        w->token[at] = BPE_BASE + m;
+        w->token[at] = b->base + m;
         w->next[at] = w->next[right];
         if (w->next[at] != NO_PLACE) w->prev[w->next[at]] = at;
         w->next[right] = right;

@@ -1,10 +1,10 @@
 /* Byte-pair encoding: a list of merges, and its use on one word.
  *
- * A word is a string of bytes. Each byte starts as its own token, the last one marked as the end of
- * the word; then, as long as two neighbours are in the list of merges, the pair that stands first
- * in the list becomes one token (Sennrich et al., arXiv:1508.07909). Token numbers: 0-255 bytes
- * in the order of CLIP's byte alphabet, 256-511 the same at the end of a word, 512 + i the result
- * of merge i. */
+ * A word is a string of bytes. Each byte starts as its own token; then, as long as two neighbours
+ * are in the list of merges, the pair that stands first in the list becomes one token (Sennrich et
+ * al., arXiv:1508.07909). Token numbers: 0-255 bytes in the order of GPT-2's byte alphabet, 256 + i
+ * the result of merge i. CLIP's words have their last byte marked, which is another token then:
+ * 256-511 the bytes at the end of a word, 512 + i the result of merge i. */
 #ifndef GRAFT_TEXT_BPE_H
 #define GRAFT_TEXT_BPE_H
 #include <stddef.h>
@@ -12,15 +12,28 @@
 
 #include "base/error.h"
 
-#define GRAFT_BPE_MERGES 48894 /* CLIP's number; longer lists are read up to here */
+/* CLIP's number of merges, and what others may have; longer lists are read up to there. */
+#define GRAFT_BPE_MERGES 48894
+#define GRAFT_BPE_MOST   (1 << 20)
+
+typedef enum graft_bpe_kind {
+    GRAFT_BPE_PIECES = 0, /* GPT-2's, and Qwen's */
+    GRAFT_BPE_WORDS = 1   /* CLIP's, with ends of words */
+} graft_bpe_kind;
 
 /* Immutable once made: any thread. */
 typedef struct graft_bpe graft_bpe;
 /* Reads merges.txt: two tokens a line with a space between them, each of them a byte's character or
  * made by an earlier line. A first line that begins with "#version" and empty lines are skipped.
  * GRAFT_E_FORMAT names the line at fault. */
-graft_status graft_bpe_create(const char *merges, size_t n, graft_bpe **out, graft_err *e);
-void graft_bpe_destroy(graft_bpe *b);
+graft_status graft_bpe_create(const char *merges, size_t n, graft_bpe_kind kind, graft_bpe **out,
+                              graft_err *e);
+void graft_bpe_destroy(graft_bpe *b); /* NULL is fine */
+/* How many there are. */
+uint32_t graft_bpe_tokens(const graft_bpe *b);
+/* The bytes of a name in the byte alphabet, at most n; returns how many, 0 where a character is
+ * none of it. */
+size_t graft_bpe_bytes(const char *name, size_t n, uint8_t *out);
 
 /* Reusable memory for one thread, zeroed before its first use. */
 typedef struct graft_bpe_work {

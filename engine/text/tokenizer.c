@@ -42,7 +42,7 @@ graft_status graft_tokenizer_create_from(const char *merges, size_t n, graft_tok
     *out = NULL;
     graft_tokenizer *t = graft_calloc(1, sizeof *t);
     if (!t) return graft_fail_nomem(e, "a tokenizer");
-    graft_status st = graft_bpe_create(merges, n, &t->bpe, e);
+    graft_status st = graft_bpe_create(merges, n, GRAFT_BPE_WORDS, &t->bpe, e);
     if (st != GRAFT_OK) {
         graft_free(t);
         return st;

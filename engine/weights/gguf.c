@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "base/str.h"
 #include "engine/weights/ggml_blocks.h"
+#include "engine/weights/gguf_names.h"
 #include "engine/weights/gguf_tokenizer.h"
 
 #define ORIGINAL_SHAPE "comfy.gguf.orig_shape."
@@ -47,9 +48,9 @@ typedef struct reader {
     graft_err *e;
     bool cut;
     uint64_t alignment;
-    bool t5;           /* llama.cpp's names */
-    graft_map shape;   /* tensor name -> shape, of those that were laid out anew */
-    struct text *pair; /* keys and texts in turn */
+    graft_gguf_name_fn *rename; /* llama.cpp's names; or NULL */
+    graft_map shape;            /* tensor name -> shape, of those that were laid out anew */
+    struct text *pair;          /* keys and texts in turn */
     size_t n_texts, cap_texts;
     graft_gguf_tokenizer tokenizer;
     graft_gguf *out;
@@ -165,8 +166,15 @@ static graft_status read_shape(reader *r, text name)
 static graft_status read_string(reader *r, text key)
 {
     text value = read_text(r);
-    if (is(key, "general.architecture")) r->t5 = is(value, "t5") || is(value, "t5encoder");
-    if (is(key, "tokenizer.ggml.model")) r->tokenizer.t5 = is(value, "t5");
+    if (is(key, "general.architecture"))
+        r->rename = is(value, "t5") || is(value, "t5encoder") ? graft_gguf_name_t5
+                    : is(value, "qwen3")                      ? graft_gguf_name_qwen3
+                                                              : NULL;
+    if (is(key, "tokenizer.ggml.model")) {
+        r->tokenizer.t5 = is(value, "t5");
+        r->tokenizer.bytes = is(value, "gpt2");
+    }
+    if (is(key, "tokenizer.ggml.pre")) r->tokenizer.qwen = is(value, "qwen2");
     if (r->cut || memchr(key.at, 0, key.n)) return GRAFT_OK;
     if (graft_grow(&r->pair, &r->cap_texts, r->n_texts + 2, sizeof *r->pair))
         return graft_fail_nomem(r->e, "the metadata of a GGUF file");
@@ -183,6 +191,7 @@ static graft_status read_tokenizer(reader *r, text key, uint32_t type)
                             : is(key, "tokenizer.ggml.scores")               ? &t->score
                             : is(key, "tokenizer.ggml.token_type")           ? &t->kind
                             : is(key, "tokenizer.ggml.precompiled_charsmap") ? &t->charsmap
+                            : is(key, "tokenizer.ggml.merges")               ? &t->merge
                                                                              : NULL;
     reader at = *r;
     graft_status st = skip_value(r, type, 0);
@@ -221,40 +230,6 @@ static graft_status read_pair(reader *r)
 
 /* ------------------------------------------------------------------ names */
 
-enum { OTHER_NAME = 128 }; /* bytes of a name that a tensor gets instead */
-
-/* llama.cpp's words for the layers of a T5 encoder, and its authors'. */
-static const char *const t5_words[][2] = {
-    {"attn_q", "layer.0.SelfAttention.q"},
-    {"attn_k", "layer.0.SelfAttention.k"},
-    {"attn_v", "layer.0.SelfAttention.v"},
-    {"attn_o", "layer.0.SelfAttention.o"},
-    {"attn_rel_b", "layer.0.SelfAttention.relative_attention_bias"},
-    {"attn_norm", "layer.0.layer_norm"},
-    {"ffn_gate", "layer.1.DenseReluDense.wi_0"},
-    {"ffn_up", "layer.1.DenseReluDense.wi_1"},
-    {"ffn_down", "layer.1.DenseReluDense.wo"},
-    {"ffn_norm", "layer.1.layer_norm"},
-};
-
-/* Writes the authors' name of a T5's tensor; false: it has another. */
-static bool name_t5(const char *name, char *out, size_t size)
-{
-    char word[32];
-    unsigned block;
-    int end = 0;
-    if (strcmp(name, "token_embd.weight") == 0) return snprintf(out, size, "shared.weight") > 0;
-    if (strcmp(name, "enc.output_norm.weight") == 0)
-        return snprintf(out, size, "encoder.final_layer_norm.weight") > 0;
-    if (sscanf(name, "enc.blk.%4u.%31[a-z_0-9].weight%n", &block, word, &end) != 2 || !end ||
-        name[end])
-        return false;
-    for (size_t i = 0; i < sizeof t5_words / sizeof *t5_words; i++)
-        if (strcmp(word, t5_words[i][0]) == 0)
-            return snprintf(out, size, "encoder.block.%u.%s.weight", block, t5_words[i][1]) > 0;
-    return false;
-}
-
 static const char *keep(reader *r, const char *name, size_t n)
 {
     char *p = r->next;
@@ -274,9 +249,9 @@ static void keep_pairs(reader *r)
 
 static void set_name(reader *r, text name, graft_st_tensor *t)
 {
-    char other[OTHER_NAME];
+    char other[GRAFT_GGUF_NAME];
     t->name = keep(r, name.at, name.n);
-    if (!r->t5 || !name_t5(t->name, other, sizeof other)) return;
+    if (!r->rename || !r->rename(t->name, other, sizeof other)) return;
     t->called = t->name;
     t->name = keep(r, other, strlen(other));
 }
@@ -378,7 +353,7 @@ static graft_status make_room(reader *at, uint64_t n)
         text name = read_text(&r);
         uint32_t rank = read_u32(&r);
         take(&r, (uint64_t)rank * 8 + 4 + 8);
-        bytes += name.n + 1 + OTHER_NAME;
+        bytes += name.n + 1 + GRAFT_GGUF_NAME;
     }
     if (r.cut) return cut_short(at);
     for (size_t i = 0; i < r.n_texts; i++) bytes += r.pair[i].n + 1;
@@ -425,12 +400,13 @@ static graft_status place_all(reader *r)
 static graft_status add_tokenizer(reader *r)
 {
     graft_gguf *g = r->out;
+    const char *name;
     size_t n;
     bool nomem;
-    g->tokenizer = graft_gguf_tokenizer_file(&r->tokenizer, &n, &nomem);
+    g->tokenizer = graft_gguf_tokenizer_file(&r->tokenizer, &name, &n, &nomem);
     if (nomem) return graft_fail_nomem(r->e, "a tokenizer");
     if (g->tokenizer)
-        g->tensor[g->n++] = (graft_st_tensor){.name = GRAFT_T5_TOKENIZER,
+        g->tensor[g->n++] = (graft_st_tensor){.name = name,
                                               .dtype = GRAFT_U8,
                                               .rank = 1,
                                               .shape = {(int64_t)n},

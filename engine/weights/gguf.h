@@ -4,8 +4,9 @@
  *
  * Tensors have their shape as safetensors files do, outermost dimension first; one that was laid
  * out anew to be packed has its own again ("comfy.gguf.orig_shape.NAME"). Values are plain
- * (F32, F16, BF16, F64, integers) or in ggml's blocks. The names of llama.cpp's T5 encoders become
- * those of its authors, and their tokenizer a tensor "spiece_model", as other programs keep it.
+ * (F32, F16, BF16, F64, integers) or in ggml's blocks. The names of llama.cpp's T5 encoders and
+ * of its Qwen 3 become those of their authors, and the tokenizer a tensor: "spiece_model", as other
+ * programs keep it, or "merges_txt".
  *
  * GRAFT_E_UNSUPPORTED: other versions, big-endian files, types of blocks that are not read, files
  * in several parts. GRAFT_E_FORMAT: what reaches past the end, overlaps, or fits no rule. */
@@ -20,7 +21,7 @@ typedef struct graft_gguf {
     graft_st_pair *meta; /* those of metadata that are texts */
     size_t n_meta;
     char *text;         /* all names, keys and texts */
-    uint8_t *tokenizer; /* the data of the last tensor, where metadata has a T5's; or NULL */
+    uint8_t *tokenizer; /* the data of the last tensor, where metadata has one; or NULL */
 } graft_gguf;
 
 bool graft_gguf_is_one(const void *data, size_t size);

@@ -21,6 +21,7 @@ enum {
     NORMALIZER_TRIM = 4 << 3
 };
 enum { UNIGRAM = 1 };
+enum { BYTES = 256 };
 
 /* Counts what it is given, and keeps it where there is room. */
 typedef struct writer {
@@ -114,18 +115,42 @@ static bool fits_together(const graft_gguf_tokenizer *t)
            (!map->at || map->type == LIST_U8 || map->type == LIST_I8) && all_have_text(&t->token);
 }
 
-uint8_t *graft_gguf_tokenizer_file(const graft_gguf_tokenizer *t, size_t *n, bool *nomem)
+/* A merge a line. */
+static void put_merges(writer *w, const graft_gguf_tokenizer *t)
 {
+    const uint8_t *text = t->merge.at;
+    for (uint64_t i = 0; i < t->merge.n; i++) {
+        const size_t n = (size_t)read_number(text, LENGTH);
+        put(w, text + LENGTH, n);
+        put(w, "\n", 1);
+        text += LENGTH + n;
+    }
+}
+
+/* Tokens are numbered in the order of the merges, behind those of bytes: there are as many. */
+static bool has_merges(const graft_gguf_tokenizer *t)
+{
+    return t->bytes && t->qwen && t->merge.at && t->merge.type == LIST_STRING && t->merge.n > 0 &&
+           t->token.at && t->token.n >= BYTES && t->token.n - BYTES >= t->merge.n;
+}
+
+uint8_t *graft_gguf_tokenizer_file(const graft_gguf_tokenizer *t, const char **name, size_t *n,
+                                   bool *nomem)
+{
+    void (*const put_file)(writer *, const graft_gguf_tokenizer *) = fits_together(t) ? put_all
+                                                                     : has_merges(t)  ? put_merges
+                                                                                      : NULL;
     writer w = {0};
+    *name = put_file == put_merges ? GRAFT_QWEN_TOKENIZER : GRAFT_T5_TOKENIZER;
     *n = 0;
     *nomem = false;
-    if (!fits_together(t)) return NULL;
-    put_all(&w, t);
+    if (!put_file) return NULL;
+    put_file(&w, t);
     w.data = graft_malloc(w.n);
     *nomem = !w.data;
     if (!w.data) return NULL;
     *n = w.n;
     w.n = 0;
-    put_all(&w, t);
+    put_file(&w, t);
     return w.data;
 }

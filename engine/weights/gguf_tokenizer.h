@@ -1,13 +1,15 @@
-/* The tokenizer that llama.cpp keeps in the metadata of a T5 encoder's GGUF file
- * (tokenizer.ggml.…), as the SentencePiece model file that it was made from: what loaders of T5
- * read (engine/text/unigram.h). */
+/* The tokenizer that llama.cpp keeps in the metadata of a text encoder's GGUF file
+ * (tokenizer.ggml.…), as the file that it was made from: of T5 the SentencePiece model
+ * (engine/text/unigram.h), of Qwen the list of merges (engine/text/qwen.h). */
 #ifndef GRAFT_WEIGHTS_GGUF_TOKENIZER_H
 #define GRAFT_WEIGHTS_GGUF_TOKENIZER_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define GRAFT_T5_TOKENIZER "spiece_model" /* the tensor that has such a file */
+/* The tensors that have such a file. */
+#define GRAFT_T5_TOKENIZER   "spiece_model"
+#define GRAFT_QWEN_TOKENIZER "merges_txt"
 
 /* An array of metadata. Its bytes are in the file. */
 typedef struct graft_gguf_list {
@@ -17,12 +19,15 @@ typedef struct graft_gguf_list {
 } graft_gguf_list;
 
 typedef struct graft_gguf_tokenizer {
-    bool t5;                                      /* of this kind: unigram */
+    bool t5;          /* of this kind: unigram */
+    bool bytes, qwen; /* of that one: pairs of bytes, and texts cut up as Qwen's are */
     graft_gguf_list token, score, kind, charsmap; /* charsmap: normalization */
+    graft_gguf_list merge;
     bool keeps_space, bare; /* white space is not trimmed; a text is not begun with a space */
 } graft_gguf_tokenizer;
 
-/* The file, freed with graft_free(): *n bytes. NULL when there is none, when what is there does not
- * fit together, or when out of memory, which *nomem tells. */
-uint8_t *graft_gguf_tokenizer_file(const graft_gguf_tokenizer *t, size_t *n, bool *nomem);
+/* The file, freed with graft_free(): *n bytes, of the tensor *name. NULL when there is none, when
+ * what is there does not fit together, or when out of memory, which *nomem tells. */
+uint8_t *graft_gguf_tokenizer_file(const graft_gguf_tokenizer *t, const char **name, size_t *n,
+                                   bool *nomem);
 #endif

@@ -59,6 +59,8 @@ static dnnl_status_t append_act(dnnl_post_ops_t ops, graft_act act)
         return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_gelu_erf, 0, 0);
     case GRAFT_ACT_GELU_TANH:
         return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_gelu_tanh, 0, 0);
+    case GRAFT_ACT_TANH:
+        return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_tanh, 0, 0);
     case GRAFT_ACT_LEAKY:
         return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0.2f, 0);
     case GRAFT_ACT_RELU:

@@ -35,11 +35,11 @@ out:
 }
 
 /* Places from `first` on; returns what is behind them. */
-static float *fill(float *table, int64_t first, int64_t places, int64_t n)
+static float *fill(float *table, int64_t first, int64_t places, double base, int64_t n)
 {
     for (int64_t p = first; p < first + places; p++, table += 2 * n)
         for (int64_t i = 0; i < n; i += 2) {
-            double angle = (double)p * pow(10000, -(double)i / (double)n);
+            double angle = (double)p * pow(base, -(double)i / (double)n);
             table[i] = table[i + 1] = (float)cos(angle);
             table[n + i + 1] = (float)sin(angle);
             table[n + i] = -table[n + i + 1];
@@ -60,9 +60,9 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     if (!r) return graft_fail_nomem(e, "rope's table");
     k->state = r;
     r->of = of;
-    float *table = fill(r->table, a->groups, 1, of.of_frame);
-    table = fill(table, a->pad_top, a->up_h, of.of_row);
-    fill(table, a->pad_left, a->up_w, of.of_column);
+    float *table = fill(r->table, a->groups, 1, of.base, of.of_frame);
+    table = fill(table, a->pad_top, a->up_h, of.base, of.of_row);
+    fill(table, a->pad_left, a->up_w, of.base, of.of_column);
     graft_cpu_norm_rows_init(k);
     return GRAFT_OK;
 }

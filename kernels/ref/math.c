@@ -98,6 +98,8 @@ float graft_ref_act(graft_act act, float x)
         return x < 0 ? 0.0f : x; /* NaN passes through */
     case GRAFT_ACT_GELU_TANH:
         return x * sigmoid(2.0f * 0.7978845608f * (x + 0.044715f * x * x * x)); /* the same */
+    case GRAFT_ACT_TANH:
+        return tanhf(x);
     default:
         return x;
     }

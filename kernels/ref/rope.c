@@ -21,10 +21,10 @@ static graft_status check(const graft_op_desc *d, graft_err *e)
 }
 
 /* n values, as they are where `place` is 0. */
-static void turn(const float *x, int64_t place, int64_t n, float *y)
+static void turn(const float *x, int64_t place, double base, int64_t n, float *y)
 {
     for (int64_t i = 0; i < n; i += 2) {
-        double angle = (double)place * pow(10000, -(double)i / (double)n);
+        double angle = (double)place * pow(base, -(double)i / (double)n);
         double a = (double)x[i], b = (double)x[i + 1];
         y[i] = (float)(a * cos(angle) - b * sin(angle));
         y[i + 1] = (float)(a * sin(angle) + b * cos(angle));
@@ -51,7 +51,7 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
             const int64_t places[] = {a->groups, row, column};
             const int64_t values[] = {p.of_frame, p.of_row, p.of_column};
             for (int64_t i = 0, at = p.still; i < 3; at += values[i++])
-                turn(from + at, places[i], values[i], to + at);
+                turn(from + at, places[i], p.base, values[i], to + at);
         }
     }
 }

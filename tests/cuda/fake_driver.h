@@ -39,13 +39,14 @@ typedef struct fake_cuda_state {
     int forget_early; /* some of them do nothing */
     int misuse;       /* calls that are not allowed while a capture goes on, or without a context */
     int capability, devices;
-    int cache;        /* bytes of its cache */
-    int refuse_open;  /* the made-up cuBLASLt does not open, so many times */
-    int refuse_plans; /* the made-up cuDNN and cuBLASLt run none, 2: and the device fails */
-    int refuse_sums;  /* the made-up cuBLASLt adds a bias in FP8, or a residual, but not both */
-    int algorithms;   /* the made-up cuBLASLt proposes as many as it is asked for */
-    int idle;         /* its algorithm of this number does nothing; 0: none */
-    int slow_plans;   /* microseconds that the made-up cuDNN takes to make a plan */
+    int cache;         /* bytes of its cache */
+    int refuse_open;   /* the made-up cuBLASLt does not open, so many times */
+    int refuse_plans;  /* the made-up cuDNN and cuBLASLt run none, 2: and the device fails */
+    int refuse_sums;   /* the made-up cuBLASLt adds a bias in FP8, or a residual, but not both */
+    int algorithms;    /* the made-up cuBLASLt proposes as many as it is asked for */
+    int idle;          /* its algorithm of this number does nothing; 0: none */
+    int slow_plans;    /* microseconds that the made-up cuDNN takes to make a plan */
+    int fast_products; /* of the made-up cuBLASLt, in FP8 */
     int plans_made, plans_restored, heuristics; /* by the made-up cuDNN and cuBLASLt */
 } fake_cuda_state;
 extern fake_cuda_state fake_cuda;

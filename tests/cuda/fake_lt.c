@@ -1,6 +1,6 @@
 /* libcublasLt.so.13 without a device: the functions that the CUDA backend uses, products by loops.
- * Two algorithms, or as many as are asked for, which do the same; all but the first ask for a
- * workspace and write to all of it. */
+ * Two algorithms, or as many as are asked for, which do the same, and as many for fast sums of FP8;
+ * all but the first ask for a workspace and write to all of it. */
 #include <cublasLt.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -30,6 +30,7 @@ typedef struct matmul {
     cudaDataType_t bias_type;
     const void *bias;
     int32_t a_mode, b_mode;
+    int8_t fast;                    /* sums of levels that leave the tensor cores late */
     const float *a_scale, *b_scale; /* one for each of the product's rows and columns */
 } matmul;
 
@@ -88,6 +89,7 @@ EXPORT cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
                  {CUBLASLT_MATMUL_DESC_EPILOGUE, &m->epilogue, sizeof(uint32_t)},
                  {CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &m->bias_type, sizeof(int32_t)},
                  {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &m->bias, sizeof(void *)},
+                 {CUBLASLT_MATMUL_DESC_FAST_ACCUM, &m->fast, sizeof(int8_t)},
                  {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &m->a_mode, sizeof(int32_t)},
                  {CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &m->b_mode, sizeof(int32_t)},
                  {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &m->a_scale, sizeof(void *)},
@@ -152,7 +154,8 @@ EXPORT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
  * compute capability 9.0 has them, and their results are of 16 bits, as is the bias. */
 static bool levels_fit(const matmul *m, const layout *a, const layout *b, const layout *y)
 {
-    if (a->type != CUDA_R_8F_E4M3) return !m->a_mode && !m->b_mode && !m->a_scale && !m->b_scale;
+    if (a->type != CUDA_R_8F_E4M3)
+        return !m->a_mode && !m->b_mode && !m->a_scale && !m->b_scale && !m->fast;
     return fake_cuda.capability == 90 && b->type == a->type && y->type != CUDA_R_32F &&
            m->a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F && m->b_mode == m->a_mode &&
            m->a_scale && m->b_scale && (uintptr_t)m->a_scale % 16 == 0 &&
@@ -192,6 +195,7 @@ EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
         memset(&list[i], 0, sizeof list[i]);
         list[i].algo.data[0] = 77;
         list[i].algo.data[1] = (uint64_t)i;
+        list[i].algo.data[3] = (uint64_t)((const matmul *)(const void *)d)->fast;
         for (int k = 0; k < 4; k++) list[i].algo.data[2] |= (uint64_t)want->align[k] << 16 * k;
         list[i].workspaceSize = i ? WORKSPACE : 0;
         list[i].state = CUBLAS_STATUS_SUCCESS;
@@ -206,7 +210,7 @@ EXPORT cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t h, cublasLtMatmul
                                               cublasLtMatmulHeuristicResult_t *out)
 {
     (void)h;
-    if (algo->data[0] != 77 ||
+    if (algo->data[0] != 77 || (int)algo->data[3] != ((const matmul *)(const void *)d)->fast ||
         !fits((const matmul *)(const void *)d, (const layout *)(const void *)a,
               (const layout *)(const void *)b, (const layout *)(const void *)c,
               (const layout *)(const void *)y))
@@ -292,12 +296,14 @@ EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d,
     p.k = p.lb.rows;
     p.workspace_bytes = workspace_bytes;
     bool good = fits(&p.m, &p.la, &p.lb, &p.lc, &p.ld) && algo->data[0] == 77 &&
-                (!workspace_bytes || workspace) && fake_cuda_context() && aligned(&p, algo);
+                (int)algo->data[3] == p.m.fast && (!workspace_bytes || workspace) &&
+                fake_cuda_context() && aligned(&p, algo);
     if (!good) return CUBLAS_STATUS_INVALID_VALUE;
     bool both = p.m.epilogue == CUBLASLT_EPILOGUE_BIAS && p.beta != 0;
     if (fake_cuda_refuses()) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (p.la.type == CUDA_R_8F_E4M3 && both && fake_cuda.refuse_sums)
         return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (p.m.fast) fake_cuda.fast_products++;
     if (fake_cuda.idle && algo->data[1] == (uint64_t)fake_cuda.idle) return CUBLAS_STATUS_SUCCESS;
     return fake_cuda_enqueue(run, &p, sizeof p) ? CUBLAS_STATUS_EXECUTION_FAILED
                                                 : CUBLAS_STATUS_SUCCESS;

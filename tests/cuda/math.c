@@ -19,6 +19,8 @@ static double exact(graft_act act, double x)
         return x < 0 ? (double)0.2f * x : x;
     case GRAFT_ACT_RELU:
         return x < 0 ? 0 : x;
+    case GRAFT_ACT_TANH:
+        return tanh(x);
     default:
         return x / (1 + exp(-1.5957691216 * (x + 0.044715 * x * x * x)));
     }
@@ -47,7 +49,8 @@ static void look(worst *w, graft_act act, float x)
 static void acts_are_near(void)
 {
     static const graft_act acts[] = {GRAFT_ACT_SILU,  GRAFT_ACT_GELU, GRAFT_ACT_QUICK_GELU,
-                                     GRAFT_ACT_LEAKY, GRAFT_ACT_RELU, GRAFT_ACT_GELU_TANH};
+                                     GRAFT_ACT_LEAKY, GRAFT_ACT_RELU, GRAFT_ACT_GELU_TANH,
+                                     GRAFT_ACT_TANH};
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
         worst w = {.least = 0x1p-14};
         for (uint32_t u = 0; u < 0x10000; u++) {

@@ -199,10 +199,15 @@ static void fp8_variants(void)
     graft_backend b = open_device();
     const graft_op_desc d = linear(GRAFT_QUANT_FP8, 32, true, true);
     float got[MOST], want[MOST];
-    int apart = 0, at_once = 0, cudnn = 0;
+    int apart = 0, at_once = 0, cudnn = 0, fast = 0;
     outcome own = run(&b, &d, 0, want);
     for (int32_t v = 1; v < own.variants; v++) {
+        int before = fake->fast_products;
         outcome r = run(&b, &d, v, got);
+        bool named = strstr(r.variant, " fast") != NULL;
+        CHECK_INT(fake->fast_products - before, named);
+        CHECK(v > 1 || !named);
+        fast += named;
         CHECK(difference(got, want, count(&d.out)) < LIMIT);
         CHECK_INT(r.stands_in, 0);
         fake->refuse_sums = 1;
@@ -214,10 +219,11 @@ static void fp8_variants(void)
         at_once += once;
         cudnn += strncmp(r.variant, "cudnn", 5) == 0;
         CHECK(!once || !cudnn);
-        CHECK(apart == v || v > 2);
+        CHECK(apart == v || v > 4);
     }
-    CHECK_INT(apart, 2);
-    CHECK_INT(at_once, 2);
+    CHECK_INT(apart, 4);
+    CHECK_INT(at_once, 4);
+    CHECK_INT(fast, 4);
     CHECK_INT(cudnn, 1);
     lib->api->destroy(b.device);
 }
@@ -230,17 +236,17 @@ static void fp8_plans_only_when_asked(void)
     graft_kernel_info info = {.size = sizeof info};
     graft_kernel *k = NULL;
     int made = fake->plans_made;
-    for (int32_t v = -1; v < 3; v++) {
+    for (int32_t v = -1; v < 5; v++) {
         CHECK_INT(b.api->prepare(b.device, &d, v, &k, &info, NULL, 0), GRAFT_OK);
         b.api->release(k);
-        CHECK_INT(info.variant_count, 4);
-        CHECK_INT(info.slow, 1 << 3);
+        CHECK_INT(info.variant_count, 6);
+        CHECK_INT(info.slow, 1 << 5);
     }
     CHECK_INT(fake->plans_made, made);
-    CHECK_INT(b.api->prepare(b.device, &d, 3, &k, &info, NULL, 0), GRAFT_OK);
+    CHECK_INT(b.api->prepare(b.device, &d, 5, &k, &info, NULL, 0), GRAFT_OK);
     b.api->release(k);
     CHECK(strncmp(info.variant, "cudnn", 5) == 0);
-    CHECK_INT(info.variant_index, 3);
+    CHECK_INT(info.variant_index, 5);
     CHECK(fake->plans_made > made);
     lib->api->destroy(b.device);
 }
@@ -305,10 +311,11 @@ static void trials_drop_what_is_refused(void)
     fake->refuse_sums = 1;
     graft_trial t = tried(&b, &d);
     fake->refuse_sums = 0;
-    CHECK_INT(t.count, 1 + 2 + 2 + 1);
+    CHECK_INT(t.count, 1 + 4 + 4 + 1);
     for (int v = 0; v < t.count; v++) {
-        CHECK_INT(t.status[v], v == 3 || v == 4 ? GRAFT_E_UNSUPPORTED : GRAFT_OK);
-        CHECK((t.ns[v] > 0) == (v != 3 && v != 4));
+        bool at_once = v > 4 && v < 9;
+        CHECK_INT(t.status[v], at_once ? GRAFT_E_UNSUPPORTED : GRAFT_OK);
+        CHECK((t.ns[v] > 0) == !at_once);
     }
     CHECK_INT(t.own, 1);
     lib->api->destroy(b.device);
@@ -319,15 +326,16 @@ static void trials_drop_what_does_nothing(void)
 {
     const graft_op_desc list[] = {linear(GRAFT_QUANT_NONE, 64, true, true),
                                   linear(GRAFT_QUANT_FP8, 64, true, false)};
+    const uint32_t idle[] = {1 << 2, 1 << 3 | 1 << 4}; /* FP8: with fast sums and without */
     graft_backend b = open_device();
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         fake->idle = 1; /* the second of two */
         graft_trial t = tried(&b, &list[i]);
         fake->idle = 0;
         CHECK_INT(t.own, 1);
-        CHECK_INT(t.wrong, 1 << 2);
+        CHECK_INT(t.wrong, idle[i]);
         for (int v = 0; v < t.count; v++)
-            CHECK((t.ns[v] > 0) == (v != 2) && t.status[v] == GRAFT_OK);
+            CHECK((t.ns[v] > 0) == !(idle[i] >> v & 1) && t.status[v] == GRAFT_OK);
     }
     lib->api->destroy(b.device);
 }

@@ -19,6 +19,7 @@
 #define VAE          GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
 #define MMDIT        GRAFT_SOURCE_DIR "/golden/small/mmdit_sd35m.safetensors"
 #define T5           GRAFT_SOURCE_DIR "/golden/small/t5.safetensors"
+#define QWEN3        GRAFT_SOURCE_DIR "/golden/small/qwen3.safetensors"
 #define TOKENS_MODEL GRAFT_SOURCE_DIR "/golden/small/unigram/odd.model"
 #define X2           GRAFT_SOURCE_DIR "/golden/small/upscale_rrdb_x2.safetensors"
 
@@ -385,6 +386,12 @@ static graft_status load_t5(world *w, graft_err *e)
     return graft_clip_load(w->engine, &t5_path, 1, "sd3", NULL, &w->clip, e);
 }
 
+static const char *qwen3_path;
+static graft_status load_qwen3(world *w, graft_err *e)
+{
+    return graft_clip_load(w->engine, &qwen3_path, 1, "lumina2", NULL, &w->clip, e);
+}
+
 static graft_status shrink(world *w, graft_err *e)
 {
     const graft_downscale_options o = {2, 2, 0, 1, false, "bicubic", "area"};
@@ -410,24 +417,32 @@ static void write_inpainting(const char *path)
 }
 
 /* A text encoder with its tokenizer in one file. */
-static void write_t5(const char *path)
+static void write_encoder(const char *path, const char *from, const char *name, const char *text,
+                          size_t n)
 {
-    graft_err e = GRAFT_ERR_INIT;
-    graft_safetensors *f = open_file(T5);
+    graft_safetensors *f = open_file(from);
     made_file *m = copy_file(f, "");
-    char *text = NULL;
-    size_t n = 0;
     graft_safetensors_close(f);
-    CHECK_OK(graft_file_read(TOKENS_MODEL, 1 << 20, &text, &n, &e), &e);
     const int64_t count = ((int64_t)n + 3) / 4 * 4;
-    void *bytes = add_tensor(m, "spiece_model", 1, (int64_t[]){count / 4}, NULL, 0);
+    void *bytes = add_tensor(m, name, 1, (int64_t[]){count / 4}, NULL, 0);
     graft_st_tensor *t = &m->tensor[m->n - 1];
     memcpy(bytes, text, n);
     t->dtype = GRAFT_U8;
     t->shape[0] = (int64_t)n;
     t->bytes = n;
-    graft_free(text);
     write_file(m, path, NULL);
+}
+
+static void write_encoders(void)
+{
+    static const char merges[] = "t h\nth e\n";
+    graft_err e = GRAFT_ERR_INIT;
+    char *text = NULL;
+    size_t n = 0;
+    CHECK_OK(graft_file_read(TOKENS_MODEL, 1 << 20, &text, &n, &e), &e);
+    write_encoder(t5_path, T5, "spiece_model", text, n);
+    write_encoder(qwen3_path, QWEN3, "merges_txt", merges, sizeof merges - 1);
+    graft_free(text);
 }
 
 static void write_control(const char *path, const char *diff)
@@ -521,6 +536,7 @@ static const scenario scenarios[] = {
      false,
      false},
     {"encode a prompt with T5", {engine_step, load_t5, encode_text}, 1, false, false},
+    {"encode a prompt with Qwen 3", {engine_step, load_qwen3, encode_text}, 1, false, false},
     {"FreeU, tiles, perturbed attention",
      {engine_step, load_unet, plain_cond, empty_latent, patch, sample_patched},
      4,
@@ -725,7 +741,7 @@ static void write_lora(const char *path)
 
 int main(void)
 {
-    char path[256], net[256], diff[256], inpaint[256], t5[256];
+    char path[256], net[256], diff[256], inpaint[256], t5[256], qwen3[256];
     /* The JSON trees of configurations fail as well. */
     cJSON_Hooks hooks = {graft_malloc, graft_free};
     cJSON_InitHooks(&hooks);
@@ -743,7 +759,9 @@ int main(void)
     write_inpainting(inpaint);
     snprintf(t5, sizeof t5, "%s", temp_path("t5.safetensors"));
     t5_path = t5;
-    write_t5(t5);
+    snprintf(qwen3, sizeof qwen3, "%s", temp_path("qwen3.safetensors"));
+    qwen3_path = qwen3;
+    write_encoders();
     if (CALLS < 3) puts("skipped: most of the sites, which AddressSanitizer's build tries");
     RUN(with_ref);
     RUN(with_cpu_and_cache);
@@ -752,5 +770,6 @@ int main(void)
     unlink(diff);
     unlink(inpaint);
     unlink(t5);
+    unlink(qwen3);
     return test_end();
 }

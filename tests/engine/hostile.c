@@ -456,6 +456,8 @@ static void checkpoints_are_called_so(void)
         {{unet, unet}, "ControlNetLoader", "a UNet, which UNETLoader opens"},
         {{upscaler, "a"}, "UNETLoader", "an upscale model, which UpscaleModelLoader opens"},
         {{compact, "a"}, "UNETLoader", "an upscale model, which UpscaleModelLoader opens"},
+        {{"redux_up.weight", "a"}, "UNETLoader", "a style model, which StyleModelLoader opens"},
+        {{"visual.conv1.weight", "a"}, "CLIPLoader", "a vision encoder, which CLIPVisionLoader"},
         {{"a.lokr_w1", "a"}, "UNETLoader", "a LoRA, which LoraLoader applies"},
         {{"a.lora_down.b", "a"}, "LoraLoader", "a LoRA for another kind of model"}};
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {

@@ -58,8 +58,15 @@ graft_status golden_vae(golden *g, graft_safetensors *f, graft_err *e);
 /* A TAESD, in diffusers' names or one half in its author's. */
 graft_status golden_tiny(golden *g, const char *path, graft_safetensors *f, graft_err *e);
 graft_status golden_clip(golden *g, graft_safetensors *f, graft_err *e);
+/* Qwen 3. */
+graft_status golden_qwen3(golden *g, graft_safetensors *f, graft_err *e);
 /* T5's encoder. */
 graft_status golden_t5(golden *g, graft_safetensors *f, graft_err *e);
+/* An encoder of pictures. */
+graft_status golden_vision(golden *g, graft_safetensors *f, graft_err *e);
+/* What unCLIP models are told. */
+graft_status golden_unclip(golden *g, graft_safetensors *f, graft_err *e);
+graft_status golden_redux(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_upscale(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_prompts(golden *g, const char *path, graft_err *e);
 #endif

@@ -67,6 +67,16 @@ static void escapes(void)
     reserve("nowhere", "x", NULL, NULL);
 }
 
+static graft_status resolve(const char *key, const char *name)
+{
+    char *path = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_status st = graft_folders_resolve(&fixture.folders, key, name, &path, &e);
+    CHECK(st ? !path && e.text[0] : path && graft_file_exists(path));
+    graft_free(path);
+    return st;
+}
+
 static void models(void)
 {
     graft_err e = GRAFT_ERR_INIT;
@@ -117,6 +127,13 @@ static void models(void)
     CHECK_OK(graft_folders_list(&fixture.folders, "unet", &names, &e), &e);
     CHECK(!names[0]);
     graft_folders_free_names(names);
+    CHECK(system("mkdir -p models/clip_vision models/style_models") == 0);
+    check_text("models/clip_vision/sees.safetensors", "");
+    check_text("models/style_models/redux.safetensors", "");
+    CHECK_INT(resolve("clip_vision", "sees.safetensors"), GRAFT_OK);
+    CHECK_INT(resolve("style_models", "redux.safetensors"), GRAFT_OK);
+    CHECK_INT(resolve("clip_vision", "sees.gguf"), GRAFT_E_ARG);
+    CHECK_INT(resolve("style_models", "sees.safetensors"), GRAFT_E_NOTFOUND);
     const char *const bad[] = {
         "note.txt", "none.safetensors", "../../secret.safetensors", "/etc/passwd", "", "sub", "."};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -124,16 +141,6 @@ static void models(void)
         CHECK(path == NULL);
     }
     CHECK(graft_folders_resolve(&fixture.folders, "etc", "passwd", &path, &e) != GRAFT_OK);
-}
-
-static graft_status resolve(const char *key, const char *name)
-{
-    char *path = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    graft_status st = graft_folders_resolve(&fixture.folders, key, name, &path, &e);
-    CHECK(st ? !path && e.text[0] : path && graft_file_exists(path));
-    graft_free(path);
-    return st;
 }
 
 /* Models are read through links, whatever is in their way; nothing else is, and no name leaves. */

@@ -545,8 +545,8 @@ static void joins(case_list *l)
 static void ropes(case_list *l)
 {
     /* batch, tokens, heads, values of each, rows, columns, values turned by either; the place of
-     * the grid, its first row and column, tokens behind it */
-    static const int32_t rows[][12] = {{2, 77, 24, 128, 7, 9, 56, 56},
+     * the grid, its first row and column, tokens behind it; the base of the angles */
+    static const int32_t rows[][13] = {{2, 77, 24, 128, 7, 9, 56, 56},
                                        {1, 12, 3, 10, 3, 4, 4, 6},
                                        {2, 9, 1, 512, 2, 3, 256, 256},
                                        {3, 5, 2, 6, 1, 5, 0, 4},
@@ -557,7 +557,10 @@ static void ropes(case_list *l)
                                        {2, 40, 24, 128, 3, 5, 56, 56, 1, 0, 0, 12},
                                        {1, 20, 2, 32, 3, 4, 12, 14, 3, 64, 0, 0},
                                        {2, 21, 3, 24, 2, 3, 6, 10, 0, 0, 9, 15},
-                                       {1, 30, 1, 16, 4, 4, 0, 0, 7, 5, 2, 1}};
+                                       {1, 30, 1, 16, 4, 4, 0, 0, 7, 5, 2, 1},
+                                       {1, 96, 4, 128, 1, 96, 0, 128, 0, 0, 0, 0, 1000000},
+                                       {2, 40, 30, 128, 3, 5, 48, 48, 33, 0, 0, 12, 256},
+                                       {1, 64, 2, 16, 32, 1, 4, 12, 0, 1, 0, 32, 256}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int64_t gap = 0; gap <= 8; gap += 4) {
             const int32_t *r = rows[i];
@@ -569,14 +572,30 @@ static void ropes(case_list *l)
             c->desc.attrs.pad_top = r[9];
             c->desc.attrs.pad_left = r[10];
             c->desc.attrs.pad_bottom = r[11];
+            c->desc.attrs.scale = (float)r[12];
             c->desc.in[0] = gapped(x, gap);
             c->desc.out = gapped(x, gap / 8 * 3);
             snprintf(c->name, sizeof c->name,
                      "rope %d of %d tokens, %d x %d, grid %dx%d, turned %d+%d, at %d %d %d before "
-                     "%d, gap %d",
+                     "%d, base %d, gap %d",
                      r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11],
-                     (int)gap);
+                     r[12], (int)gap);
         }
+}
+
+/* Gates that are a tanh, and factors, float32 beside any dtype: one of each token, one of each
+ * channel. */
+static void gates(case_list *l)
+{
+    const graft_attrs tanh = {.act = GRAFT_ACT_TANH};
+    unary(l, GRAFT_OP_ACT, tanh, act_of(2, 3, 5, 7), act_of(2, 3, 5, 7), "act");
+    unary(l, GRAFT_OP_ACT, tanh, gapped(act_of(9, 31, 0, 0), 2), act_of(9, 31, 0, 0), "act gap");
+    linear(l, act_of(2, 3, 5, 7), 12, BIAS | RES, GRAFT_ACT_TANH, 0, GRAFT_F32);
+    linear(l, act_of(1, 131, 67, 0), 77, BIAS, GRAFT_ACT_TANH, 5, GRAFT_F32);
+    binary(l, GRAFT_OP_MUL, act_of(2, 32, 48, 0), act_of(2, 32, 1, 0), 0);
+    binary(l, GRAFT_OP_MUL, act_of(3, 7, 24, 0), act_of(3, 7, 1, 0), 4);
+    binary(l, GRAFT_OP_MUL, act_of(2, 70, 384, 0), act_of(2, 1, 384, 0), 0);
+    binary(l, GRAFT_OP_MUL, act_of(3, 5, 7, 0), act_of(3, 1, 7, 0), 2);
 }
 
 /* What diffusion transformers and T5 need beside the others. */
@@ -594,6 +613,7 @@ static void transformers(case_list *l)
     unary(l, GRAFT_OP_ACT, tanh, act_of(2, 3, 5, 7), act_of(2, 3, 5, 7), "act");
     unary(l, GRAFT_OP_ACT, tanh, gapped(act_of(9, 31, 0, 0), 2), act_of(9, 31, 0, 0), "act gap");
     group_norm(l, act_of(1, 3, 5, 22), 2, GRAFT_ACT_GELU_TANH, 1e-5f, 0);
+    gates(l);
     cases_transformer_norms(l);
     joins(l);
     gate(l, act_of(2, 70, 1536, 0), 6 * 1536, 0);

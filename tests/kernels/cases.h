@@ -53,8 +53,8 @@ static inline kernel_case *add_case(case_list *l, graft_op op)
     return c;
 }
 
-static const char *const act_name[] = {"",       "+silu",  "+gelu", "+quick_gelu",
-                                       "+geglu", "+leaky", "+relu", "+gelu_tanh"};
+static const char *const act_name[] = {"",       "+silu", "+gelu",      "+quick_gelu", "+geglu",
+                                       "+leaky", "+relu", "+gelu_tanh", "+tanh"};
 
 /* cases_norm.c */
 void group_norm(case_list *l, graft_tensor_desc x, int32_t groups, graft_act act, float eps,

@@ -209,6 +209,8 @@ static bool is_activation(const graft_op_desc *d, int input)
     /* Rows of adaptive norms and gates, and what is added to scores. */
     factor |= d->op == GRAFT_OP_LAYER_NORM && input > GRAFT_NORM_X;
     factor |= d->op == GRAFT_OP_MUL && input == GRAFT_MUL_B && d->in[GRAFT_MUL_RESIDUAL].dtype;
+    factor |= d->op == GRAFT_OP_MUL && input == GRAFT_MUL_B && t->rank == 3 && t->dim[0] > 1 &&
+              (t->dim[1] == 1 || t->dim[2] == 1);
     factor |= d->op == GRAFT_OP_ATTENTION && input == GRAFT_ATTENTION_BIAS;
     return t->dtype == GRAFT_F32 && !t->constant && d->op != GRAFT_OP_TIMESTEP && !moments &&
            !factor;

@@ -325,6 +325,10 @@ static void refusals(const kernel_lib *lib)
     REFUSES(rope(), d.attrs.pad_top = -1);
     REFUSES(rope(), d.attrs.pad_left = -1);
     REFUSES(rope(), d.attrs.groups = -1);
+    REFUSES(rope(), d.attrs.scale = -256);
+    REFUSES(rope(), d.attrs.scale = 0.5f);
+    REFUSES(rope(), d.attrs.scale = NAN);
+    REFUSES(rope(), d.attrs.scale = INFINITY);
     REFUSES(rope(), d.in[1] = d.in[0]);
     REFUSES(rope(), d.out.dim[1]++);
     REFUSES(rope(), d.in[0] = d.out = tensor(2, 8, 2 * 514)); /* too wide */

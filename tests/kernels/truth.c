@@ -27,6 +27,8 @@ static double act(graft_act a, double x)
         return x < 0 ? 0 : x;
     case GRAFT_ACT_GELU_TANH:
         return x * 0.5 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case GRAFT_ACT_TANH:
+        return tanh(x);
     default:
         return x;
     }
@@ -156,7 +158,8 @@ static double rope(const kernel_case *c, float *const *val, const int64_t *at)
         n = a->kernel_h;
         place = a->pad_top + cell / a->up_w;
     }
-    double angle = (double)place * pow(10000, -(double)(i / 2 * 2) / (double)n);
+    double base = a->scale > 0 ? (double)a->scale : 10000;
+    double angle = (double)place * pow(base, -(double)(i / 2 * 2) / (double)n);
     int64_t other[3] = {at[0], at[1], at[2] + (i % 2 ? -1 : 1)};
     return get(x, val[0], at) * cos(angle) + get(x, val[0], other) * (i % 2 ? 1 : -1) * sin(angle);
 }

@@ -40,9 +40,19 @@ static void edit_lora(const graft_node *n, graft_arg *in)
     set_f(n, in, "strength_model", 0.75);
     if (fake_host_input(n, "strength_clip") >= 0) set_f(n, in, "strength_clip", -2);
 }
+static void edit_lumina2(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "type", "lumina2");
+}
+
 static void edit_sd3(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "type", "sd3");
+}
+
+static void edit_whole(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "crop", "none");
 }
 
 static void loaders_pass_files_on(void)
@@ -52,6 +62,7 @@ static void loaders_pass_files_on(void)
     expect("CLIPLoader", NULL, "clip stable_diffusion file.safetensors\n", "load ");
     expect("DualCLIPLoader", NULL, "clip sdxl file.safetensors file.safetensors\n", "load ");
     expect("CLIPLoader", edit_sd3, "clip sd3 file.safetensors\n", "load ");
+    expect("CLIPLoader", edit_lumina2, "clip lumina2 file.safetensors\n", "load ");
     expect("DualCLIPLoader", edit_sd3, "clip sd3 file.safetensors file.safetensors\n", "load ");
     expect("TripleCLIPLoader", NULL,
            "clip sd3 file.safetensors file.safetensors file.safetensors\n", "load ");
@@ -59,6 +70,12 @@ static void loaders_pass_files_on(void)
     expect("ControlNetLoader", NULL, "controlnet file.safetensors\n", "load ");
     expect("OneDiffControlNetLoader", NULL, "controlnet file.safetensors\n", "load ");
     expect("UpscaleModelLoader", NULL, "upscaler file.safetensors\n", "load ");
+    expect("CLIPVisionLoader", NULL, "vision file.safetensors\n", "load ");
+    expect("CLIPVisionEncode", NULL, "see 32x16 center\n", "encode ");
+    expect("CLIPVisionEncode", edit_whole, "see 32x16\n", "encode ");
+    expect("unCLIPCheckpointLoader", NULL, "vision file.safetensors\ncheckpoint file.safetensors\n",
+           "load ");
+    expect("StyleModelLoader", NULL, "style file.safetensors\n", "load ");
     expect("ControlnetSpeedup", NULL, "", "");
     expect("ImageUpscaleWithModel", NULL, "upscale 32x16\n", "upscale ");
     expect("LoraLoader", edit_lora, "lora file.safetensors 0.75 -2 clip=1\n", "load ");
@@ -212,6 +229,35 @@ static void edit_places(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "reference_latents_method", "uxo/uno");
 }
+static void edit_style(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "strength", 0.25);
+}
+static void edit_shown(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "strength", -0.5), set_f(n, in, "noise_augmentation", 0.25);
+}
+static void edit_unshown(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "strength", 0);
+}
+static void edit_bias(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "strength_type", "attn_bias");
+}
+/* Without an effect it is as good as the other; else it would weigh attention. */
+static void attention_is_not_weighed(void)
+{
+    const graft_node *n = fake_host_node("StyleModelApply");
+    graft_arg in[24], out[4];
+    expect("StyleModelApply", edit_bias, "style x 1\n", "");
+    connect(n, in);
+    edit_bias(n, in);
+    edit_style(n, in);
+    CHECK_INT(run_with("StyleModelApply", in, out), GRAFT_E_UNSUPPORTED);
+    CHECK(strstr(host.fail_text, "attn_bias with a strength of 0.25") != NULL);
+    CHECK_STR(fake_trace, "");
+}
 static void prompts_pass_arguments_on(void)
 {
     expect("CLIPTextEncode", edit_text, "encode 'a (cat:1.2)'\n", "encode ");
@@ -226,6 +272,11 @@ static void prompts_pass_arguments_on(void)
     expect("ReferenceLatent", NULL, "reference\n", "");
     expect("FluxKontextMultiReferenceLatentMethod", NULL, "references placed 0\n", "");
     expect("FluxKontextMultiReferenceLatentMethod", edit_places, "references placed 2\n", "");
+    expect("unCLIPConditioning", NULL, "show x 1, noise 0\n", "");
+    expect("unCLIPConditioning", edit_shown, "show x -0.5, noise 0.25\n", "");
+    expect("unCLIPConditioning", edit_unshown, "", "");
+    expect("StyleModelApply", NULL, "style x 1\n", "");
+    expect("StyleModelApply", edit_style, "style x 0.25\n", "");
     expect("CLIPSetLastLayer", edit_layer, "last_layer -2\n", "");
     expect("ConditioningCombine", NULL, "combine 1\n", "");
     expect("ConditioningConcat", NULL, "concat 1\n", "");
@@ -403,6 +454,7 @@ static void options_pass_arguments_on(void)
 {
     expect("ModelSamplingDiscrete", edit_sampling, "sampling v_prediction 1\n", "");
     expect("ModelSamplingSD3", NULL, "sampling flow 3\n", "");
+    expect("ModelSamplingAuraFlow", NULL, "sampling flow 1.73\n", "");
     expect("ModelSamplingFlux", NULL, "sampling flow 3.15819 fine\n", "");       /* e^1.15 */
     expect("ModelSamplingFlux", edit_sides, "sampling flow 1.87761 fine\n", ""); /* e^0.63 */
     expect("SkipLayerGuidanceSD3", NULL, "skip '7, 8, 9' 3 0.01 0.15\n", "");
@@ -489,6 +541,7 @@ int main(void)
         RUN(quantize_passes_everything_on);
         RUN(plan_names_are_checked);
         RUN(prompts_pass_arguments_on);
+        RUN(attention_is_not_weighed);
         RUN(samplers_pass_arguments_on);
         RUN(custom_samplers_pass_parts_on);
         RUN(parts_may_be_others);

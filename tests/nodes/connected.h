@@ -14,6 +14,7 @@
 static fake_host host;
 static graft_arg model[4], controlnet[4], upscaler[4], prompt_a[4], prompt_b[4], latent[4],
     image[4], mask[4];
+static graft_arg vision[4], seen[4], style[4];
 static graft_arg deepcache[4], quantizer[4], booster[4]; /* OneDiff's */
 static graft_arg sigmas[4], sampler[4], noise[4], guider[4];
 static graft_arg images[4], latents[4]; /* lists */
@@ -37,6 +38,9 @@ static inline void connect(const graft_node *node, graft_arg *in)
         if (strcmp(t, "VAE") == 0) in[i] = model[2];
         if (strcmp(t, "CONTROL_NET") == 0) in[i] = controlnet[0];
         if (strcmp(t, "UPSCALE_MODEL") == 0) in[i] = upscaler[0];
+        if (strcmp(t, "CLIP_VISION") == 0) in[i] = vision[0];
+        if (strcmp(t, "CLIP_VISION_OUTPUT") == 0) in[i] = seen[0];
+        if (strcmp(t, "STYLE_MODEL") == 0) in[i] = style[0];
         if (strcmp(t, "CONDITIONING") == 0) in[i] = prompts++ ? prompt_b[0] : prompt_a[0];
         if (strcmp(t, "LATENT") == 0) in[i] = latent[0];
         if (strcmp(t, "IMAGE") == 0) in[i] = image[0];
@@ -126,6 +130,10 @@ static inline void make_inputs(void)
     CHECK_INT(run_with("ControlNetLoader", in, controlnet), GRAFT_OK);
     fake_host_defaults(fake_host_node("UpscaleModelLoader"), in);
     CHECK_INT(run_with("UpscaleModelLoader", in, upscaler), GRAFT_OK);
+    fake_host_defaults(fake_host_node("CLIPVisionLoader"), in);
+    CHECK_INT(run_with("CLIPVisionLoader", in, vision), GRAFT_OK);
+    fake_host_defaults(fake_host_node("StyleModelLoader"), in);
+    CHECK_INT(run_with("StyleModelLoader", in, style), GRAFT_OK);
     connect(fake_host_node("CLIPTextEncode"), in);
     CHECK_INT(run_with("CLIPTextEncode", in, prompt_a), GRAFT_OK);
     CHECK_INT(run_with("CLIPTextEncode", in, prompt_b), GRAFT_OK);
@@ -137,6 +145,8 @@ static inline void make_inputs(void)
     fake_host_defaults(n, in);
     set_i(n, in, "width", 32), set_i(n, in, "height", 16);
     CHECK_INT(run_with("EmptyImage", in, image), GRAFT_OK);
+    connect(fake_host_node("CLIPVisionEncode"), in);
+    CHECK_INT(run_with("CLIPVisionEncode", in, seen), GRAFT_OK);
     n = fake_host_node("ImageToMask");
     connect(n, in);
     CHECK_INT(run_with("ImageToMask", in, mask), GRAFT_OK);
@@ -158,9 +168,9 @@ static inline void make_inputs(void)
 
 static inline void release_inputs(void)
 {
-    graft_arg *const all[] = {model,   controlnet, upscaler,  prompt_a,  prompt_b, latent,
-                              image,   mask,       deepcache, quantizer, booster,  sigmas,
-                              sampler, noise,      guider,    images,    latents};
+    graft_arg *const all[] = {model,  controlnet, upscaler,  prompt_a, prompt_b, latent,  image,
+                              mask,   deepcache,  quantizer, booster,  sigmas,   sampler, noise,
+                              guider, images,     latents,   vision,   seen,     style};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) fake_host_release(all[i], 4);
 }
 

@@ -56,6 +56,9 @@ OBJECT(vae)
 OBJECT(cond)
 OBJECT(controlnet)
 OBJECT(upscaler)
+OBJECT(vision)
+OBJECT(vision_output)
+OBJECT(style)
 
 /* ------------------------------------------------------------------ engine and loading */
 
@@ -239,6 +242,49 @@ graft_status graft_upscaler_load(graft_engine *engine, const char *path, const g
     (void)engine, (void)task;
     trace("upscaler %s\n", base_name(path));
     return make_upscaler(out, e);
+}
+
+graft_status graft_vision_load(graft_engine *engine, const char *path, const graft_task *task,
+                               graft_vision **out, graft_err *e)
+{
+    (void)engine, (void)task;
+    trace("vision %s\n", base_name(path));
+    return make_vision(out, e);
+}
+
+graft_status graft_style_load(graft_engine *engine, const char *path, const graft_task *task,
+                              graft_style **out, graft_err *e)
+{
+    (void)engine, (void)task;
+    trace("style %s\n", base_name(path));
+    return make_style(out, e);
+}
+
+graft_status graft_vision_encode(const graft_vision *v, const graft_image *image, bool center,
+                                 const graft_task *task, graft_vision_output **out, graft_err *e)
+{
+    int64_t s[4];
+    (void)v, (void)task;
+    graft_image_data(image, s);
+    trace("see %lldx%lld%s\n", (long long)s[2], (long long)s[1], center ? " center" : "");
+    return make_vision_output(out, e);
+}
+
+graft_status graft_cond_show(const graft_cond *c, const graft_vision_output *seen, double strength,
+                             double noise, graft_cond **out, graft_err *e)
+{
+    (void)c, (void)seen;
+    trace("show x %g, noise %g\n", strength, noise);
+    return make_cond(out, e);
+}
+
+graft_status graft_style_apply(const graft_style *s, const graft_cond *c,
+                               const graft_vision_output *seen, double strength,
+                               const graft_task *task, graft_cond **out, graft_err *e)
+{
+    (void)s, (void)c, (void)seen, (void)task;
+    trace("style x %g\n", strength);
+    return make_cond(out, e);
 }
 
 graft_status graft_cond_control(const graft_cond *positive, const graft_cond *negative,

@@ -530,6 +530,9 @@ static void fingerprints_follow_model_files(void)
                  {"OneDiffControlNetLoader", "controlnet", "control_net_name"},
                  {"DiffControlNetLoader", "controlnet", "control_net_name"},
                  {"UpscaleModelLoader", "upscale_models", "model_name"},
+                 {"CLIPVisionLoader", "clip_vision", "clip_name"},
+                 {"unCLIPCheckpointLoader", "checkpoints", "ckpt_name"},
+                 {"StyleModelLoader", "style_models", "style_model_name"},
                  {"LoraLoader", "loras", "lora_name"},
                  {"LoraLoaderModelOnly", "loras", "lora_name"},
                  {"SwapWeights", "checkpoints", "ckpt_name"},
@@ -585,7 +588,8 @@ static void fingerprints_follow_what_was_overwritten(void)
     CHECK(strcmp(a, b) != 0);
 }
 
-/* T5's words are in a file of their own, beside the encoder's or with the text encoders. */
+/* T5's words are in a file of their own, beside the encoder's or with the text encoders; Qwen's may
+ * be beside it. */
 static void fingerprints_follow_the_tokenizer(void)
 {
     static const struct {
@@ -605,6 +609,14 @@ static void fingerprints_follow_the_tokenizer(void)
             char a[64] = "", b[64] = "";
             CHECK_INT(api->get(&host.host, in, a, sizeof a), GRAFT_OK);
             fake_host_put(&host, places[k], "spiece.model", "words", 1 + i % 5);
+            CHECK_INT(api->get(&host.host, in, b, sizeof b), GRAFT_OK);
+            CHECK(strcmp(a, b) != 0);
+        }
+        for (int k = 0; k < 3; k++) {
+            static const char *const files[] = {"tokenizer.json", "vocab.json", "merges.txt"};
+            char a[64] = "", b[64] = "";
+            CHECK_INT(api->get(&host.host, in, a, sizeof a), GRAFT_OK);
+            fake_host_put(&host, nodes[i].folder, files[k], "words", 1 + i % 5);
             CHECK_INT(api->get(&host.host, in, b, sizeof b), GRAFT_OK);
             CHECK(strcmp(a, b) != 0);
         }

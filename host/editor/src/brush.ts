@@ -72,27 +72,28 @@ export class Mask {
     return this.at < this.steps.length
   }
 
-  // A part of a stroke with a round brush, whose edge is as soft as one pixel. Gives what it may
-  // have changed. `settle` ends the stroke.
-  line(from: Point, to: Point, radius: number, erase = false): Area {
+  // A part of a stroke with a round brush. Its edge is as wide as one pixel, or this share of the
+  // radius. Gives what it may have changed. `settle` ends the stroke, `drop` takes it back.
+  line(from: Point, to: Point, radius: number, erase = false, soft = 0): Area {
     const { x, y } = from
     const [dx, dy] = [to.x - x, to.y - y]
     // In pieces: all that is around a long line is much more than what it covers.
     const pieces = Math.max(1, Math.ceil(Math.hypot(dx, dy) / (4 * radius + 16)))
     const point = (i: number): Point => ({ x: x + (dx * i) / pieces, y: y + (dy * i) / pieces })
-    for (let i = 0; i < pieces; i++) this.piece(point(i), point(i + 1), radius, erase)
+    for (let i = 0; i < pieces; i++) this.piece(point(i), point(i + 1), radius, erase, soft)
     return this.around(from, to, radius + 1)
   }
 
-  private piece(from: Point, to: Point, radius: number, erase: boolean) {
+  private piece(from: Point, to: Point, radius: number, erase: boolean, soft: number) {
     const { width, values } = this
+    const edge = Math.max(1, soft * radius)
     const area = this.around(from, to, radius + 1)
     for (let y = area.top; y < area.bottom; y++)
       for (let x = area.left; x < area.right; x++) {
         const far = distance(x + 0.5, y + 0.5, from, to)
         if (far >= radius + 0.5) continue
         // A brush thinner than a pixel still leaves a trace.
-        const value = Math.round(255 * Math.min(1, 2 * radius, radius + 0.5 - far))
+        const value = Math.round(255 * Math.min(1, 2 * radius, (radius + 0.5 - far) / edge))
         const i = y * width + x
         values[i] = erase ? Math.min(values[i], 255 - value) : Math.max(values[i], value)
       }
@@ -138,6 +139,17 @@ export class Mask {
     this.steps.push({ area, bytes })
     this.at++
     this.forget()
+  }
+
+  // As if nothing had been changed since the last step. Gives what had.
+  drop(): Area | null {
+    const area = this.touched
+    this.touched = null
+    if (area)
+      this.rows(area, (start, end) =>
+        this.values.set(this.settled.subarray(start, end), start),
+      )
+    return area
   }
 
   private forget() {

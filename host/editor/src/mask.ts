@@ -9,7 +9,7 @@ import type { GraftNode } from "./nodes"
 import { Painter } from "./painter"
 import { orientationOf, upright } from "./turned"
 
-const FACTOR = 1.25 // between two sizes of the brush
+const FACTOR = 1.25 // between two sizes of the brush, or of the picture
 
 async function load(url: string): Promise<HTMLImageElement> {
   const picture = h("img", { src: url, alt: "", draggable: "false" })
@@ -95,6 +95,9 @@ class MaskDialog {
   private readonly redoButton = iconButton("redo", "Redo (Ctrl+Shift+Z)", () => this.step("redo"))
   private readonly size: HTMLInputElement
   private readonly sizeText = h("output", { class: "mask-size" })
+  private readonly soft = this.softSlider()
+  private readonly nearText = h("output", { class: "mask-near", "aria-label": "Size of the picture" })
+  private readonly wholeButton = iconButton("fit", "See it whole (0)", () => this.painter.seeWhole())
   private readonly eraser: HTMLButtonElement
   private readonly use: HTMLButtonElement
   private readonly trouble = h("p", { class: "mask-trouble", role: "alert" })
@@ -111,6 +114,7 @@ class MaskDialog {
     this.most = Math.max(4, Math.ceil(side / 2))
     this.painter = new Painter(picture, mask)
     this.painter.onStroke = () => this.refresh()
+    this.painter.onNear = () => this.tellNear()
     this.size = this.sizeSlider()
     this.eraser = h(
       "button",
@@ -160,6 +164,28 @@ class MaskDialog {
     })
   }
 
+  private softSlider() {
+    return h("input", {
+      type: "range",
+      min: "0",
+      max: "100",
+      step: "5",
+      value: "0",
+      class: "mask-soft",
+      "aria-label": "Softness of the brush's edge",
+      title: "Softness of the brush's edge",
+      oninput: () => {
+        this.painter.soft = Number(this.soft.value) / 100
+        this.soft.setAttribute("aria-valuetext", `${this.soft.value} %`)
+      },
+    })
+  }
+
+  private tellNear() {
+    this.nearText.textContent = `${this.painter.percent} %`
+    this.wholeButton.disabled = this.painter.isWhole
+  }
+
   private build() {
     const { mask, subject } = this
     const label = `${subject.name} · ${mask.width} × ${mask.height}`
@@ -171,6 +197,7 @@ class MaskDialog {
         {},
         h("h2", { id: "mask-title" }, "Paint a mask"),
         h("span", { class: "muted mask-name" }, label),
+        h("div", { class: "mask-view" }, this.nearText, this.wholeButton),
         h(
           "button",
           { type: "button", class: "button", onclick: () => void this.cancel() },
@@ -208,6 +235,7 @@ class MaskDialog {
       {},
       this.eraser,
       h("div", { class: "mask-sizes" }, h("span", {}, "Brush"), this.size, this.sizeText),
+      h("div", { class: "mask-sizes" }, h("span", {}, "Soft"), this.soft),
       h("div", { class: "mask-steps" }, this.undoButton, this.redoButton),
       button(
         "Clear",
@@ -220,7 +248,8 @@ class MaskDialog {
       h(
         "p",
         { class: "muted", id: "mask-hint" },
-        "Right button or X erases, [ and ] change the brush, Enter uses the mask.",
+        "Right button or X erases, [ and ] change the brush, the wheel goes nearer, " +
+          "Space and the mouse move, Enter uses the mask.",
       ),
       this.trouble,
     )
@@ -271,6 +300,9 @@ class MaskDialog {
     else if (key === "[") this.scaleSize(1 / FACTOR)
     else if (key === "]") this.scaleSize(FACTOR)
     else if (key === "x" && !control) this.toggleEraser()
+    else if ((key === "+" || key === "=") && !control) this.painter.zoom(FACTOR)
+    else if (key === "-" && !control) this.painter.zoom(1 / FACTOR)
+    else if (key === "0" && !control) this.painter.seeWhole()
     else if (key === "enter" && !onButton) void this.save()
     else return
     event.preventDefault()

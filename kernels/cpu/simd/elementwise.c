@@ -43,6 +43,9 @@ void SIMD(act)(graft_act act, const void *x, graft_dtype xt, void *y, graft_dtyp
     case GRAFT_ACT_GELU_TANH:
         act_any(GRAFT_ACT_GELU_TANH, x, xt, y, yt, n);
         break;
+    case GRAFT_ACT_TANH:
+        act_any(GRAFT_ACT_TANH, x, xt, y, yt, n);
+        break;
     default:
         act_any(GRAFT_ACT_NONE, x, xt, y, yt, n);
         break;

@@ -337,6 +337,12 @@ INLINE vf vf_gelu_tanh(vf x)
     return x / (vf_exp(u) + 1.0f);
 }
 
+/* 1 - 2 / (e^2x + 1), which of small values has their absolute accuracy only. */
+INLINE vf vf_tanh(vf x)
+{
+    return vf_set(1.0f) - vf_set(2.0f) / (vf_exp(x * 2.0f) + 1.0f);
+}
+
 INLINE vf vf_act(graft_act act, vf x)
 {
     switch (act) {
@@ -352,6 +358,8 @@ INLINE vf vf_act(graft_act act, vf x)
         return vf_max(vf_set(0.0f), x); /* in this order NaN passes through */
     case GRAFT_ACT_GELU_TANH:
         return vf_gelu_tanh(x);
+    case GRAFT_ACT_TANH:
+        return vf_tanh(x);
     default:
         return x;
     }

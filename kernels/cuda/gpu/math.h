@@ -100,6 +100,8 @@ GRAFT_DEVICE float graft_act_of(int32_t act, float x)
         return x < 0 ? 0.0f : x; /* NaN passes through */
     case GRAFT_ACT_GELU_TANH:
         return graft_gelu_tanh(x);
+    case GRAFT_ACT_TANH:
+        return tanhf(x);
     default:
         return x;
     }
@@ -146,6 +148,8 @@ GRAFT_DEVICE float graft_act_of_16(int32_t act, float x)
         return x < 0 ? 0.0f : x;
     case GRAFT_ACT_GELU_TANH:
         return graft_times_sigmoid_16(x, 1.5957691216f * (x + 0.044715f * x * x * x));
+    case GRAFT_ACT_TANH:
+        return tanhf(x);
     default:
         return x;
     }

@@ -42,13 +42,14 @@ enum { OUTER_VECTORS = 3 };
 typedef struct lt_choice {
     cublasLtMatmulAlgo_t algorithm;
     uint64_t workspace;
+    uint64_t fast; /* sums of FP8 stay in the tensor cores, with fewer bits than float32 has */
 } lt_choice;
 
-enum { KEY = 10 };
+enum { KEY = 10, FAST = 2, CHOICES = GRAFT_CUDA_LT_ALGORITHMS + FAST };
 typedef struct lt_list {
     int64_t key[KEY];
     int32_t count;
-    lt_choice choice[GRAFT_CUDA_LT_ALGORITHMS];
+    lt_choice choice[CHOICES];
     struct lt_list *next;
 } lt_list;
 
@@ -65,8 +66,7 @@ struct graft_cuda_lt_plan {
     graft_cuda_gemm g;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t x, w, y, r;
-    cublasLtMatmulAlgo_t algorithm;
-    size_t workspace;
+    lt_choice choice;
 };
 
 static graft_status fail(const graft_cuda_lt *lt, cublasStatus_t s, const char *what, graft_err *e)
@@ -184,8 +184,15 @@ static bool no_weight(const graft_cuda_gemm *g)
     return g->wide || g->by_rows;
 }
 
-static cublasStatus_t propose(const graft_cuda_lt_plan *p, cublasLtMatmulHeuristicResult_t *list,
-                              int *count)
+static cublasStatus_t set_fast(const graft_cuda_lt_plan *p, uint64_t fast)
+{
+    const int8_t value = fast != 0;
+    if (!p->g.levels) return fast ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+    return p->lt->f.desc_set(p->desc, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &value, sizeof value);
+}
+
+static cublasStatus_t propose(const graft_cuda_lt_plan *p, int most_choices,
+                              cublasLtMatmulHeuristicResult_t *list, int *count)
 {
     const lt_table *f = &p->lt->f;
     cublasLtMatmulPreference_t preference = NULL;
@@ -210,7 +217,7 @@ static cublasStatus_t propose(const graft_cuda_lt_plan *p, cublasLtMatmulHeurist
                               sizeof align);
     if (!s)
         s = f->heuristic(p->lt->handle, p->desc, p->w, p->x, p->r ? p->r : p->y, p->y, preference,
-                         GRAFT_CUDA_LT_ALGORITHMS, list, count);
+                         most_choices, list, count);
     f->preference_destroy(preference);
     return s;
 }
@@ -223,6 +230,31 @@ static bool aligned(const graft_cuda_gemm *g)
     return g->ldx % n == 0 && g->ldo % n == 0 && g->ldr % n == 0 && g->ldw % n == 0;
 }
 
+/* What the library proposes, at most so many. */
+static int ask(const graft_cuda_lt_plan *p, uint64_t fast, int most, lt_choice *out)
+{
+    cublasLtMatmulHeuristicResult_t found[GRAFT_CUDA_LT_ALGORITHMS];
+    int n = 0, good = 0;
+    memset(found, 0, sizeof found);
+    if (set_fast(p, fast) || propose(p, most, found, &n)) return 0;
+    for (int i = 0; i < n; i++)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS)
+            out[good++] = (lt_choice){found[i].algo, found[i].workspaceSize, fast};
+    return good;
+}
+
+/* The fast ones by turns with the others, which begin: whoever tries a few has both kinds. */
+static void ask_all(const graft_cuda_lt_plan *p, lt_list *l)
+{
+    lt_choice exact[GRAFT_CUDA_LT_ALGORITHMS], fast[FAST];
+    int n_exact = ask(p, false, GRAFT_CUDA_LT_ALGORITHMS, exact);
+    int n_fast = n_exact && p->g.levels ? ask(p, true, FAST, fast) : 0;
+    for (int i = 0; i < n_exact || i < n_fast; i++) {
+        if (i < n_exact) l->choice[l->count++] = exact[i];
+        if (i < n_fast) l->choice[l->count++] = fast[i];
+    }
+}
+
 /* What an earlier process chose, as far as the library still takes it. */
 static int32_t restore(const graft_cuda_lt_plan *p, const graft_cuda_key *key, lt_choice *out)
 {
@@ -232,13 +264,14 @@ static int32_t restore(const graft_cuda_lt_plan *p, const graft_cuda_key *key, l
     char *data = graft_cuda_keep_read(d, key, &bytes);
     if (!data) return 0;
     uint64_t most = bytes / sizeof *out;
-    if (bytes % sizeof *out || most > GRAFT_CUDA_LT_ALGORITHMS) most = 0;
+    if (bytes % sizeof *out || most > CHOICES) most = 0;
     memcpy(out, data, most * sizeof *out);
     d->host.free(data);
     for (; n < (int32_t)most; n++) {
         cublasLtMatmulHeuristicResult_t r;
         memset(&r, 0, sizeof r);
-        if (p->lt->f.check(p->lt->handle, p->desc, p->w, p->x, p->r ? p->r : p->y, p->y,
+        if (set_fast(p, out[n].fast) ||
+            p->lt->f.check(p->lt->handle, p->desc, p->w, p->x, p->r ? p->r : p->y, p->y,
                            &out[n].algorithm, &r) ||
             r.state != CUBLAS_STATUS_SUCCESS || r.workspaceSize > LT_WORKSPACE)
             break;
@@ -272,21 +305,16 @@ static const lt_list *find_list(const graft_cuda_lt_plan *p)
                                   g->ldr,
                                   g->bias,
                                   g->residual};
-    cublasLtMatmulHeuristicResult_t found[GRAFT_CUDA_LT_ALGORITHMS];
-    int n = 0;
     for (const lt_list *l = lt->lists; l; l = l->next)
         if (memcmp(l->key, numbers, sizeof numbers) == 0) return l;
     lt_list *l = lt->d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *l);
     if (!l) return NULL;
     memset(l, 0, sizeof *l);
-    memset(found, 0, sizeof found);
     memcpy(l->key, numbers, sizeof numbers);
-    const graft_cuda_key key = {"cublasLt algorithms 2", l->key, sizeof l->key};
+    const graft_cuda_key key = {"cublasLt algorithms 3", l->key, sizeof l->key};
     l->count = restore(p, &key, l->choice);
-    if (!l->count && propose(p, found, &n) == CUBLAS_STATUS_SUCCESS) {
-        for (int i = 0; i < n; i++)
-            if (found[i].state == CUBLAS_STATUS_SUCCESS)
-                l->choice[l->count++] = (lt_choice){found[i].algo, found[i].workspaceSize};
+    if (!l->count) {
+        ask_all(p, l);
         if (l->count)
             graft_cuda_keep_write(lt->d, &key, l->choice, (uint64_t)l->count * sizeof *l->choice);
     }
@@ -310,10 +338,8 @@ graft_status graft_cuda_lt_plan_create(graft_cuda_lt *lt, const graft_cuda_gemm 
     graft_cuda_unlock(lt->d);
     if (l) *count = l->count;
     graft_status st = l && index >= 0 && index < l->count ? GRAFT_OK : GRAFT_E_UNSUPPORTED;
-    if (!st) {
-        p->algorithm = l->choice[index].algorithm;
-        p->workspace = l->choice[index].workspace;
-    }
+    if (!st) p->choice = l->choice[index];
+    if (!st && set_fast(p, p->choice.fast)) st = GRAFT_E_UNSUPPORTED;
     if (st || !out)
         graft_cuda_lt_plan_destroy(p);
     else
@@ -333,9 +359,14 @@ void graft_cuda_lt_plan_destroy(graft_cuda_lt_plan *p)
     p->lt->d->host.free(p);
 }
 
+bool graft_cuda_lt_fast(const graft_cuda_lt_plan *p)
+{
+    return p->choice.fast != 0;
+}
+
 uint64_t graft_cuda_lt_workspace(const graft_cuda_lt_plan *p)
 {
-    return p->workspace;
+    return p->choice.workspace;
 }
 
 void graft_cuda_lt_scales(graft_cuda_lt_plan *p, const float *x, const float *w)
@@ -353,8 +384,9 @@ graft_status graft_cuda_lt_run(graft_device *d, graft_cuda_lt_plan *p, const voi
     if (p->g.bias) s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     if (!s)
         s = f->matmul(p->lt->handle, p->desc, &one, w, p->w, x, p->x, &beta,
-                      p->g.residual ? residual : y, p->r ? p->r : p->y, y, p->y, &p->algorithm,
-                      p->workspace ? workspace : NULL, p->workspace, d->stream);
+                      p->g.residual ? residual : y, p->r ? p->r : p->y, y, p->y,
+                      &p->choice.algorithm, p->choice.workspace ? workspace : NULL,
+                      p->choice.workspace, d->stream);
     if (!s) return GRAFT_OK;
     return graft_cuda_refused(d, p->g.levels ? GRAFT_CUDA_LT_FP8 : GRAFT_CUDA_LT_PRODUCT,
                               f->status_text(s));

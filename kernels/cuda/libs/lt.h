@@ -22,11 +22,14 @@ enum { GRAFT_CUDA_LT_ALGORITHMS = 8 }; /* of which tuning chooses */
 graft_status graft_cuda_lt_open(graft_device *d, graft_cuda_lt **out, graft_err *e);
 void graft_cuda_lt_close(graft_device *d, graft_cuda_lt *lt);
 size_t graft_cuda_lt_version(const graft_cuda_lt *lt);
-/* A plan with algorithm `index` of *count that the library proposes, best first. out NULL: only
- * counts. Fails when there is none. */
+/* A plan with algorithm `index` of *count that the library proposes, best first; of levels, by
+ * turns with fast ones, which leave sums in the tensor cores, where they have fewer bits than
+ * float32 (CUBLASLT_MATMUL_DESC_FAST_ACCUM). The first is not of those. out NULL: only counts.
+ * Fails when there is none. */
 graft_status graft_cuda_lt_plan_create(graft_cuda_lt *lt, const graft_cuda_gemm *g, int32_t index,
                                        graft_cuda_lt_plan **out, int32_t *count);
 void graft_cuda_lt_plan_destroy(graft_cuda_lt_plan *p);
+bool graft_cuda_lt_fast(const graft_cuda_lt_plan *p);
 uint64_t graft_cuda_lt_workspace(const graft_cuda_lt_plan *p);
 /* Of a product of levels, before it is run: m scales of x and n of w. The device's lock is held. */
 void graft_cuda_lt_scales(graft_cuda_lt_plan *p, const float *x, const float *w);

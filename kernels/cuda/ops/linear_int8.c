@@ -191,8 +191,9 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     choose_wgmma(k, variant, 1 + lt + dnn, hopper);
     if (k->lt) {
         reserve_library(k, &p, variant, graft_cuda_lt_workspace(k->lt), &end);
-        snprintf(k->info.variant, sizeof k->info.variant, "cublasLt fp8 %d%s",
-                 (int)k->info.variant_index - 1, k->apart ? " + residual" : "");
+        snprintf(k->info.variant, sizeof k->info.variant, "cublasLt fp8 %d%s%s",
+                 (int)k->info.variant_index - 1, graft_cuda_lt_fast(k->lt) ? " fast" : "",
+                 k->apart ? " + residual" : "");
     } else if (k->dnn) {
         reserve_library(k, &p, variant, graft_cuda_dnn_workspace(k->dnn), &end);
         graft_cuda_dnn_name(k->dnn, k->info.variant, sizeof k->info.variant);

@@ -226,6 +226,64 @@ test("the question before painted things are lost", skip, async () => {
   assert.equal(masks().length, 1)
 })
 
+test("nearer by the wheel and moved by Space: strokes go where the mouse is", skip, async () => {
+  await page.evaluate(() =>
+    graft.editor.canvas.selectItems([graft.editor.nodes.find((n) => n.type === "LoadImage")]),
+  )
+  await openMask()
+  await dialog().getByRole("button", { name: "Clear" }).click()
+  const paint = page.locator(".mask-paint")
+  const whole = await paint.boundingBox()
+  const near = () => page.locator(".mask-near").textContent()
+  const first = await near()
+  // A mouse is at whole pixels.
+  const round = ({ x, y }) => ({ x: Math.round(x), y: Math.round(y) })
+  const spot = round(await at(0.4, 0.4))
+  const [u, v] = [(spot.x - whole.x) / whole.width, (spot.y - whole.y) / whole.height]
+  await page.mouse.move(spot.x, spot.y)
+  await page.mouse.wheel(0, -600)
+  await page.waitForFunction((first) => document.querySelector(".mask-near").textContent !== first, first)
+  let box = await paint.boundingBox()
+  assert.ok(box.width > 2 * whole.width, `${box.width} of ${whole.width}`)
+  const stays = await at(u, v)
+  assert.ok(Math.hypot(stays.x - spot.x, stays.y - spot.y) < 1, JSON.stringify([spot, stays]))
+  // Space and the left button move; nothing is painted.
+  await page.keyboard.down(" ")
+  await drag(page, spot, { x: spot.x + 40, y: spot.y + 30 })
+  await page.keyboard.up(" ")
+  const moved = await at(u, v)
+  assert.ok(Math.hypot(moved.x - spot.x - 40, moved.y - spot.y - 30) < 1)
+  const value = (x, y) =>
+    page.evaluate(
+      ([x, y]) => {
+        const canvas = document.querySelector(".mask-paint")
+        const [left, top] = [x * canvas.width, y * canvas.height]
+        return canvas.getContext("2d").getImageData(left, top, 1, 1).data[3]
+      },
+      [x, y],
+    )
+  assert.equal(await value(0.4, 0.4), 0)
+  await page.mouse.click(moved.x, moved.y)
+  assert.equal(await value(0.4, 0.4), 255)
+  assert.equal(await value(0.75, 0.75), 0)
+  // A soft brush: less at the edge than in the middle.
+  await page.keyboard.press("Control+z")
+  await page.getByRole("slider", { name: "Softness" }).fill("100")
+  await page.mouse.click(moved.x, moved.y)
+  const size = parseInt(await page.locator(".mask-size").textContent())
+  const side = await page.evaluate(() => document.querySelector(".mask-paint").width)
+  const edge = await value(0.4 + (0.35 * size) / side, 0.4)
+  assert.ok((await value(0.4, 0.4)) > 200 && edge > 0 && edge < 140, `${edge}`)
+  await page.locator(".mask-stage").focus()
+  await page.keyboard.press("0")
+  box = await paint.boundingBox()
+  assert.ok(Math.abs(box.width - whole.width) < 1)
+  assert.equal(await near(), first)
+  await page.keyboard.press("Escape")
+  await page.getByRole("button", { name: "Leave" }).click()
+  await dialog().waitFor({ state: "detached" })
+})
+
 test("Tab stays in the dialog; a picture of LoadImageMask becomes its alpha", skip, async () => {
   await page.evaluate(() => {
     const node = graft.editor.add("LoadImageMask", [60, 500])
@@ -255,6 +313,23 @@ test("Tab stays in the dialog; a picture of LoadImageMask becomes its alpha", sk
   assert.equal(channel, "alpha")
 })
 
+// Two fingers go apart, to twice their distance. The first alone would have painted.
+async function pinch(page, box) {
+  const client = await page.context().newCDPSession(page)
+  const [x, y] = [box.x + box.width / 2, box.y + box.height / 2]
+  const touch = (type, ...points) =>
+    client.send("Input.dispatchTouchEvent", {
+      type,
+      touchPoints: points.map(([dx, id]) => ({ x: x + dx, y, id })),
+    })
+  await touch("touchStart", [-50, 0])
+  await touch("touchStart", [-50, 0], [50, 1])
+  for (let i = 1; i <= 10; i++) await touch("touchMove", [-50 - 5 * i, 0], [50 + 5 * i, 1])
+  await touch("touchEnd")
+  await client.detach()
+  await page.waitForTimeout(50)
+}
+
 test("a finger paints in a small window", skip, async () => {
   const phone = await openBrowser({ width: 390, height: 780, hasTouch: true, theme: "light" })
   try {
@@ -273,6 +348,12 @@ test("a finger paints in a small window", skip, async () => {
     await phone.page.waitForTimeout(100)
     const box = await paint.boundingBox()
     assert.ok(box.x >= 0 && box.x + box.width <= 390 && box.width > 300)
+    await pinch(phone.page, box)
+    const spread = await paint.boundingBox()
+    assert.ok(spread.width > 1.8 * box.width, `${spread.width} of ${box.width}`)
+    const steps = phone.page.locator(".mask-steps button").first()
+    assert.ok(await steps.isDisabled()) // nothing was painted
+    await phone.page.getByRole("button", { name: "See it whole" }).tap()
     await phone.page.touchscreen.tap(box.x + box.width / 4, box.y + box.height / 4)
     const use = phone.page.getByRole("button", { name: "Use" })
     const place = await use.boundingBox()

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 import { Mask } from "../../../host/editor/src/brush"
+import { Near } from "../../../host/editor/src/near"
 import { orientationOf } from "../../../host/editor/src/turned"
 import { fileOf, isElsewhere, nameOf } from "../../../host/editor/src/chosen"
 
@@ -167,4 +168,66 @@ test("which side of a photograph is up", () => {
   const whole = photo(false, 6)
   for (let n = 0; n < whole.length - 20; n++) assert.equal(orientationOf(whole.slice(0, n)), 1)
   assert.equal(orientationOf(new Uint8Array([0x89, 0x50, 0x4e, 0x47])), 1)
+})
+
+test("a soft edge falls from the middle outwards, within the brush's size", () => {
+  const mask = new Mask(60, 60)
+  mask.line({ x: 30, y: 30 }, { x: 30, y: 30 }, 20, false, 1)
+  const row = Array.from({ length: 25 }, (_, i) => at(mask, 30 + i, 30))
+  for (let i = 1; i < row.length; i++) assert.ok(row[i] <= row[i - 1], `${row}`)
+  assert.ok(row[0] > 245 && Math.abs(row[10] - 128) < 8 && row[19] < 14, `${row}`)
+  assert.equal(row[21], 0)
+  // Half as soft: whole up to half of the radius.
+  const half = new Mask(60, 60)
+  half.line({ x: 30, y: 30 }, { x: 30, y: 30 }, 20, false, 0.5)
+  assert.equal(at(half, 39, 30), 255)
+  assert.ok(at(half, 45, 30) > 100 && at(half, 45, 30) < 156)
+  // The eraser is as soft, and a stroke over it is not added up.
+  half.line({ x: 30, y: 30 }, { x: 30, y: 30 }, 20, true, 0.5)
+  half.line({ x: 30, y: 30 }, { x: 30, y: 30 }, 20, true, 0.5)
+  assert.equal(at(half, 39, 30), 0)
+  assert.ok(at(half, 45, 30) > 100 && at(half, 45, 30) < 156)
+})
+
+test("a stroke that was not meant leaves nothing, and no step", () => {
+  const mask = new Mask(40, 40)
+  dot(mask, 10, 10, 5)
+  const before = mask.values.slice()
+  const area = mask.line({ x: 12, y: 12 }, { x: 30, y: 20 }, 4)
+  assert.notDeepEqual(mask.values, before)
+  const dropped = mask.drop()!
+  assert.ok(dropped.left <= area.left && dropped.right >= area.right)
+  assert.deepEqual(mask.values, before)
+  assert.equal(mask.drop(), null)
+  mask.undo()
+  assert.equal(sum(mask), 0)
+  assert.ok(!mask.canUndo && mask.canRedo)
+})
+
+test("what is under the mouse stays there, and the picture in its room", () => {
+  const near = new Near({ width: 1000, height: 500 })
+  near.fit({ width: 500, height: 500 })
+  assert.equal(near.scale, 0.5)
+  assert.ok(near.isWhole)
+  // Where a point of the picture, told from its middle, is seen.
+  const seen = (x: number, y: number) => ({
+    x: near.offset.x + x * near.scale,
+    y: near.offset.y + y * near.scale,
+  })
+  assert.deepEqual(seen(100, 50), { x: 50, y: 25 })
+  near.zoom(4, { x: 50, y: 25 })
+  assert.equal(near.scale, 2)
+  assert.deepEqual(seen(100, 50), { x: 50, y: 25 })
+  near.move(-5000, 30)
+  assert.equal(near.offset.x, -(2000 - 500) / 2)
+  assert.equal(near.offset.y, -75 + 30)
+  near.zoom(1e9, { x: 0, y: 0 })
+  assert.equal(near.scale, 32)
+  near.zoom(0, { x: 3, y: 4 })
+  assert.deepEqual([near.scale, near.offset.x + 0, near.offset.y + 0], [0.5, 0, 0])
+  // A small picture fills its room, and goes no nearer than that.
+  const small = new Near({ width: 8, height: 8 })
+  small.fit({ width: 800, height: 400 })
+  small.zoom(2, { x: 1, y: 1 })
+  assert.deepEqual([small.scale, small.isWhole], [50, true])
 })

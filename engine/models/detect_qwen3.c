@@ -1,0 +1,84 @@
+/* Qwen 3, by the names and shapes of its tensors. */
+#include "engine/models/detect.h"
+#include "engine/models/qwen3.h"
+#include "kernels/op_desc.h"
+
+#define MAX_LAYERS 128
+
+#define LAYER "model.layers.0."
+
+static graft_status other_structure(const graft_safetensors *f, const char *prefix, graft_err *e)
+{
+    static const struct {
+        const char *tensor, *what;
+    } others[] = {
+        {LAYER "self_attn.q_proj.bias", "a Qwen 2, whose layers have biases"},
+        {LAYER "mlp.gate.weight", "a Qwen 3 with experts"},
+        {LAYER "pre_feedforward_layernorm.weight", "a Gemma, whose layers have more norms"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (graft_detect_find(f, prefix, "%s", others[i].tensor))
+            return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: %s", graft_safetensors_path(f),
+                              others[i].what);
+    return GRAFT_OK;
+}
+
+/* A layer counts with any of these, so that a file that lacks another is refused by its name. */
+static bool has_layer(const graft_safetensors *f, const char *prefix, int i)
+{
+    return graft_detect_find(f, prefix, "model.layers.%d.self_attn.q_proj.weight", i) ||
+           graft_detect_find(f, prefix, "model.layers.%d.input_layernorm.weight", i) ||
+           graft_detect_find(f, prefix, "model.layers.%d.mlp.down_proj.weight", i);
+}
+
+/* Rows of a matrix of so many columns, or of as many as it has (0); 0 when it is none. */
+static int32_t rows_of(const graft_safetensors *f, const char *prefix, const char *name,
+                       int32_t columns)
+{
+    const graft_st_tensor *t = graft_detect_find(f, prefix, "%s", name);
+    if (!t || t->rank != 2 || (columns && graft_detect_dim(t, 1) != columns)) return 0;
+    return graft_detect_dim(t, 0);
+}
+
+static int32_t length_of(const graft_safetensors *f, const char *prefix, const char *name)
+{
+    const graft_st_tensor *t = graft_detect_find(f, prefix, "%s", name);
+    return t && t->rank == 1 ? graft_detect_dim(t, 0) : 0;
+}
+
+static bool makes_sense(const graft_qwen3_arch *a, int32_t queries, int32_t keys)
+{
+    return a->head_dim % 2 == 0 && a->head_dim <= GRAFT_ROPE_HEAD_MAX && a->layers > 1 &&
+           queries % a->head_dim == 0 && keys % a->head_dim == 0 && queries % keys == 0;
+}
+
+graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
+                                graft_qwen3_arch *out, graft_err *e)
+{
+    const char *table = graft_qwen3_embeddings_name();
+    int32_t queries, keys;
+    *out = (graft_qwen3_arch){0};
+    graft_status st = other_structure(f, prefix, e);
+    if (st) return st;
+    const graft_st_tensor *t = graft_detect_find(f, prefix, "%s", table);
+    out->vocab = rows_of(f, prefix, table, 0);
+    out->width = out->vocab ? graft_detect_dim(t, 1) : 0;
+    if (!out->width) return graft_detect_missing(f, prefix, table, e);
+    out->head_dim = length_of(f, prefix, GRAFT_QWEN3_TENSOR);
+    if (!out->head_dim) return graft_detect_missing(f, prefix, GRAFT_QWEN3_TENSOR, e);
+    queries = rows_of(f, prefix, LAYER "self_attn.q_proj.weight", out->width);
+    if (!queries) return graft_detect_missing(f, prefix, LAYER "self_attn.q_proj.weight", e);
+    keys = rows_of(f, prefix, LAYER "self_attn.k_proj.weight", out->width);
+    if (!keys) return graft_detect_missing(f, prefix, LAYER "self_attn.k_proj.weight", e);
+    out->intermediate = rows_of(f, prefix, LAYER "mlp.gate_proj.weight", out->width);
+    if (!out->intermediate) return graft_detect_missing(f, prefix, LAYER "mlp.gate_proj.weight", e);
+    while (out->layers < MAX_LAYERS && has_layer(f, prefix, out->layers)) out->layers++;
+    if (!makes_sense(out, queries, keys))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a Qwen 3 of %d layers with queries of %d numbers, keys of %d and "
+                          "heads of %d makes no sense",
+                          graft_safetensors_path(f), out->layers, queries, keys, out->head_dim);
+    out->heads = queries / out->head_dim;
+    out->key_heads = keys / out->head_dim;
+    return GRAFT_OK;
+}

@@ -1,0 +1,120 @@
+#include "engine/models/qwen3.h"
+
+#include "engine/models/stream.h"
+#include "kernels/rope.h"
+
+#define NAME(...) graft_name_make(__VA_ARGS__)
+#define BASE      1e6f /* of the angles that places turn by */
+
+typedef struct qwen3 {
+    graft_build b;
+    const graft_qwen3_arch *a;
+    int64_t batch, tokens;
+} qwen3;
+
+const char *graft_qwen3_embeddings_name(void)
+{
+    return "model.embed_tokens.weight";
+}
+
+static graft_vid linear(const qwen3 *m, graft_name name, graft_vid x, int32_t width)
+{
+    return graft_build_linear(&m->b, name, x, width, false);
+}
+
+/* Of the float32 that the layers add up to. */
+static graft_vid normed(const qwen3 *m, graft_name weight, graft_vid x)
+{
+    return graft_build_cast(&m->b, graft_stream_head_normed(&m->b, weight, x, 1), m->b.act_dtype);
+}
+
+static graft_vid added(const qwen3 *m, graft_vid x, graft_vid y)
+{
+    return graft_build_add(&m->b, graft_build_cast(&m->b, y, GRAFT_F32), x);
+}
+
+/* Queries or keys, normed and turned. The network turns value i of a head against value i of the
+ * head's other half, ROPE neighbours, so the halves are interleaved before: as both queries and
+ * keys are, their products stay what they were. */
+static graft_vid turned(const qwen3 *m, graft_name weight, graft_vid x, int32_t heads)
+{
+    const int64_t all = m->batch * m->tokens, d = m->a->head_dim;
+    x = graft_stream_head_normed(&m->b, weight, x, heads);
+    x = graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){all, heads, 2, d / 2});
+    x = graft_graph_permute(m->b.g, x, (const int32_t[]){0, 1, 3, 2});
+    if (x < 0) return x;
+    x = graft_graph_node(m->b.g, GRAFT_OP_COPY, NULL, &x, 1, GRAFT_DTYPE_NONE);
+    x = graft_graph_reshape(m->b.g, x, 3, (const int64_t[]){m->batch, m->tokens, heads * d});
+    const graft_attrs a = graft_rope_attrs(&(graft_rope_grid){.heads = heads,
+                                                              .rows = 1,
+                                                              .columns = (int32_t)m->tokens,
+                                                              .of_column = m->a->head_dim,
+                                                              .base = BASE});
+    return x < 0 ? x : graft_graph_node(m->b.g, GRAFT_OP_ROPE, &a, &x, 1, GRAFT_DTYPE_NONE);
+}
+
+/* Keys or values with each head as often as there are heads of queries that read it, side by side.
+ */
+static graft_vid repeated(const qwen3 *m, graft_vid x)
+{
+    const int32_t times = m->a->heads / m->a->key_heads;
+    const int64_t all = m->batch * m->tokens, d = m->a->head_dim;
+    x = graft_graph_reshape(m->b.g, x, 3, (const int64_t[]){all, m->a->key_heads, d});
+    graft_vid y = x;
+    for (int32_t have = 1; have < times;) {
+        const bool doubled = 2 * have <= times;
+        y = graft_build_concat(&m->b, y, doubled ? y : x);
+        have = doubled ? 2 * have : have + 1;
+    }
+    return graft_graph_reshape(m->b.g, y, 3,
+                               (const int64_t[]){m->batch, m->tokens, m->a->heads * d});
+}
+
+static graft_vid attention(const qwen3 *m, int i, graft_vid x)
+{
+    const int32_t d = m->a->head_dim, heads = m->a->heads, key_heads = m->a->key_heads;
+    const graft_name name = NAME("model.layers.%d.self_attn", i);
+    const graft_vid h = normed(m, NAME("model.layers.%d.input_layernorm.weight", i), x);
+    graft_vid query = linear(m, NAME("%s.q_proj", name.text), h, heads * d);
+    graft_vid key = linear(m, NAME("%s.k_proj", name.text), h, key_heads * d);
+    const graft_vid value = linear(m, NAME("%s.v_proj", name.text), h, key_heads * d);
+    query = turned(m, NAME("%s.q_norm.weight", name.text), query, heads);
+    key = turned(m, NAME("%s.k_norm.weight", name.text), key, key_heads);
+    const graft_vid y =
+        graft_build_attention(&m->b, query, repeated(m, key), repeated(m, value), heads, true);
+    return added(m, x, linear(m, NAME("%s.o_proj", name.text), y, m->a->width));
+}
+
+static graft_vid feed_forward(const qwen3 *m, int i, graft_vid x)
+{
+    const graft_name name = NAME("model.layers.%d.mlp", i);
+    graft_vid h = normed(m, NAME("model.layers.%d.post_attention_layernorm.weight", i), x);
+    const graft_vid gate = linear(m, NAME("%s.gate_proj", name.text), h, m->a->intermediate);
+    const graft_vid in[2] = {graft_build_act(&m->b, gate, GRAFT_ACT_SILU),
+                             linear(m, NAME("%s.up_proj", name.text), h, m->a->intermediate)};
+    if (in[0] < 0 || in[1] < 0) return GRAFT_NO_VALUE;
+    h = graft_graph_node(m->b.g, GRAFT_OP_MUL, NULL, in, 2, GRAFT_DTYPE_NONE);
+    return added(m, x, linear(m, NAME("%s.down_proj", name.text), h, m->a->width));
+}
+
+graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *s,
+                               graft_graph **out, graft_err *e)
+{
+    graft_graph *g = graft_graph_create();
+    if (!g) return graft_fail_nomem(e, "text encoder graph");
+    const qwen3 m = {{g, s->act_dtype}, a, s->batch, s->tokens};
+    if (s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
+        graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "Qwen 3 runs in float32 and bfloat16 only");
+    if (s->tokens > GRAFT_QWEN3_MAX_TOKENS)
+        graft_graph_fail(g, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by Qwen 3",
+                         (long long)s->tokens, GRAFT_QWEN3_MAX_TOKENS);
+    graft_vid x = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){s->batch, s->tokens, a->width});
+    for (int i = 0; i + 1 < a->layers; i++) x = feed_forward(&m, i, attention(&m, i, x));
+    graft_graph_output(g, x);
+    graft_status st = graft_graph_status(g, e);
+    if (st)
+        graft_graph_destroy(g);
+    else
+        *out = g;
+    return st;
+}

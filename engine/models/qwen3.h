@@ -1,0 +1,31 @@
+/* Qwen 3 (Yang et al. 2025, arXiv:2505.09388; its code is public under Apache-2.0), a language
+ * model, as a graph that ends before its last layer: the text encoder of Z-Image.
+ *
+ * Norms are RMS norms in front of attention and of the gated layers, and of each head's queries and
+ * keys; there are no biases. A few heads of keys and values serve several of queries each (Ainslie
+ * et al. 2023, arXiv:2305.13245). Places turn halves of a head's values against each other
+ * (arXiv:2104.09864). A token sees those before it and itself, so padding at the end changes
+ * nothing. Token embeddings are looked up by the caller, straight from the mapped table. */
+#ifndef GRAFT_MODELS_QWEN3_H
+#define GRAFT_MODELS_QWEN3_H
+#include "engine/graph/graph.h"
+#include "engine/models/arch.h"
+
+#define GRAFT_QWEN3_MAX_TOKENS 2048 /* of one text */
+
+typedef struct graft_qwen3_shape {
+    int64_t batch, tokens;
+    /* GRAFT_F32 or GRAFT_BF16. The stream that the layers add to is float32 in both: a few of its
+     * values grow to tens of thousands, out of float16's range, and bfloat16 would lose beside them
+     * what most layers add. */
+    graft_dtype act_dtype;
+    int32_t zero; /* so that equal shapes are equal bytes */
+} graft_qwen3_shape;
+
+/* Input: embeddings (N,T,width) float32. Output: hidden (N,T,width) float32, the sum of the
+ * embeddings and of all layers but the last, without a norm. */
+graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *shape,
+                               graft_graph **out, graft_err *e);
+/* Name of the tokens' table (vocab,width). Static. */
+const char *graft_qwen3_embeddings_name(void);
+#endif

@@ -1,0 +1,13 @@
+/* Z-Image's text encoder: the tokens of Qwen 3 are all that the network reads. */
+#include "engine/prompts/qwen3.h"
+
+graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, const graft_task *task,
+                                     graft_cond **out, graft_err *e)
+{
+    float *hidden = NULL;
+    int64_t tokens = 0;
+    graft_status st =
+        graft_qwen3_encode(c->engine, &c->t5_options, c->qwen3, text, task, &hidden, &tokens, e);
+    if (st) return st;
+    return graft_cond_create(tokens, c->qwen3->arch.width, hidden, 0, NULL, NULL, out, e);
+}

@@ -1,0 +1,115 @@
+#include "engine/prompts/qwen3.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/weights/quantized.h"
+
+typedef struct qwen3_run {
+    graft_engine *engine;
+    const graft_build_options *options;
+    const graft_qwen3_arch *arch;
+    graft_weights *weights;
+    int64_t padded; /* tokens */
+} qwen3_run;
+
+/* The tokens' table, whichever files it is the sum of. */
+static graft_status check_table(const qwen3_run *r, const char *name, graft_err *e)
+{
+    graft_weight_term t;
+    size_t at = 0, terms = 0, good = 0;
+    for (; graft_weights_next_term(r->weights, name, &at, &t); terms++)
+        good += t.tensor && graft_weights_takes(t.tensor) && !graft_is_quantized(t.tensor->dtype) &&
+                t.tensor->rank == 2 && t.tensor->shape[0] == r->arch->vocab &&
+                t.tensor->shape[1] == r->arch->width;
+    if (terms > 0 && good == terms) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_FORMAT, "table %s is missing or has another shape", name);
+}
+
+static graft_status look_up(const qwen3_run *r, const int32_t *ids, int64_t tokens, float *x,
+                            graft_err *e)
+{
+    const graft_qwen3_arch *a = r->arch;
+    const char *name = graft_qwen3_embeddings_name();
+    graft_status st = check_table(r, name, e);
+    for (int64_t i = 0; i < tokens && !st; i++) {
+        if (ids[i] < 0 || ids[i] >= a->vocab)
+            return graft_fail(e, GRAFT_E_ARG, "token %d is outside of Qwen 3's table of %d", ids[i],
+                              a->vocab);
+        st = graft_weights_values(r->weights, name, (int64_t)ids[i] * a->width, a->width,
+                                  x + i * a->width, e);
+    }
+    return st;
+}
+
+static graft_status build_graph(const void *arch, const void *shape, graft_graph **out,
+                                graft_err *e)
+{
+    return graft_qwen3_build(arch, shape, out, e);
+}
+
+static graft_status resolve(const qwen3_run *r, graft_backend **backend, graft_dtype *act_dtype,
+                            graft_err *e)
+{
+    graft_build_options o = *r->options;
+    graft_status st = graft_options_resolve(r->engine, &o, backend, act_dtype, e);
+    if (st || *act_dtype != GRAFT_F16) return st;
+    memcpy(o.precision, "bf16", sizeof "bf16");
+    if (graft_options_resolve(r->engine, &o, backend, act_dtype, NULL) == GRAFT_OK) return GRAFT_OK;
+    *act_dtype = GRAFT_F32;
+    return GRAFT_OK;
+}
+
+static graft_status bind(const qwen3_run *r, const graft_task *task, graft_binding **out,
+                         graft_err *e)
+{
+    graft_qwen3_shape shape;
+    memset(&shape, 0, sizeof shape);
+    graft_compile_job job = {.kind = "text_encoder_qwen3",
+                             .arch = r->arch,
+                             .arch_bytes = sizeof *r->arch,
+                             .shape = &shape,
+                             .shape_bytes = sizeof shape,
+                             .build = build_graph};
+    shape.batch = 1;
+    shape.tokens = r->padded;
+    graft_status st = resolve(r, &job.backend, &shape.act_dtype, e);
+    return st ? st : graft_engine_bind(r->engine, r->options, &job, r->weights, task, out, e);
+}
+
+graft_status graft_qwen3_run(graft_engine *engine, const graft_build_options *options,
+                             const graft_qwen3_arch *arch, graft_weights *weights,
+                             const int32_t *ids, int64_t tokens, const graft_task *task,
+                             float *hidden, graft_err *e)
+{
+    graft_binding *b = NULL;
+    if (tokens < 1) return graft_fail(e, GRAFT_E_ARG, "a text without tokens");
+    if (tokens > GRAFT_QWEN3_MAX_TOKENS)
+        return graft_fail(e, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by Qwen 3",
+                          (long long)tokens, GRAFT_QWEN3_MAX_TOKENS);
+    const int64_t padded = (tokens + GRAFT_QWEN3_STEP - 1) / GRAFT_QWEN3_STEP * GRAFT_QWEN3_STEP;
+    const qwen3_run r = {engine, options, arch, weights, padded};
+    const size_t width = (size_t)arch->width;
+    graft_status st = GRAFT_OK;
+    float *x = graft_calloc((size_t)padded, width * sizeof *x);
+    float *out = graft_malloc_array((size_t)padded, width * sizeof *out);
+    if (!x || !out) {
+        st = graft_fail_nomem(e, "text encoder");
+        goto out;
+    }
+    GRAFT_TRY(look_up(&r, ids, tokens, x, e));
+    GRAFT_TRY(bind(&r, task, &b, e));
+    if (task && task->compile_only) {
+        memset(hidden, 0, (size_t)tokens * width * sizeof *hidden);
+        goto out;
+    }
+    graft_task_phase(task, "encode");
+    GRAFT_TRY(
+        graft_exe_run(b, engine->arenas, (const void *[]){x}, (void *[]){out}, task, NULL, e));
+    memcpy(hidden, out, (size_t)tokens * width * sizeof *hidden);
+out:
+    graft_binding_release(b);
+    graft_free(x);
+    graft_free(out);
+    return st;
+}

@@ -1,0 +1,50 @@
+/* Qwen 3 as a text encoder: its files, and prompts. */
+#ifndef GRAFT_PROMPTS_QWEN3_H
+#define GRAFT_PROMPTS_QWEN3_H
+#include "engine/models/qwen3.h"
+#include "engine/objects/objects.h"
+#include "engine/text/qwen.h"
+#include "engine/weights/gguf_tokenizer.h"
+
+#define GRAFT_QWEN3_STEP                                                                           \
+    32 /* texts are padded to a multiple of so many tokens, which one graph                        \
+          serves; no token sees what is behind it */
+
+/* hidden (tokens,arch->width) float32 of ids (tokens). `weights` is the model's part, whose names
+ * begin with "model.". Precision and device are those of the options, but for float16, which it is
+ * not made for: bfloat16 takes its place, or float32 where the backend has no bfloat16. With
+ * task->compile_only, hidden is all zeros. GRAFT_E_ARG for tokens outside of the table,
+ * GRAFT_E_LIMIT over GRAFT_QWEN3_MAX_TOKENS. Any thread. */
+graft_status graft_qwen3_run(graft_engine *engine, const graft_build_options *options,
+                             const graft_qwen3_arch *arch, graft_weights *weights,
+                             const int32_t *ids, int64_t tokens, const graft_task *task,
+                             float *hidden, graft_err *e);
+
+/* Its part of a file, and its tokenizer. Immutable; any thread. */
+typedef struct graft_qwen3 {
+    _Atomic int refs;
+    graft_qwen3_arch arch;
+    graft_weights *weights;
+    graft_qwen *tokenizer;
+} graft_qwen3;
+/* What is below `place` of the file. The tokenizer is a tensor GRAFT_QWEN_TOKENIZER of the file
+ * (GGUF files have theirs as such), or tokenizer.json, or vocab.json and merges.txt, beside it, or
+ * what was built in. Files beside it that are of another tokenizer are left out with a warning.
+ * GRAFT_E_NOTFOUND: there is none. */
+graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const char *place,
+                              const graft_task *task, graft_qwen3 **out, graft_err *e);
+graft_qwen3 *graft_qwen3_retain(graft_qwen3 *q); /* NULL is fine */
+void graft_qwen3_release(graft_qwen3 *q);        /* NULL is fine */
+/* What it is called in files, by its size. Static. */
+const char *graft_qwen3_name(const graft_qwen3 *q);
+
+/* Hidden states of all tokens of a prompt, as a user's question in the form that the model was
+ * trained with. The prompt is text as it is: brackets weigh nothing. *hidden (*tokens, width) is
+ * freed with graft_free(). */
+graft_status graft_qwen3_encode(graft_engine *engine, const graft_build_options *options,
+                                const graft_qwen3 *q, const char *text, const graft_task *task,
+                                float **hidden, int64_t *tokens, graft_err *e);
+/* The same as conditioning. */
+graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, const graft_task *task,
+                                     graft_cond **out, graft_err *e);
+#endif

@@ -1,0 +1,178 @@
+/* Qwen 3 as a text encoder: its files, and prompts. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "engine/prompts/qwen3.h"
+
+#define BEFORE "<|im_start|>user\n"
+#define BEHIND "<|im_end|>\n<|im_start|>assistant\n"
+
+/* ------------------------------------------------------------------ the tokenizer */
+
+/* The text of a file in the folder that `path` is in. GRAFT_E_NOTFOUND: there is none. */
+static graft_status read_beside(const char *path, const char *name, graft_str *full, char **text,
+                                size_t *n, graft_err *e)
+{
+    const char *slash = strrchr(path, '/');
+    graft_str_finish(full);
+    graft_str_printf(full, "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, name);
+    if (full->failed) return graft_fail_nomem(e, "a file's name");
+    return graft_file_read(full->data, GRAFT_QWEN_MAX_FILE, text, n, e);
+}
+
+static graft_status from_lists(const char *path, graft_str *full, graft_qwen **out, graft_err *e)
+{
+    char *merges = NULL, *vocab = NULL;
+    size_t n, n_vocab;
+    graft_qwen *q = NULL;
+    graft_status st;
+    GRAFT_TRY(read_beside(path, "vocab.json", full, &vocab, &n_vocab, e));
+    GRAFT_TRY(read_beside(path, "merges.txt", full, &merges, &n, e));
+    st = graft_qwen_create(merges, n, &q, e);
+    if (st) {
+        graft_err_prefix(e, st, "%s", full->data);
+        goto out;
+    }
+    GRAFT_TRY(graft_qwen_check(q, vocab, n_vocab, "vocab.json", e));
+    *out = q;
+    q = NULL;
+out:
+    graft_qwen_destroy(q);
+    graft_free(merges);
+    graft_free(vocab);
+    return st;
+}
+
+static graft_status beside(const char *path, graft_qwen **out, graft_err *e)
+{
+    graft_str full = GRAFT_STR_INIT;
+    char *text = NULL;
+    size_t n;
+    graft_status st = read_beside(path, "tokenizer.json", &full, &text, &n, e);
+    if (!st) st = graft_qwen_create_json(text, n, full.data, out, e);
+    if (st == GRAFT_E_NOTFOUND) st = from_lists(path, &full, out, e);
+    graft_free(text);
+    graft_str_finish(&full);
+    return st;
+}
+
+static const graft_st_tensor *tokenizer_in(const graft_safetensors *f, const char *place)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s" GRAFT_QWEN_TOKENIZER, place);
+    const graft_st_tensor *t = graft_safetensors_find(f, name);
+    return t && t->bytes && graft_dtype_size(t->dtype) == 1 ? t : NULL;
+}
+
+static graft_status load_tokenizer(graft_engine *engine, graft_qwen3 *q, const graft_safetensors *f,
+                                   const char *place, const graft_task *task, graft_err *e)
+{
+    const char *path = graft_safetensors_path(f);
+    const graft_st_tensor *in = tokenizer_in(f, place);
+    graft_status st;
+    if (in) {
+        st = graft_qwen_create(in->data, (size_t)in->bytes, &q->tokenizer, e);
+        return st ? graft_err_prefix(e, st, "%s: its tokenizer", path) : GRAFT_OK;
+    }
+    st = beside(path, &q->tokenizer, e);
+    if (st == GRAFT_OK || st == GRAFT_E_NOMEM) return st;
+    if (st != GRAFT_E_NOTFOUND)
+        graft_log_printf(task ? &task->log : &engine->log, GRAFT_LOG_WARN,
+                         "a tokenizer beside %s is left out: %s", path, e->text);
+    st = graft_qwen_create_own(&q->tokenizer, e);
+    if (st != GRAFT_E_NOTFOUND) return st;
+    return graft_fail(e, GRAFT_E_NOTFOUND,
+                      "%s: Qwen 3 without its tokenizer, which this build could not fetch: put "
+                      "tokenizer.json of Qwen 3 beside it",
+                      path);
+}
+
+/* ------------------------------------------------------------------ loading */
+
+static graft_status check_weights(const graft_qwen3 *q, graft_err *e)
+{
+    graft_graph *g = NULL;
+    const graft_qwen3_shape shape = {.batch = 1, .tokens = 1, .act_dtype = GRAFT_F32};
+    graft_status st = graft_qwen3_build(&q->arch, &shape, &g, e);
+    if (!st) st = graft_weights_check(q->weights, g, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
+graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const char *place,
+                              const graft_task *task, graft_qwen3 **out, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    graft_qwen3 *q = graft_calloc(1, sizeof *q);
+    graft_status st = GRAFT_OK;
+    if (!q) return graft_fail_nomem(e, "text encoder");
+    atomic_init(&q->refs, 1);
+    GRAFT_TRY(graft_qwen3_detect(f, place, &q->arch, e));
+    GRAFT_TRY(graft_weights_part(file, place, &q->weights, e));
+    GRAFT_TRY(check_weights(q, e));
+    GRAFT_TRY(load_tokenizer(engine, q, f, place, task, e));
+    if (graft_qwen_tokens(q->tokenizer) > q->arch.vocab) {
+        st = graft_fail(e, GRAFT_E_FORMAT,
+                        "%s: its table has %d tokens, fewer than the %d of its tokenizer",
+                        graft_safetensors_path(f), q->arch.vocab, graft_qwen_tokens(q->tokenizer));
+        goto out;
+    }
+    *out = q;
+    q = NULL;
+out:
+    graft_qwen3_release(q);
+    return st;
+}
+
+graft_qwen3 *graft_qwen3_retain(graft_qwen3 *q)
+{
+    if (q) atomic_fetch_add(&q->refs, 1);
+    return q;
+}
+
+void graft_qwen3_release(graft_qwen3 *q)
+{
+    if (!q || atomic_fetch_sub(&q->refs, 1) != 1) return;
+    graft_weights_release(q->weights);
+    graft_qwen_destroy(q->tokenizer);
+    graft_free(q);
+}
+
+const char *graft_qwen3_name(const graft_qwen3 *q)
+{
+    return q->arch.width == 2560 ? "qwen3_4b" : q->arch.width == 4096 ? "qwen3_8b" : "qwen3";
+}
+
+/* ------------------------------------------------------------------ prompts */
+
+graft_status graft_qwen3_encode(graft_engine *engine, const graft_build_options *options,
+                                const graft_qwen3 *q, const char *text, const graft_task *task,
+                                float **hidden, int64_t *tokens, graft_err *e)
+{
+    graft_str all = GRAFT_STR_INIT;
+    int32_t *ids = NULL;
+    float *out = NULL;
+    size_t n = 0;
+    graft_status st = GRAFT_OK;
+    graft_str_puts(&all, BEFORE);
+    graft_str_puts(&all, text);
+    graft_str_puts(&all, BEHIND);
+    if (all.failed) st = graft_fail_nomem(e, "a prompt");
+    if (!st) st = graft_qwen_encode(q->tokenizer, all.data, all.len, &ids, &n, e);
+    if (!st && !(out = graft_malloc_array(n, (size_t)q->arch.width * sizeof *out)))
+        st = graft_fail_nomem(e, "text encoder");
+    if (!st)
+        st = graft_qwen3_run(engine, options, &q->arch, q->weights, ids, (int64_t)n, task, out, e);
+    graft_str_finish(&all);
+    graft_free(ids);
+    if (st) {
+        graft_free(out);
+        return st;
+    }
+    *hidden = out;
+    *tokens = (int64_t)n;
+    return GRAFT_OK;
+}

@@ -1,0 +1,75 @@
+#include "engine/weights/gguf_names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct word {
+    const char *llama, *authors;
+} word;
+
+static const word t5_words[] = {
+    {"attn_q", "layer.0.SelfAttention.q"},
+    {"attn_k", "layer.0.SelfAttention.k"},
+    {"attn_v", "layer.0.SelfAttention.v"},
+    {"attn_o", "layer.0.SelfAttention.o"},
+    {"attn_rel_b", "layer.0.SelfAttention.relative_attention_bias"},
+    {"attn_norm", "layer.0.layer_norm"},
+    {"ffn_gate", "layer.1.DenseReluDense.wi_0"},
+    {"ffn_up", "layer.1.DenseReluDense.wi_1"},
+    {"ffn_down", "layer.1.DenseReluDense.wo"},
+    {"ffn_norm", "layer.1.layer_norm"},
+    {NULL, NULL},
+};
+
+static const word qwen3_words[] = {
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_norm", "input_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"ffn_norm", "post_attention_layernorm"},
+    {NULL, NULL},
+};
+
+/* PREFIX.BLOCK.WORD.weight; the block's number in *block. NULL: it is none of these. */
+static const char *find_word(const word *words, const char *prefix, const char *name,
+                             unsigned *block)
+{
+    const size_t n = strlen(prefix);
+    char own[32];
+    int end = 0;
+    if (strncmp(name, prefix, n) != 0) return NULL;
+    if (sscanf(name + n, "%4u.%31[a-z_0-9].weight%n", block, own, &end) != 2 || !end ||
+        name[n + (size_t)end])
+        return NULL;
+    for (; words->llama; words++)
+        if (strcmp(own, words->llama) == 0) return words->authors;
+    return NULL;
+}
+
+bool graft_gguf_name_t5(const char *name, char *out, size_t size)
+{
+    unsigned block;
+    if (strcmp(name, "token_embd.weight") == 0) return snprintf(out, size, "shared.weight") > 0;
+    if (strcmp(name, "enc.output_norm.weight") == 0)
+        return snprintf(out, size, "encoder.final_layer_norm.weight") > 0;
+    const char *found = find_word(t5_words, "enc.blk.", name, &block);
+    return found && snprintf(out, size, "encoder.block.%u.%s.weight", block, found) > 0;
+}
+
+bool graft_gguf_name_qwen3(const char *name, char *out, size_t size)
+{
+    unsigned block;
+    if (strcmp(name, "token_embd.weight") == 0)
+        return snprintf(out, size, "model.embed_tokens.weight") > 0;
+    if (strcmp(name, "output_norm.weight") == 0)
+        return snprintf(out, size, "model.norm.weight") > 0;
+    if (strcmp(name, "output.weight") == 0) return snprintf(out, size, "lm_head.weight") > 0;
+    const char *found = find_word(qwen3_words, "blk.", name, &block);
+    return found && snprintf(out, size, "model.layers.%u.%s.weight", block, found) > 0;
+}

@@ -1,0 +1,13 @@
+/* What the authors of a text encoder call the tensors that have other names in llama.cpp's files.
+ * Pure, any thread. */
+#ifndef GRAFT_WEIGHTS_GGUF_NAMES_H
+#define GRAFT_WEIGHTS_GGUF_NAMES_H
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { GRAFT_GGUF_NAME = 128 }; /* bytes that are enough for any */
+
+/* Writes it; false: the tensor keeps its name. */
+typedef bool graft_gguf_name_fn(const char *name, char *out, size_t size);
+graft_gguf_name_fn graft_gguf_name_t5, graft_gguf_name_qwen3;
+#endif

@@ -1,0 +1,54 @@
+/* Qwen 3: hidden states from tokens. */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "engine/prompts/qwen3.h"
+#include "tests/golden/golden.h"
+
+/* The model of a file. */
+typedef struct qwen3_file {
+    const graft_safetensors *f;
+    graft_qwen3_arch arch;
+    graft_weights *weights;
+    graft_build_options options;
+} qwen3_file;
+
+static graft_status hidden_case(golden *g, const qwen3_file *q, int k, graft_err *e)
+{
+    const graft_st_tensor *tokens = golden_case(q->f, k, "tokens");
+    const graft_st_tensor *want = golden_case(q->f, k, "hidden");
+    char name[64];
+    if (!want || tokens->rank != 1 ||
+        golden_count(want) != golden_count(tokens) * (size_t)q->arch.width)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: case %d has no hidden states", g->file, k);
+    int32_t *ids = golden_tokens(tokens);
+    float *hidden = graft_malloc_array(golden_count(want), sizeof *hidden);
+    float *expected = golden_copy(want);
+    graft_status st = GRAFT_OK;
+    if (!ids || !hidden || !expected) {
+        st = graft_fail_nomem(e, "Qwen 3's hidden states");
+        goto out;
+    }
+    GRAFT_TRY(graft_qwen3_run(g->engine, &q->options, &q->arch, q->weights, ids, tokens->shape[0],
+                              NULL, hidden, e));
+    snprintf(name, sizeof name, "qwen3 case%d hidden", k);
+    golden_note_model(g, name, golden_error(hidden, expected, golden_count(want)));
+out:
+    graft_free(ids);
+    graft_free(hidden);
+    graft_free(expected);
+    return st;
+}
+
+graft_status golden_qwen3(golden *g, graft_safetensors *f, graft_err *e)
+{
+    qwen3_file q = {.f = f};
+    graft_status st = graft_weights_create(f, &q.weights, e);
+    if (st) return st;
+    golden_options(g, &q.options);
+    GRAFT_TRY(graft_qwen3_detect(f, "", &q.arch, e));
+    for (int k = 0; golden_case(f, k, "tokens"); k++) GRAFT_TRY(hidden_case(g, &q, k, e));
+out:
+    graft_weights_release(q.weights);
+    return st;
+}

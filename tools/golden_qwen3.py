@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Makes golden/small/qwen3.safetensors: a small random Qwen 3 (arXiv:2505.09388), token ids, and
+what PyTorch computes of them in float32: the stream behind all layers but the last.
+golden/README.md lists the tensors.
+
+    tools/golden_qwen3.py OUTPUT-FOLDER     write the file
+    tools/golden_qwen3.py --check FILE...   hold what is computed here against such files
+
+Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
+PyTorch's version and the processor; the file in the repository is from 1.13.
+"""
+import json
+import sys
+
+import torch
+import torch.nn as nn
+
+import train_demo as td
+from golden_file import config, error, holds, load, main
+from mmdit import RMSNorm
+
+BASE = 1e6  # of the angles
+# Three heads of queries share one of keys, so that repeating is more than doubling.
+CONFIG = dict(vocab_size=300, hidden_size=32, intermediate_size=48, num_hidden_layers=4,
+              num_attention_heads=6, num_key_value_heads=2, head_dim=12)
+CASES = [5, 32, 45, 1, 129]  # tokens: less than a step of padding, one, more, and several
+
+
+def turn(x):
+    """Places along the third dimension, by angles that value i of a head shares with the one half a
+    head behind it."""
+    tokens, d = x.shape[2:]
+    speed = BASE ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    angle = torch.outer(torch.arange(tokens, dtype=torch.float64), speed)
+    cos, sin = (part.to(x.dtype) for part in (angle.cos(), angle.sin()))
+    first, second = x.split(d // 2, 3)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], 3)
+
+
+class Attention(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        width, d = cfg["hidden_size"], cfg["head_dim"]
+        self.heads, self.shared = cfg["num_attention_heads"], cfg["num_key_value_heads"]
+        self.q_proj = nn.Linear(width, self.heads * d, bias=False)
+        self.k_proj, self.v_proj = (nn.Linear(width, self.shared * d, bias=False) for _ in "kv")
+        self.o_proj = nn.Linear(self.heads * d, width, bias=False)
+        self.q_norm, self.k_norm = RMSNorm(d), RMSNorm(d)
+
+    def forward(self, x):
+        n, tokens, _ = x.shape
+        q, k, v = (part(x).view(n, tokens, heads, -1).transpose(1, 2)
+                   for part, heads in ((self.q_proj, self.heads), (self.k_proj, self.shared),
+                                       (self.v_proj, self.shared)))
+        q, k = turn(self.q_norm(q)), turn(self.k_norm(k))
+        out = torch.empty_like(q)
+        for head in range(self.heads):
+            own = head * self.shared // self.heads
+            score = q[:, head] @ k[:, own].transpose(1, 2) / q.shape[3] ** 0.5
+            later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+            out[:, head] = torch.softmax(score.masked_fill(later, -torch.inf), 2) @ v[:, own]
+        return self.o_proj(out.transpose(1, 2).flatten(2))
+
+
+class Gated(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        width, wide = cfg["hidden_size"], cfg["intermediate_size"]
+        self.gate_proj, self.up_proj = (nn.Linear(width, wide, bias=False) for _ in range(2))
+        self.down_proj = nn.Linear(wide, width, bias=False)
+
+    def forward(self, x):
+        gate = self.gate_proj(x)
+        return self.down_proj(gate * torch.sigmoid(gate) * self.up_proj(x))
+
+
+class Layer(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        self.input_layernorm = RMSNorm(cfg["hidden_size"])
+        self.self_attn = Attention(cfg)
+        self.post_attention_layernorm = RMSNorm(cfg["hidden_size"])
+        self.mlp = Gated(cfg)
+
+    def forward(self, x):
+        x = x + self.self_attn(self.input_layernorm(x))
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class Model(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(cfg["vocab_size"], cfg["hidden_size"])
+        self.layers = nn.ModuleList(Layer(cfg) for _ in range(cfg["num_hidden_layers"]))
+        self.norm = RMSNorm(cfg["hidden_size"])
+
+
+class Qwen3(nn.Module):
+    def __init__(self, cfg):
+        super().__init__()
+        self.model = Model(cfg)
+
+    def forward(self, tokens):
+        """Ids (T) -> hidden (T,width)."""
+        x = self.model.embed_tokens(tokens[None])
+        for layer in self.model.layers[:-1]:
+            x = layer(x)
+        return x[0]
+
+
+def randomize(net, g):
+    """Values of a size that keeps activations near 1, rounded to what the file stores."""
+    for name, p in net.named_parameters():
+        r = torch.randn(p.shape, generator=g)
+        if "q_norm" in name or "k_norm" in name:
+            r = r * 0.4 + 1.0
+        elif "norm" in name:
+            r = r * 0.3 + 1.0
+        elif "embed" in name:
+            r = r * 0.5
+        else:
+            r = r / p.shape[1] ** 0.5
+        p.data.copy_(r.half().float())
+
+
+def make(folder):
+    g = torch.Generator().manual_seed(2505)
+    net = Qwen3(CONFIG)
+    randomize(net, g)
+    tensors = {k: v.half() for k, v in net.state_dict().items()}
+    wide = load(Qwen3(CONFIG), tensors, "").double()
+    for k, count in enumerate(CASES):
+        tokens = torch.randint(CONFIG["vocab_size"], (count,), generator=g)
+        with torch.no_grad():
+            hidden, exact = net(tokens), wide(tokens)
+        print(f"case{k}: largest value {hidden.abs().max():.2f},",
+              f"{error(hidden, exact):.1g} from float64")
+        tensors.update({f"case{k}.tokens": tokens, f"case{k}.hidden": hidden})
+    td.st_save(f"{folder}/qwen3.safetensors", tensors, {"golden": json.dumps(CONFIG)})
+
+
+@torch.no_grad()
+def check(path):
+    """True when every output in the file is what its inputs give here."""
+    t, ok, k = td.st_load(path), True, 0
+    net = load(Qwen3(config(path, "golden")),
+               {key: v for key, v in t.items() if not key.startswith("case")}, "")
+    while f"case{k}.tokens" in t:
+        ok = holds(path, f"case{k}", net(t[f"case{k}.tokens"]), t[f"case{k}.hidden"]) and ok
+        k += 1
+    return ok and k > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, make, check))
