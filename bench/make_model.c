@@ -9,11 +9,11 @@
  * KIND: sd15, sd21, sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large; ssd1b and bk-sdm-small, which
  * are pruned; or tiny-sd1, tiny-sd2, tiny-unclip, tiny-sdxl, tiny-sd3, which are small enough to
  * run whole workflows in tests; z-image, tiny-z-image, and z-image-layer, which has one block of
- * each kind in the real width, have no text encoder; tiny-refiner is a UNet alone, whose prompts are
- * as wide as all. Those of SD 3 have no T5. The names come from the same graph builders that read
- * them. Weights are normal with a spread of 1 / sqrt(inputs), so that activations stay in float16's
- * range; a tensor depends on seed and name only. Pictures made with them are noise, but always the
- * same noise. */
+ * each kind in the real width, have no text encoder; tiny-refiner is a UNet alone, whose prompts
+ * are as wide as all. Those of SD 3 have no T5. The names come from the same graph builders that
+ * read them. Weights are normal with a spread of 1 / sqrt(inputs), so that activations stay in
+ * float16's range; a tensor depends on seed and name only. Pictures made with them are noise, but
+ * always the same noise. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ typedef struct kind {
     graft_mmdit_arch mmdit; /* instead of a UNet, where it has a depth */
     graft_flux_arch flux;   /* likewise */
     graft_zimage_arch zimage;
-    bool unclip;            /* with an encoder of pictures, as its clip's */
+    bool unclip; /* with an encoder of pictures, as its clip's */
     int32_t vae_channels, vae_mult[4], vae_res_blocks;
     encoder text[2];
     graft_t5_arch t5;       /* a file of its own, without a prefix */

@@ -564,7 +564,8 @@ typedef struct graft_control_options {
 } graft_control_options;
 /* Added to what the prompts have already. Strength, start and end are run-time values: nothing is
  * compiled for another one. negative and out_negative: both NULL, or none. GRAFT_E_ARG where a
- * VAE is needed and missing, and when sampling if the ControlNet is not for the model. */
+ * VAE is needed and missing, and when sampling if the ControlNet is not for the model;
+ * GRAFT_E_UNSUPPORTED where that VAE has no encoder. */
 graft_status graft_cond_control(const graft_cond *positive, const graft_cond *negative,
                                 const graft_control_options *options, graft_cond **out_positive,
                                 graft_cond **out_negative, graft_err *e);

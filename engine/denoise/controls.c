@@ -7,6 +7,15 @@
 #include "engine/denoise/known.h"
 
 #define INPUTS_MAX (GRAFT_NET_RESIDUALS + 8)
+#define SCALING    "nearest-exact" /* of hints, as ComfyUI scales them */
+
+/* What a VAE made of a hint, whole and not yet in the network's scale. */
+typedef struct seen_latent {
+    const graft_image *hint;
+    const graft_vae *vae;
+    bool glaring;
+    graft_latent *latent;
+} seen_latent;
 
 /* A link whose hint, or this part of it, has gone through its convolutions. */
 typedef struct seen_hint {
@@ -37,8 +46,10 @@ struct graft_controls {
     int n_residuals;             /* the most that any chain gives */
     graft_dtype dtype;
     uint8_t *residual[GRAFT_NET_RESIDUALS]; /* of one batch */
-    float *x;                               /* of one batch, in whole patches */
-    uint8_t *embedded;                      /* likewise, as the network embeds it */
+    float *x;                               /* of one batch, in whole patches; NULL: it is so */
+    uint8_t *embedded;                      /* as the network embeds it; NULL: nobody asks */
+    seen_latent *latent;
+    size_t n_latents, cap_latents;
     seen_hint *hint;
     size_t n_hints, cap_hints;
     bound_net *bound; /* all of the run: what is let go of would be counted again */
@@ -52,17 +63,16 @@ struct graft_controls {
 static graft_status find_chains(graft_controls *k, graft_err *e)
 {
     const graft_guided_config *c = k->c;
+    graft_status st = GRAFT_OK;
+    for (int side = 0; side < GRAFT_SIDES && !st; side++)
+        st = graft_control_check_all(c->model, graft_guided_list(c, side), e);
     for (size_t i = 0; i < k->slots; i++) {
         size_t first;
         graft_side side = graft_guided_side(c, i, &first);
         const graft_cond *list = graft_guided_list(c, side);
         k->chain[i] = graft_control_of(c->positive, list, side != GRAFT_POSITIVE, i - first);
-        for (const graft_control *l = k->chain[i]; l; l = l->before) {
-            graft_status st = graft_control_check(k->c->model, l->net, e);
-            if (st) return st;
-        }
     }
-    return GRAFT_OK;
+    return st;
 }
 
 /* The shape of residuals, and of a transformer's how many. */
@@ -90,23 +100,50 @@ static int most_residuals(const graft_controls *k, const graft_box *whole)
     return most;
 }
 
-/* What is between the latent and a ControlNet of a transformer. */
-static graft_status allocate_x(graft_controls *k, graft_err *e)
+static graft_status bytes_for(const int64_t dim[4], graft_dtype t, size_t *bytes, graft_err *e)
+{
+    int64_t values;
+    if (graft_size_product(dim, 4, &values) &&
+        graft_size_mul((size_t)values, graft_dtype_size(t), bytes))
+        return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
+}
+
+static bool pads(const graft_net_arch *a, int64_t height, int64_t width)
+{
+    return graft_net_side(a, height) != height || graft_net_side(a, width) != width;
+}
+
+static bool embeds(const graft_controls *k)
+{
+    for (size_t i = 0; i < k->slots; i++)
+        for (const graft_control *l = k->chain[i]; l; l = l->before)
+            if (graft_control_embeds(l->net)) return true;
+    return false;
+}
+
+/* What is between the latent and a ControlNet of a transformer, where anything is. */
+static graft_status allocate_x(graft_controls *k, const graft_unet_shape *whole, graft_err *e)
 {
     const graft_guided_config *c = k->c;
     const graft_net_arch *a = &c->model->arch;
-    int64_t dim[4], values;
-    const graft_unet_shape shape = shape_of(
-        k, &(graft_box){.height = c->shape[2], .width = c->shape[3]}, (graft_steered){{0}});
     const int64_t x[4] = {c->shape[0], c->shape[1], graft_net_side(a, c->shape[2]),
                           graft_net_side(a, c->shape[3])};
-    if (graft_net_is_unet(a)) return GRAFT_OK;
-    graft_net_residual_shape(a, &shape, 0, dim);
-    if (!graft_size_product(x, 4, &values) || !graft_size_product(dim, 4, &dim[0]))
-        return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
-    k->x = graft_malloc_array(k->slots, (size_t)values * sizeof *k->x);
-    k->embedded = graft_malloc_array(k->slots, (size_t)dim[0] * graft_dtype_size(k->dtype));
-    return k->x && k->embedded ? GRAFT_OK : graft_fail_nomem(e, "ControlNet");
+    int64_t dim[4];
+    size_t bytes;
+    graft_status st = GRAFT_OK;
+    if (pads(a, c->shape[2], c->shape[3])) {
+        if ((st = bytes_for(x, GRAFT_F32, &bytes, e))) return st;
+        k->x = graft_malloc_array(k->slots, bytes);
+        if (!k->x) return graft_fail_nomem(e, "ControlNet");
+    }
+    if (embeds(k)) {
+        graft_net_residual_shape(a, whole, 0, dim);
+        if ((st = bytes_for(dim, k->dtype, &bytes, e))) return st;
+        k->embedded = graft_malloc_array(k->slots, bytes);
+        if (!k->embedded) return graft_fail_nomem(e, "ControlNet");
+    }
+    return st;
 }
 
 static graft_status allocate(graft_controls *k, graft_err *e)
@@ -122,16 +159,14 @@ static graft_status allocate(graft_controls *k, graft_err *e)
     const int n = most_residuals(k, &whole);
     for (; k->n_residuals < n; k->n_residuals++) {
         const int i = k->n_residuals;
-        int64_t dim[4], values;
+        int64_t dim[4];
         size_t bytes;
         graft_net_residual_shape(a, &shape, i, dim);
-        if (!graft_size_product(dim, 4, &values) ||
-            !graft_size_mul((size_t)values, graft_dtype_size(k->dtype), &bytes))
-            return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
+        if ((st = bytes_for(dim, k->dtype, &bytes, e))) return st;
         k->residual[i] = graft_malloc_array(k->slots, bytes);
         if (!k->residual[i]) return graft_fail_nomem(e, "ControlNet");
     }
-    return allocate_x(k, e);
+    return allocate_x(k, &shape, e);
 }
 
 /* Bytes of residual i for one entry with this part of the latent, all pictures: never more than
@@ -181,10 +216,12 @@ void graft_controls_destroy(graft_controls *k)
     if (!k) return;
     for (size_t i = 0; i < k->n_bound; i++) graft_binding_release(k->bound[i].binding);
     for (size_t i = 0; i < k->n_hints; i++) graft_free(k->hint[i].features);
+    for (size_t i = 0; i < k->n_latents; i++) graft_latent_release(k->latent[i].latent);
     for (size_t i = 0; k->kept && i < k->slots; i++) graft_free(k->kept[i].data);
     for (int i = 0; i < k->n_residuals; i++) graft_free(k->residual[i]);
     graft_free(k->x);
     graft_free(k->embedded);
+    graft_free(k->latent);
     graft_free(k->bound);
     graft_free(k->hint);
     graft_free(k->kept);
@@ -219,16 +256,24 @@ static void take_colours(const float *from, const int64_t shape[4], int64_t rows
 }
 
 /* The hint's pictures for a UNet's, as colours. */
-static graft_status hint_colours(const graft_image *scaled, const graft_box *box, int64_t rows,
-                                 float **out, graft_err *e)
+static graft_status hint_colours(const graft_controls *k, const graft_control *l,
+                                 const graft_box *box, int64_t rows, float **out, graft_err *e)
 {
+    const int64_t width = k->c->shape[3] * GRAFT_CONTROL_FACTOR;
+    const int64_t height = k->c->shape[2] * GRAFT_CONTROL_FACTOR;
     int64_t shape[4], pixels = rows * box->height * box->width;
+    graft_image *scaled = NULL;
+    graft_status st = graft_image_scale(l->hint, SCALING, width, height, true, &scaled, e);
+    if (st) return st;
     const float *data = graft_image_data(scaled, shape);
     *out = graft_malloc_array((size_t)pixels,
                               3 * GRAFT_CONTROL_FACTOR * GRAFT_CONTROL_FACTOR * sizeof **out);
-    if (!*out) return graft_fail_nomem(e, "ControlNet's picture");
-    take_colours(data, shape, rows, box, *out);
-    return GRAFT_OK;
+    if (*out)
+        take_colours(data, shape, rows, box, *out);
+    else
+        st = graft_fail_nomem(e, "ControlNet's picture");
+    graft_image_release(scaled);
+    return st;
 }
 
 /* For a transformer's, as latents in the scale that the network sees. Those for Stable Diffusion 3
@@ -267,39 +312,82 @@ static graft_status glaring(graft_image **image, graft_err *e)
     return GRAFT_OK;
 }
 
-static graft_status hint_latents(graft_controls *k, const graft_control *l,
-                                 const graft_image *scaled, const graft_box *box, int64_t rows,
-                                 float **out, graft_err *e)
+/* `wanted`: the latent that the ControlNet needs, (pictures,channels,h,w). */
+static graft_status check_latent(const graft_latent *latent, const int64_t wanted[4], graft_err *e)
 {
-    const graft_guided_config *c = k->c;
-    const graft_net_arch *a = &c->model->arch;
-    const int64_t high = graft_net_side(a, box->height), wide = graft_net_side(a, box->width);
-    graft_task task = c->task ? *c->task : (graft_task){0};
-    graft_latent *latent = NULL;
-    graft_image *some = NULL;
+    int64_t s[4];
+    graft_latent_data(latent, s);
+    if (memcmp(s, wanted, sizeof s) == 0) return GRAFT_OK;
+    return graft_fail(
+        e, GRAFT_E_ARG,
+        "the VAE of a ControlNet's picture makes latents of %lld channels, %lldx%lld, "
+        "and the ControlNet sees %lld, %lldx%lld: it comes from another kind of model",
+        (long long)s[1], (long long)s[3], (long long)s[2], (long long)wanted[1],
+        (long long)wanted[3], (long long)wanted[2]);
+}
+
+static graft_status encode(graft_controls *k, const graft_control *l, graft_latent **out,
+                           graft_err *e)
+{
+    const int64_t *shape = k->c->shape, rows = graft_control_rows(l, shape[0]);
+    graft_task task = k->c->task ? *k->c->task : (graft_task){0};
+    graft_image *scaled = NULL, *some = NULL;
     graft_status st;
-    int64_t shape[4];
     task.progress = NULL; /* it is the steps' */
-    graft_task_phase(c->task, "encode");
-    GRAFT_TRY(graft_image_from_batch(scaled, 0, rows, &some, e));
-    if (l->net->arch.canny) GRAFT_TRY(glaring(&some, e));
-    GRAFT_TRY(graft_vae_encode(l->vae, some, NULL, &task, &latent, e));
-    graft_latent_data(latent, shape);
-    if (shape[1] != l->net->arch.hint_channels || shape[2] != c->shape[2] ||
-        shape[3] != c->shape[3]) {
-        st = graft_fail(e, GRAFT_E_ARG,
-                        "the VAE of a ControlNet's picture makes latents of %lld channels, and the "
-                        "ControlNet sees %d: it comes from another kind of model",
-                        (long long)shape[1], l->net->arch.hint_channels);
-        goto out;
-    }
-    *out = graft_malloc_array((size_t)(rows * shape[1] * high), (size_t)wide * sizeof **out);
-    if (!*out) GRAFT_TRY(graft_fail_nomem(e, "ControlNet's picture"));
-    take_latents(k, l->net, latent, rows, box, *out);
+    GRAFT_TRY(graft_image_from_batch(l->hint, 0, rows, &some, e));
+    GRAFT_TRY(graft_image_scale(some, SCALING, shape[3] * GRAFT_CONTROL_FACTOR,
+                                shape[2] * GRAFT_CONTROL_FACTOR, true, &scaled, e));
+    if (l->net->arch.canny) GRAFT_TRY(glaring(&scaled, e));
+    GRAFT_TRY(graft_vae_encode(l->vae, scaled, NULL, &task, out, e));
+    graft_task_phase(k->c->task, "sample");
+    st = check_latent(*out, (int64_t[]){rows, l->net->arch.hint_channels, shape[2], shape[3]}, e);
+    if (!st) goto out;
+    graft_latent_release(*out);
+    *out = NULL;
 out:
-    graft_latent_release(latent);
     graft_image_release(some);
+    graft_image_release(scaled);
     return st;
+}
+
+/* Once a run, however many links and parts of the picture need it. */
+static graft_status latent_of(graft_controls *k, const graft_control *l, const graft_latent **out,
+                              graft_err *e)
+{
+    const bool glaring = l->net->arch.canny != 0;
+    for (size_t i = 0; i < k->n_latents; i++)
+        if (k->latent[i].hint == l->hint && k->latent[i].vae == l->vae &&
+            k->latent[i].glaring == glaring) {
+            *out = k->latent[i].latent;
+            return GRAFT_OK;
+        }
+    if (graft_grow(&k->latent, &k->cap_latents, k->n_latents + 1, sizeof *k->latent))
+        return graft_fail_nomem(e, "ControlNet");
+    seen_latent *made = &k->latent[k->n_latents];
+    *made = (seen_latent){l->hint, l->vae, glaring, NULL};
+    graft_status st = encode(k, l, &made->latent, e);
+    if (st) return st;
+    k->n_latents++;
+    *out = made->latent;
+    return GRAFT_OK;
+}
+
+/* The hint's pictures for a transformer's, in the network's scale. */
+static graft_status hint_latents(graft_controls *k, const graft_control *l, const graft_box *box,
+                                 int64_t rows, float **out, graft_err *e)
+{
+    const graft_net_arch *a = &k->c->model->arch;
+    const int64_t dim[4] = {rows, l->net->arch.hint_channels, graft_net_side(a, box->height),
+                            graft_net_side(a, box->width)};
+    const graft_latent *latent = NULL;
+    size_t bytes;
+    graft_status st = latent_of(k, l, &latent, e);
+    if (!st) st = bytes_for(dim, GRAFT_F32, &bytes, e);
+    if (st) return st;
+    *out = graft_malloc(bytes);
+    if (!*out) return graft_fail_nomem(e, "ControlNet's picture");
+    take_latents(k, l->net, latent, rows, box, *out);
+    return GRAFT_OK;
 }
 
 static graft_status run_hint(graft_controls *k, const graft_control *l, const graft_box *box,
@@ -307,21 +395,17 @@ static graft_status run_hint(graft_controls *k, const graft_control *l, const gr
                              graft_err *e)
 {
     const graft_guided_config *c = k->c;
-    int64_t height = c->shape[2] * GRAFT_CONTROL_FACTOR, width = c->shape[3] * GRAFT_CONTROL_FACTOR;
-    graft_image *scaled = NULL;
     graft_binding *b = NULL;
     float *values = NULL;
     graft_status st;
-    GRAFT_TRY(graft_image_scale(l->hint, "nearest-exact", width, height, true, &scaled, e));
-    GRAFT_TRY(l->vae ? hint_latents(k, l, scaled, box, rows, &values, e)
-                     : hint_colours(scaled, box, rows, &values, e));
+    GRAFT_TRY(l->vae ? hint_latents(k, l, box, rows, &values, e)
+                     : hint_colours(k, l, box, rows, &values, e));
     GRAFT_TRY(graft_control_bind_hint(c->model, l->net, rows, use, c->task, &b, e));
     graft_task_phase(c->task, "sample");
     const void *in[3] = {values, l->net->type, &l->net->told}; /* a UNet's union takes all */
     st = graft_exe_run(b, c->model->engine->arenas, in, (void *[]){features}, c->task, NULL, e);
 out:
     graft_binding_release(b);
-    graft_image_release(scaled);
     graft_free(values);
     return st;
 }
@@ -464,9 +548,7 @@ static const float *whole_x(graft_controls *k, const call *c)
     const graft_box at_0 = {.height = c->box->height, .width = c->box->width};
     const int64_t shape[3] = {c->use->pictures * c->use->entries * k->c->shape[1], at_0.height,
                               at_0.width};
-    if (graft_net_side(a, at_0.height) == at_0.height &&
-        graft_net_side(a, at_0.width) == at_0.width)
-        return c->in[0];
+    if (!pads(a, at_0.height, at_0.width)) return c->in[0];
     graft_known_fill(k->c->model, c->in[0], shape, &at_0, k->x);
     return k->x;
 }

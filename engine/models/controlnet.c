@@ -210,7 +210,8 @@ static graft_status fits_unet(const graft_control_arch *a, const graft_unet_arch
 
 static const char *const kinds[] = {[GRAFT_NET_UNET] = "Stable Diffusion 1.x, 2.x or XL",
                                     [GRAFT_NET_MMDIT] = "Stable Diffusion 3",
-                                    [GRAFT_NET_FLUX] = "FLUX.1"};
+                                    [GRAFT_NET_FLUX] = "FLUX.1",
+                                    [GRAFT_NET_ZIMAGE] = "Z-Image"};
 
 /* What has to be the same in both. */
 typedef struct widths {
@@ -346,16 +347,17 @@ void graft_control_residual(graft_control_residuals *r, int part, int i, graft_n
     const graft_control_shape *s = r->s;
     const graft_build *b = r->b;
     const int own = part ? graft_steered_count(&s->own, 0) + i : i;
-    graft_vid in[3] = {GRAFT_NO_VALUE, r->strength, GRAFT_NO_VALUE};
+    graft_vid in[2] = {GRAFT_NO_VALUE, r->strength}, made = GRAFT_NO_VALUE;
     for (int k = 0; k < graft_steered_count(&s->steered, part); k++) {
         const int at = first_of(s, part) + k;
         const int block = graft_steered_begin(&s->steered, part, k);
         if (graft_steered_by(&s->own, part, block) != own) continue;
-        if (in[0] < 0) in[0] = graft_build_linear(b, name, h, (int32_t)r->dim[3], true);
-        in[2] = r->before[at];
-        if (in[0] < 0 || in[1] < 0) return;
-        r->made[at] =
-            graft_graph_node(b->g, GRAFT_OP_MUL, NULL, in, in[2] >= 0 ? 3 : 2, b->act_dtype);
+        if (in[0] < 0) {
+            in[0] = graft_build_linear(b, name, h, (int32_t)r->dim[3], true);
+            if (in[0] < 0 || in[1] < 0) return;
+            made = graft_graph_node(b->g, GRAFT_OP_MUL, NULL, in, 2, b->act_dtype);
+        }
+        r->made[at] = r->before[at] >= 0 ? graft_build_add(b, made, r->before[at]) : made;
     }
 }
 

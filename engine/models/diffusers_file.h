@@ -1,7 +1,7 @@
 /* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel,
- * FluxTransformer2DModel, the ControlNets of these two, and ZImageTransformer2DModel): their tensors
- * get the names that checkpoints have, by which all else knows them. Which block a tensor belongs
- * to depends on how many layers the blocks before it have, which is counted in the file.
+ * FluxTransformer2DModel, the ControlNets of these two, and ZImageTransformer2DModel): their
+ * tensors get the names that checkpoints have, by which all else knows them. Which block a tensor
+ * belongs to depends on how many layers the blocks before it have, which is counted in the file.
  *
  * For files just opened, of which nobody else knows yet. A file of another kind stays as it is. Of
  * one that has diffusers' names every tensor must be known, and all that belong to a layer must be

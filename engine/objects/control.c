@@ -99,6 +99,11 @@ graft_status graft_cond_control(const graft_cond *positive, const graft_cond *ne
             "%s: this ControlNet sees its picture as a latent, and no VAE is given to "
             "make that: ControlNetApplyAdvanced and ControlNetApplySD3 take one",
             graft_safetensors_path(graft_weights_file(o->net->weights)));
+    if (graft_control_sees_latent(&o->net->arch) && !o->vae->arch.encoder)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: this ControlNet sees its picture as a latent, and this VAE has no "
+                          "encoder to make that",
+                          graft_safetensors_path(graft_weights_file(o->net->weights)));
     links l = {o, graft_malloc_array(n ? n : 1, sizeof *l.made), 0};
     if (!l.made) return graft_fail_nomem(e, "conditioning");
     GRAFT_TRY(link_all(&l, positive, &p, e));
@@ -172,6 +177,15 @@ graft_status graft_control_check(const graft_model *m, const graft_controlnet *n
     graft_status st = graft_control_fits(&net->arch, &m->arch, e);
     if (!st) return st;
     return graft_err_prefix(e, st, "%s", graft_safetensors_path(graft_weights_file(net->weights)));
+}
+
+graft_status graft_control_check_all(const graft_model *m, const graft_cond *c, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; c && i < c->n; i++)
+        for (const graft_control *k = c->entry[i]->control; k && !st; k = k->before)
+            st = graft_control_check(m, k->net, e);
+    return st;
 }
 
 static graft_status bind(const graft_model *m, const graft_controlnet *net, graft_compile_job *job,
@@ -308,20 +322,21 @@ static int parts_before(const graft_model *m, const graft_control *k, const graf
 
 /* What a transformer's runs before its own graphs. */
 static graft_status prepare_first(const graft_model *m, const graft_control *k,
-                                  const graft_unet_use *use, const graft_task *task, graft_err *e)
+                                  const int64_t shape[4], const graft_unet_use *use,
+                                  const graft_task *task, graft_err *e)
 {
     graft_binding *b = NULL;
-    graft_status st = graft_control_check(m, k->net, e);
-    if (!st && k->vae)
-        st = graft_vae_prepare(k->vae, false, use->height * GRAFT_CONTROL_FACTOR,
-                               use->width * GRAFT_CONTROL_FACTOR, task, e);
+    graft_status st = GRAFT_OK;
+    if (k->vae)
+        st = graft_vae_prepare(k->vae, false, shape[2] * GRAFT_CONTROL_FACTOR,
+                               shape[3] * GRAFT_CONTROL_FACTOR, task, e);
     if (!st && graft_control_embeds(k->net)) st = graft_control_bind_embed(m, use, task, &b, e);
     graft_binding_release(b);
     return st;
 }
 
 graft_status graft_control_prepare(const graft_model *m, const graft_control *chain,
-                                   const graft_sigma_table *t, float sigma,
+                                   const graft_sigma_table *t, float sigma, const int64_t shape[4],
                                    const graft_unet_use *use, const graft_task *task,
                                    int64_t *bytes, graft_err *e)
 {
@@ -332,7 +347,7 @@ graft_status graft_control_prepare(const graft_model *m, const graft_control *ch
         if (!graft_control_active(t, k, sigma)) continue;
         const int more = parts_before(m, k, t, sigma) & graft_control_parts(m, k->net);
         int64_t rows = graft_control_rows(k, use->pictures);
-        st = prepare_first(m, k, use, task, e);
+        st = prepare_first(m, k, shape, use, task, e);
         if (!st) st = graft_control_bind_hint(m, k->net, rows, use, task, &hint, e);
         if (!st) st = graft_control_bind(m, k->net, more, use, task, &b, e);
         if (!st && !comes_again(chain, k, t, sigma)) *bytes += (int64_t)b->exe->weight_bytes;

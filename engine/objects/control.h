@@ -49,6 +49,8 @@ const graft_control *graft_control_any(const graft_sigma_table *t, const graft_c
 
 /* GRAFT_E_ARG, with the ControlNet's file, when it is for another kind of model. */
 graft_status graft_control_check(const graft_model *m, const graft_controlnet *net, graft_err *e);
+/* The same of all that these prompts have, active or not; `c` may be NULL. */
+graft_status graft_control_check_all(const graft_model *m, const graft_cond *c, graft_err *e);
 /* How a chain steers the model, which all of it fits: whatever of it is active. `chain` may be
  * NULL. */
 graft_steered graft_control_steered(const graft_model *m, const graft_control *chain);
@@ -70,9 +72,10 @@ int64_t graft_control_rows(const graft_control *k, int64_t pictures);
 graft_status graft_control_bind_hint(const graft_model *m, const graft_controlnet *net,
                                      int64_t rows, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e);
-/* Compiles and packs what of the chain is active at this sigma; *bytes: of its packed weights. */
+/* Compiles and packs what of the chain, all of which fits, is active at this sigma; *bytes: of its
+ * packed weights. shape: of the latent, of which `use` may see a part. */
 graft_status graft_control_prepare(const graft_model *m, const graft_control *chain,
-                                   const graft_sigma_table *t, float sigma,
+                                   const graft_sigma_table *t, float sigma, const int64_t shape[4],
                                    const graft_unet_use *use, const graft_task *task,
                                    int64_t *bytes, graft_err *e);
 #endif

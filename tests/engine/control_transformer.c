@@ -367,7 +367,7 @@ static void other_models(void)
     CHECK_OK(graft_vae_load(engine, VAE_4, NULL, &four, &e), &e);
     graft_control_options o = options(flux.net, 1);
     o.vae = four;
-    expect_misfit(&flux, o, "latents of 4 channels, and the ControlNet sees 16");
+    expect_misfit(&flux, o, "latents of 4 channels, 8x6, and the ControlNet sees 16, 8x6");
     o.vae = NULL;
     graft_cond *p = NULL, *n = NULL;
     CHECK_INT(graft_cond_control(flux.plain.positive, flux.plain.negative, &o, &p, &n, &e),
