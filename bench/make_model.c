@@ -206,7 +206,7 @@ static const kind kinds[] = {
     {.name = "tiny-z-image",
      .zimage = {.channels = 16, .hidden = 64, .heads = 2, .mlp = 160, .depth = 2, .noise_depth = 1,
                 .context_depth = 1, .patch = 2, .rope_dim = 12, .time_dim = 256, .time_mlp = 48,
-                .told = 24, .context_dim = 112},
+                .told = 24, .context_dim = 32},
      .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,

@@ -775,6 +775,7 @@ int64_t graft_upscaler_factor(const graft_upscaler *u);
 graft_status graft_image_upscale(const graft_upscaler *u, const graft_image *image,
                                  const graft_task *task, graft_image **out, graft_err *e);
 
+#include "engine/cfg.h"
 #include "engine/pictures.h"
 #include "engine/sigmas.h"
 #include "engine/texts.h"

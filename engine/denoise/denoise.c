@@ -432,9 +432,9 @@ static double spread(const float *v, int64_t n)
 }
 
 /* Guidance rescale in v space: the guided prediction gets the conditional one's spread, for each
- * picture. pos and neg: D; the result replaces pos. */
-static void rescale(const graft_guided *g, float sigma, const float *x, float *pos,
-                    const float *neg)
+ * picture. pos and neg: D. */
+static void rescale(const graft_guided *g, float sigma, const float *x, const float *pos,
+                    const float *neg, float *out)
 {
     float s2 = sigma * sigma + 1.0f, k = sqrtf(s2) / sigma;
     float cfg = (float)g->c.cfg, mix = (float)g->c.model->rescale_cfg;
@@ -449,7 +449,7 @@ static void rescale(const graft_guided *g, float sigma, const float *x, float *p
         }
         double ratio = spread(v_pos, g->per) / spread(guided, g->per);
         for (int64_t i = 0; i < g->per; i++)
-            pos[at + i] = graft_rescale_denoised(x[at + i], s2, k, guided[i], ratio, mix);
+            out[at + i] = graft_rescale_denoised(x[at + i], s2, k, guided[i], ratio, mix);
     }
 }
 
@@ -514,27 +514,37 @@ static graft_status predict(graft_guided *g, float sigma, graft_err *e)
     return GRAFT_OK;
 }
 
+/* The guided prediction of the positive and negative ones. */
+static void guide(const graft_guided *g, float sigma, float *out)
+{
+    const bool any_positive = active_of(g, GRAFT_POSITIVE) > 0;
+    const bool any_negative = active_of(g, GRAFT_NEGATIVE) > 0;
+    float *pos = g->sum[0], *neg = g->sum[1], cfg = (float)g->c.cfg;
+    const graft_cfg_call call = {sigma, g->x, pos, any_negative ? neg : NULL};
+    if (g->changes) graft_cfg_changes_before(g->changes, &call);
+    if (any_negative && any_positive && g->c.model->rescale_cfg > 0)
+        rescale(g, sigma, g->x, pos, neg, out);
+    else if (any_negative || g->c.cfg != 1.0)
+        for (int64_t i = 0; i < g->n; i++) out[i] = graft_guidance_combined(neg[i], pos[i], cfg);
+    else
+        memcpy(out, pos, (size_t)g->n * sizeof *out);
+    if (g->changes) graft_cfg_changes_after(g->changes, &call, out);
+}
+
 static void combine(graft_guided *g, float sigma, float *out)
 {
-    size_t n_pos = active_of(g, GRAFT_POSITIVE), n_neg = active_of(g, GRAFT_NEGATIVE);
     const graft_guidance_terms terms = graft_guided_terms(g, sigma);
-    float *pos = g->sum[0], *neg = g->sum[1], cfg = (float)g->c.cfg;
-    float *perturbed = perturbed_now(g);
+    float *pos = g->sum[0], *perturbed = perturbed_now(g);
     for (int side = 0; side < GRAFT_SIDES; side++)
         mean_denoised(g, side, &terms, active_of(g, side), g->sum[side]);
-    if (perturbed) mean_denoised(g, GRAFT_POSITIVE, &terms, n_pos, perturbed);
+    if (perturbed)
+        mean_denoised(g, GRAFT_POSITIVE, &terms, active_of(g, GRAFT_POSITIVE), perturbed);
     /* The difference is that of the prompts alone, whatever becomes of their prediction. */
     for (int64_t i = 0; perturbed && i < g->n; i++) perturbed[i] = pos[i] - perturbed[i];
-    bool guided = n_neg || g->c.cfg != 1.0;
-    if (guided && g->c.model->rescale_cfg > 0 && n_pos && n_neg) {
-        rescale(g, sigma, g->x, pos, neg);
-        guided = false;
-    }
-    if (g->c.third.prompt) /* has no rescaling, so pos is as it was */
+    if (g->c.third.prompt) /* has no rescaling and no changes */
         graft_third_guide(&g->c.third, g->c.cfg, g->sum, (size_t)g->n, (size_t)g->per, out);
     else
-        for (int64_t i = 0; i < g->n; i++)
-            out[i] = guided ? graft_guidance_combined(neg[i], pos[i], cfg) : pos[i];
+        guide(g, sigma, out);
     for (int64_t i = 0; perturbed && i < g->n; i++)
         out[i] += (float)g->c.model->perturbed * perturbed[i];
 }

@@ -129,6 +129,10 @@ static graft_status check_third(const graft_guided_config *c, graft_err *e)
     if (!st && c->model->rescale_cfg > 0)
         st = graft_fail(e, GRAFT_E_UNSUPPORTED,
                         "RescaleCFG is not defined for guidance by three prompts");
+    if (!st && c->model->n_cfg_changes)
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED,
+                        "guidance by three prompts has no positive and negative prediction alone "
+                        "that APG, CFGNorm, CFGZeroStar, Mahiro, RenormCFG or TCFG could change");
     if (st) return st;
     return graft_model_check_downscale(c->model, c->positive, c->third.prompt, e);
 }
@@ -158,6 +162,7 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
                                   config->task, &g->regions, e);
     if (!st) st = graft_controls_create(&g->c, &g->regions, &g->controls, e);
     if (!st) st = graft_answers_create(&g->c, &g->answers, e);
+    if (!st) st = graft_cfg_changes_create(&g->c, &g->changes, e);
     if (st)
         graft_guided_destroy(g);
     else
@@ -185,6 +190,7 @@ void graft_guided_destroy(graft_guided *g)
     graft_features_destroy(g->features);
     graft_controls_destroy(g->controls);
     graft_answers_destroy(g->answers);
+    graft_cfg_changes_destroy(g->changes);
     graft_regions_finish(&g->regions);
     graft_free(g->feature);
     graft_free(g);

@@ -4,6 +4,7 @@
 #define GRAFT_DENOISE_GUIDED_H
 #include "engine/denoise/answers.h"
 #include "engine/denoise/batches.h"
+#include "engine/denoise/cfg_changes.h"
 #include "engine/denoise/controls.h"
 #include "engine/denoise/denoise.h"
 #include "engine/denoise/features.h"
@@ -36,10 +37,11 @@ struct graft_guided {
     float *batch_latent;      /* batch_x without what is known; batch_x itself where nothing is */
     graft_features *features; /* NULL without DeepCache */
     graft_dtype feature_dtype;
-    uint8_t *feature;         /* of one batch */
-    size_t feature_bytes;     /* of one entry that sees the whole latent */
-    graft_controls *controls; /* NULL without ControlNets */
-    graft_answers *answers;   /* NULL without EasyCache */
+    uint8_t *feature;           /* of one batch */
+    size_t feature_bytes;       /* of one entry that sees the whole latent */
+    graft_controls *controls;   /* NULL without ControlNets */
+    graft_answers *answers;     /* NULL without EasyCache */
+    graft_cfg_changes *changes; /* of guidance; NULL without */
 };
 
 /* The entries that do, into g->active; both: the negative ones in any case. */

@@ -107,6 +107,29 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return GRAFT_OK;
 }
 
+static bool cfg_numbers_allowed(const graft_cfg_change *c)
+{
+    const bool finite = isfinite(c->strength) && isfinite(c->limit) && isfinite(c->momentum);
+    return finite && c->limit >= 0 && (c->strength >= 0 || c->kind == GRAFT_CFG_PROJECTED);
+}
+
+graft_status graft_model_change_cfg(const graft_model *m, const graft_cfg_change *change,
+                                    graft_model **out, graft_err *e)
+{
+    if (!cfg_numbers_allowed(change))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "guidance with a strength of %g, a limit of %g and a momentum of %g",
+                          change->strength, change->limit, change->momentum);
+    if (m->n_cfg_changes == GRAFT_CFG_CHANGES)
+        return graft_fail(e, GRAFT_E_LIMIT, "guidance is changed at most %d times",
+                          GRAFT_CFG_CHANGES);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->cfg_change[n->n_cfg_changes++] = *change;
+    *out = n;
+    return GRAFT_OK;
+}
+
 graft_status graft_model_perp_neg(const graft_model *m, const graft_cond *empty, double scale,
                                   graft_model **out, graft_err *e)
 {

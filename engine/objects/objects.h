@@ -87,7 +87,9 @@ struct graft_model {
     /* The network's latents are (latent - latent_shift) * scale_factor. */
     double scale_factor, latent_shift;
     graft_preview_colours preview;
-    double rescale_cfg;        /* 0: off */
+    double rescale_cfg; /* 0: off */
+    graft_cfg_change cfg_change[GRAFT_CFG_CHANGES];
+    int n_cfg_changes;
     graft_third third;         /* graft_model_perp_neg(); with a reference to its prompt */
     double differential;       /* of masks' grey (graft_model_differential); 0: off */
     double perturbed;          /* scale of guidance away from perturbed rows; 0: off */

@@ -126,14 +126,22 @@ static inline void steer_and_run(const graft_control_options *o, float *out)
 
 /* ------------------------------------------------------------------ files that do not fit */
 
-static inline graft_status try_load(made_file *f, const char *config, graft_err *e)
+/* f stays. */
+static inline graft_status try_again(const made_file *f, const char *config, graft_err *e)
 {
     const char *path = temp_path("broken.safetensors");
     graft_controlnet *n = NULL;
-    write_file(f, path, config);
+    write_again(f, path, config);
     graft_status st = graft_controlnet_load(engine, path, NULL, &n, e);
     graft_controlnet_release(n);
     unlink(path);
+    return st;
+}
+
+static inline graft_status try_load(made_file *f, const char *config, graft_err *e)
+{
+    graft_status st = try_again(f, config, e);
+    finish_file(f);
     return st;
 }
 

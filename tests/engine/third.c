@@ -3,9 +3,7 @@
 #include "engine/denoise/opposites.h"
 #include "engine/denoise/third.h"
 #include "tests/engine/control.h"
-#include "tests/engine/regions.h"
-
-enum { H = 8, W = 12, N = 4 * H * W };
+#include "tests/engine/guided_call.h"
 
 static graft_engine *engine;
 static graft_model *model;
@@ -55,52 +53,6 @@ static void pictures_are_apart(void)
 
 /* ------------------------------------------------------------------ of a model */
 
-typedef struct call {
-    const graft_model *model;
-    const graft_cond *positive, *negative;
-    graft_third third;
-    double cfg;
-    int calls;
-    const float *mask, *latent, *noise;
-} call;
-
-static graft_status try_call(const call *c, float *out, graft_err *e)
-{
-    const one_call place = {model, NULL, NULL, 0, {1, 4, H, W}, NULL, NULL, 0};
-    graft_sigma_table table;
-    graft_guided *g = NULL;
-    const graft_guided_config k = {.model = c->model,
-                                   .table = &table,
-                                   .positive = c->positive,
-                                   .negative = c->negative,
-                                   .third = c->third,
-                                   .cfg = c->cfg,
-                                   .shape = {1, 4, H, W},
-                                   .steps = (size_t)c->calls,
-                                   .first = SIGMA,
-                                   .mask = c->mask,
-                                   .latent = c->latent,
-                                   .noise = c->noise};
-    float x[N];
-    noise_of(&place, x);
-    graft_model_sigma_table(c->model, &table);
-    graft_status st = graft_guided_create(&k, &g, e);
-    if (st) return st;
-    graft_denoiser d = graft_guided_denoiser(g);
-    for (int i = 0; i < c->calls && !st; i++) {
-        graft_guided_step(g, (size_t)i);
-        st = d.denoise(d.ctx, x, SIGMA, out, e);
-    }
-    graft_guided_destroy(g);
-    return st;
-}
-
-static void denoise_by(const call *c, float *out)
-{
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(try_call(c, out, &e), &e);
-}
-
 static call call_of(const graft_model *m, graft_third_way way, double cfg, double scale)
 {
     return (call){.model = m,
@@ -109,20 +61,6 @@ static call call_of(const graft_model *m, graft_third_way way, double cfg, doubl
                   .third = {prompt[2], way, scale},
                   .cfg = cfg,
                   .calls = 1};
-}
-
-/* What the model makes of one prompt. */
-static void alone(const graft_model *m, const graft_cond *c, float *out)
-{
-    denoise_by(&(const call){.model = m, .positive = c, .negative = c, .cfg = 1, .calls = 1}, out);
-}
-
-/* Guidance by two prompts. */
-static void two(const graft_model *m, const graft_cond *p, const graft_cond *n, double cfg,
-                float *out)
-{
-    denoise_by(&(const call){.model = m, .positive = p, .negative = n, .cfg = cfg, .calls = 1},
-               out);
 }
 
 static void by_the_definition(void)

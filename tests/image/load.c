@@ -401,6 +401,15 @@ static void plain_words(void)
     }
 }
 
+/* Whether this byte says how large the picture is. */
+static bool is_size(const blob *f, size_t at)
+{
+    bool jpeg = f->b[0] == 0xff;
+    for (size_t k = 0; jpeg && k + 9 <= at + 5 && k + 9 <= f->n; k++)
+        if (f->b[k] == 0xff && f->b[k + 1] == 0xc0) return at >= k + 5 && at <= k + 8;
+    return !jpeg && at >= 4 && at <= 24;
+}
+
 /* Every prefix, and random changes: an answer, no leak, nothing read outside. */
 static void damaged_files(void)
 {
@@ -418,7 +427,7 @@ static void damaged_files(void)
                 r = r * 1664525u + 1013904223u;
                 /* Sizes stay small: a large picture is legal and only slow here. */
                 size_t at = (r >> 8) % size;
-                if (at > 24 || at < 4) copy[at] = (uint8_t)(r >> 24);
+                if (!is_size(&files[k], at)) copy[at] = (uint8_t)(r >> 24);
             }
             graft_decoded d;
             graft_err e = GRAFT_ERR_INIT;

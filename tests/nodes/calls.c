@@ -459,6 +459,12 @@ static void options_pass_arguments_on(void)
     expect("ModelSamplingFlux", edit_sides, "sampling flow 1.87761 fine\n", ""); /* e^0.63 */
     expect("SkipLayerGuidanceSD3", NULL, "skip '7, 8, 9' 3 0.01 0.15\n", "");
     expect("RescaleCFG", NULL, "rescale 0.7\n", "");
+    expect("APG", NULL, "cfg 0 1 5 0\n", "");
+    expect("TCFG", NULL, "cfg 1 0 0 0\n", "");
+    expect("RenormCFG", NULL, "cfg 2 1 100 0\n", "");
+    expect("CFGZeroStar", NULL, "cfg 3 0 0 0\n", "");
+    expect("CFGNorm", NULL, "cfg 4 1 0 0\n", "");
+    expect("Mahiro", NULL, "cfg 5 0 0 0\n", "");
     expect("DifferentialDiffusion", NULL, "differential 1\n", "");
     expect("PerturbedAttentionGuidance", NULL, "perturbed 3\n", "");
     expect("HyperTile", NULL, "hypertile 256 2 0 0\n", "");

@@ -341,6 +341,15 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return make_model(out, e);
 }
 
+graft_status graft_model_change_cfg(const graft_model *m, const graft_cfg_change *change,
+                                    graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("cfg %d %g %g %g\n", (int)change->kind, change->strength, change->limit,
+          change->momentum);
+    return make_model(out, e);
+}
+
 graft_status graft_model_perp_neg(const graft_model *m, const graft_cond *empty, double scale,
                                   graft_model **out, graft_err *e)
 {

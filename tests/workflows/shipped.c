@@ -48,6 +48,12 @@ static const struct workflow {
      96,
      {FLUX("flux"), "4.clip_name=tiny-siglip.safetensors",
       "5.style_model_name=tiny-redux.safetensors", "12.width=64", "12.height=96", "13.steps=2"}},
+    {"z-image.json",
+     1,
+     72,
+     104,
+     {"1.unet_name=tiny-z-image.safetensors", "2.clip_name=tiny-qwen3.safetensors",
+      "3.vae_name=tiny-flux-vae.safetensors", "9.steps=2", SIZED("6"), SIZED("8")}},
     {"unclip.json", 1, 64, 64, {TINY("unclip"), "5.steps=2", "4.width=64", "4.height=64"}},
     {"compile.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
     {"deepcache.json", 1, 64, 64, {TINY("sd1"), "5.steps=4"}},
@@ -83,6 +89,15 @@ static const struct workflow {
 };
 #define N_WORKFLOWS (sizeof workflows / sizeof *workflows)
 
+/* A build without network has no vocabulary of Qwen. */
+static bool lacks_vocabulary(const struct workflow *w, const process *p)
+{
+    if (!p->status || !strstr(p->text, "without its tokenizer, which this build could not fetch"))
+        return false;
+    printf("skipped: %s: this build has no vocabulary of Qwen\n", w->file);
+    return true;
+}
+
 static void check_one(const struct workflow *w)
 {
     char file[256];
@@ -91,6 +106,10 @@ static void check_one(const struct workflow *w)
     process again = {.output = "shipped/again", .backend = backend};
     snprintf(file, sizeof file, "workflows/%s", w->file);
     process_workflow(&first, file, w->set);
+    if (lacks_vocabulary(w, &first)) {
+        process_finish(&first);
+        return;
+    }
     if (WORKFLOW_TWICE) process_workflow(&again, file, w->set);
     CHECK_INT(first.status, 0);
     CHECK_INT(again.status, 0);

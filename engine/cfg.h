@@ -1,0 +1,47 @@
+/* Changes of classifier-free guidance: the part of engine.h, whose rules hold here, that says what
+ * becomes of the two predictions. */
+#ifndef GRAFT_CFG_H
+#define GRAFT_CFG_H
+#include "engine/engine.h"
+
+/* P and N are the denoised latents of the positive and of the negative prompts, x the noisy one, D
+ * = N + cfg (P - N) or what RescaleCFG or an earlier change made of it. Dots and norms are over all
+ * values of a picture, unless channels are said. */
+typedef enum graft_cfg_kind {
+    /* Adaptive projected guidance (Sadat et al. 2024, arXiv:2410.02416): of P - N, no longer than
+     * `limit` where that is above 0, the part along P counts `strength` times, and what earlier
+     * steps had `momentum` times: G. P becomes N + G + (P - N) / cfg, so that D is P + cfg G. */
+    GRAFT_CFG_PROJECTED = 0,
+    /* Tangential damping (Kwon et al. 2025, arXiv:2503.18137): of x - N only the part along the
+     * first right singular vector of x - N and x - P is left. */
+    GRAFT_CFG_TANGENTIAL = 1,
+    /* D where sigma is below `limit`, no longer than `strength` times P where that is above 0; else
+     * P. As Lumina-Image 2.0 samples (Qin et al. 2025, arXiv:2503.21758). */
+    GRAFT_CFG_RENORMED = 2,
+    /* CFG-Zero* (Fan et al. 2025, arXiv:2503.18886): D + (a - 1) N + cfg (1 - a) N, where a is (x -
+     * P) (x - N) / |x - N|^2. */
+    GRAFT_CFG_ZERO_STAR = 3,
+    /* `strength` times D, whose channels at each place are together no longer than P's there. */
+    GRAFT_CFG_NORMED = 4,
+    /* Mahiro: between D and cfg P, in which the prompt alone gives the direction: with s = 1 + the
+     * cosine of the angle between the roots of cfg N and of (cfg P + D) / 2 at a place, in the mean
+     * over places, s / 2 D + (1 - s / 2) cfg P. Roots of numbers below 0 are -root(-v). */
+    GRAFT_CFG_SIMILAR = 5
+} graft_cfg_kind;
+
+typedef struct graft_cfg_change {
+    graft_cfg_kind kind;
+    double strength, limit, momentum; /* of the kinds that name them; 0 */
+} graft_cfg_change;
+
+#define GRAFT_CFG_CHANGES 8
+
+/* A model that is sampled so, after the changes that it has. The first two kinds come before the
+ * others, and perturbed attention is added behind all. Where there is no negative prompt, or cfg is
+ * 1, they change nothing, but for `strength` of GRAFT_CFG_NORMED. Sampling runs on the host.
+ * GRAFT_E_ARG for numbers that are not finite, and a strength or limit below 0 but for
+ * GRAFT_CFG_PROJECTED's strength; GRAFT_E_LIMIT for more than GRAFT_CFG_CHANGES. Guidance by three
+ * prompts is GRAFT_E_UNSUPPORTED with any of them. */
+graft_status graft_model_change_cfg(const graft_model *m, const graft_cfg_change *change,
+                                    graft_model **out, graft_err *e);
+#endif

@@ -1,0 +1,24 @@
+/* What changes of guidance do to the predictions of one call (engine/cfg.h). */
+#ifndef GRAFT_DENOISE_CFG_CHANGES_H
+#define GRAFT_DENOISE_CFG_CHANGES_H
+#include "engine/denoise/denoise.h"
+
+/* Of one run: one thread. */
+typedef struct graft_cfg_changes graft_cfg_changes;
+
+/* The predictions of a call; all are of config.shape. negative: NULL where there is none. */
+typedef struct graft_cfg_call {
+    float sigma;
+    const float *x;
+    float *positive, *negative;
+} graft_cfg_call;
+
+/* *out is NULL where the model has none. The config is borrowed. */
+graft_status graft_cfg_changes_create(const graft_guided_config *c, graft_cfg_changes **out,
+                                      graft_err *e);
+void graft_cfg_changes_destroy(graft_cfg_changes *k); /* NULL is fine */
+/* Of the predictions, before they are put together. */
+void graft_cfg_changes_before(graft_cfg_changes *k, const graft_cfg_call *call);
+/* Of the guided one, which is not one of the others. */
+void graft_cfg_changes_after(const graft_cfg_changes *k, const graft_cfg_call *call, float *guided);
+#endif

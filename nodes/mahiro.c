@@ -1,0 +1,21 @@
+/* Mahiro: guidance that follows the prompt more where it is unlike the negative one. */
+#include "nodes/node.h"
+
+enum { MODEL };
+static const graft_input *const inputs[] = {
+    [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to change."), NULL};
+static const graft_output *const outputs[] = {
+    OUT("patched_model", "MODEL", "The model with this guidance."), NULL};
+
+static graft_status run(graft_call *c)
+{
+    graft_model *model = NULL;
+    const graft_cfg_change change = {.kind = GRAFT_CFG_SIMILAR};
+    graft_status st = graft_model_change_cfg(graft_arg_model(c, MODEL), &change, &model, &c->err);
+    return st != GRAFT_OK ? st : graft_call_out_model(c, 0, model);
+}
+
+GRAFT_NODE(mahiro, .id = "Mahiro", .title = "Mahiro CFG", .category = "_for_testing",
+           .description =
+               "Leans towards the positive prompt itself, and away from the difference between "
+               "the prompts, the less alike the two predictions are.");
