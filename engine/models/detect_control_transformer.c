@@ -1,6 +1,9 @@
 /* ControlNets for FLUX.1 and Stable Diffusion 3. */
 #include "engine/models/controlnet.h"
 #include "engine/models/detect.h"
+#include "engine/weights/quantized.h"
+#include "engine/weights/values.h"
+#include "engine/weights/weights.h"
 
 #define PATCH 2 /* of FLUX */
 
@@ -58,13 +61,18 @@ graft_status graft_control_flux_detect(const graft_safetensors *f, const char *p
                       graft_safetensors_path(f), out->types, GRAFT_CONTROL_MODES);
 }
 
-/* Whether Stability's own mark says that it is for outlines: 0 is blur, 1 canny, 2 depth. */
+/* Whether Stability's own mark, a number of whatever type, says that it is for outlines: 0 is blur,
+ * 1 canny, 2 depth. */
 static bool is_canny(const graft_safetensors *f)
 {
     const graft_st_tensor *t = graft_safetensors_find(f, "control_type");
+    float v = 0;
     if (!t || (t->rank > 0 && (t->rank != 1 || t->shape[0] != 1))) return false;
-    /* The first byte tells, in an integer of either width. */
-    return (t->dtype == GRAFT_I32 || t->dtype == GRAFT_I64) && *(const uint8_t *)t->data == 1;
+    if (graft_weights_takes(t) && !graft_is_quantized(t->dtype))
+        graft_st_to_f32(t, 0, 1, &v);
+    else
+        v = *(const uint8_t *)t->data; /* of an integer the first byte, its lowest */
+    return v == 1;
 }
 
 graft_status graft_control_mmdit_detect(const graft_safetensors *f, const char *prefix,

@@ -1,126 +1,7 @@
-/* ControlNets for FLUX.1 and Stable Diffusion 3: what they add and when, several at once, that
- * nothing is compiled again, and which files and models are refused. What their values are is for
- * the golden tests. */
-#include "tests/engine/control.h"
-#include "tests/engine/flux.h"
-#include "tests/engine/sample.h"
-
-#define FLUX   GRAFT_SOURCE_DIR "/golden/small/control_flux_union.safetensors"
-#define SD3    GRAFT_SOURCE_DIR "/golden/small/control_mmdit.safetensors"
-#define LARGE  GRAFT_SOURCE_DIR "/golden/small/control_mmdit_large.safetensors"
-#define NET(x) GRAFT_SOURCE_DIR "/golden/small/control/" x ".safetensors"
-#define VAE_16 GRAFT_SOURCE_DIR "/golden/small/taesd_sd3.safetensors"
-#define VAE_4  GRAFT_SOURCE_DIR "/golden/small/taesd_layers.safetensors"
-
-enum { HIGH = 6, WIDE = 8, PIXELS = 8, ONE = 16 * HIGH * WIDE };
-
-typedef struct pair {
-    graft_cond *positive, *negative;
-} pair;
-
-/* A model with its ControlNets, and what it makes without them. */
-typedef struct bench {
-    graft_model *m;
-    graft_controlnet *net, *other; /* other: NULL where there is one */
-    pair plain;
-    float bare[ONE], steered[ONE];
-} bench;
-
-static graft_engine *engine;
-static graft_vae *vae;
-static graft_image *hint;
-static bench flux, sd3, large;
-
-/* ------------------------------------------------------------------ sampling */
-
-static graft_cond *words(const graft_model *m, uint64_t seed)
-{
-    const int64_t n = 5 * m->arch.context_dim;
-    const int64_t pooled = m->arch.adm_channels - m->arch.flux.guidance;
-    float *data = graft_malloc_array((size_t)n, sizeof *data);
-    float *y = graft_malloc_array((size_t)pooled, sizeof *y);
-    graft_cond *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    for (int64_t i = 0; i < n; i++) data[i] = fixed_value(seed * 1000003 + (uint64_t)i);
-    for (int64_t i = 0; i < pooled; i++) y[i] = fixed_value(seed * 2000003 + (uint64_t)i);
-    CHECK_OK(graft_cond_create(5, m->arch.context_dim, data, pooled, y, NULL, &out, &e), &e);
-    return out;
-}
-
-static graft_control_options options(const graft_controlnet *net, double strength)
-{
-    return (graft_control_options){
-        .net = net, .hint = hint, .vae = vae, .strength = strength, .end = 1};
-}
-
-static pair steer(pair p, graft_control_options o)
-{
-    pair out = {NULL, NULL};
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_cond_control(p.positive, p.negative, &o, &out.positive, &out.negative, &e), &e);
-    return out;
-}
-
-static void drop(pair p)
-{
-    graft_cond_release(p.positive);
-    graft_cond_release(p.negative);
-}
-
-static graft_status try_sizes(const graft_model *m, pair p, int64_t n, int64_t high, int64_t wide,
-                              const graft_task *task, float *out, graft_err *e)
-{
-    const graft_sample_params params = {.seed = 5,
-                                        .add_noise = true,
-                                        .steps = 4,
-                                        .cfg = 3.0,
-                                        .sampler = "euler",
-                                        .scheduler = "simple",
-                                        .denoise = 1.0,
-                                        .end_at_step = 10000};
-    graft_latent *from = NULL, *to = NULL;
-    int64_t shape[4];
-    graft_status st = graft_latent_empty(16, wide * PIXELS, high * PIXELS, n, &from, e);
-    if (!st) st = graft_sample(m, &params, p.positive, p.negative, from, task, &to, e);
-    if (!st) {
-        const float *data = graft_latent_data(to, shape);
-        memcpy(out, data, (size_t)(n * 16 * high * wide) * sizeof *out);
-    }
-    graft_latent_release(from);
-    graft_latent_release(to);
-    return st;
-}
-
-static void sample(const graft_model *m, pair p, float *out)
-{
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(try_sizes(m, p, 1, HIGH, WIDE, NULL, out, &e), &e);
-}
-
-static void steer_and_sample(const bench *b, graft_control_options o, float *out)
-{
-    pair p = steer(b->plain, o);
-    sample(b->m, p, out);
-    drop(p);
-}
-
-static void begin(bench *b, const char *model, const char *net, const char *other)
-{
-    b->m = load_model(engine, model);
-    b->net = load_control(engine, net);
-    if (other) b->other = load_control(engine, other);
-    b->plain = (pair){words(b->m, 1), words(b->m, 2)};
-    sample(b->m, b->plain, b->bare);
-    steer_and_sample(b, options(b->net, 1), b->steered);
-}
-
-static void end(bench *b)
-{
-    drop(b->plain);
-    graft_controlnet_release(b->net);
-    graft_controlnet_release(b->other);
-    graft_model_release(b->m);
-}
+/* ControlNets for FLUX.1 and Stable Diffusion 3: what they add and when, several at once, and that
+ * nothing is compiled again. What their values are is for the golden tests. */
+#include "tests/engine/control_transformer.h"
+#include "tests/engine/regions.h"
 
 /* ------------------------------------------------------------------ what they add */
 
@@ -203,6 +84,123 @@ static void two_of_a_kind(void)
     drop(q);
 }
 
+/* The file without the tensors of this block, all of whose names begin with one of the two. */
+static graft_controlnet *shortened(const char *path, const char *block, const char *residual,
+                                   const char *config)
+{
+    made_file *f = net_file(path);
+    const char *to = temp_path("short.safetensors");
+    for (size_t i = f->n; i-- > 0;) {
+        const graft_st_tensor t = f->tensor[i];
+        if (strncmp(t.name, block, strlen(block)) && strncmp(t.name, residual, strlen(residual)))
+            continue;
+        f->tensor[i] = f->tensor[--f->n];
+        free((char *)(uintptr_t)t.name);
+        free((void *)(uintptr_t)t.data);
+    }
+    write_file(f, to, config);
+    graft_controlnet *n = load_control(engine, to);
+    unlink(to);
+    return n;
+}
+
+/* Of which one has fewer blocks than the other, so that a residual of it goes where two different
+ * ones of the other go. */
+static void add_up(const bench *b, const graft_controlnet *few)
+{
+    float now[ONE], want[ONE];
+    const uint64_t own = graft_control_steers(&b->net->arch, &b->m->arch).begins[0];
+    const uint64_t of_few = graft_control_steers(&few->arch, &b->m->arch).begins[0];
+    CHECK(own != of_few && of_few);
+    pair p = steer(b->plain, options(b->net, 0.8)), q = steer(p, options(few, 0.9));
+    sample(b->m, q, want);
+    CHECK(difference(want, b->steered, ONE) > 1e-3);
+    drop(p);
+    drop(q);
+    p = steer(b->plain, options(few, 0.9)), q = steer(p, options(b->net, 0.8));
+    sample(b->m, q, now);
+    CHECK(difference(now, want, ONE) < 1e-4);
+    drop(q);
+    /* What is behind takes all of it away again. */
+    q = steer(p, options(b->net, 0.8));
+    pair r = steer(q, options(b->net, -0.8)), t = steer(r, options(few, -0.9));
+    sample(b->m, t, now);
+    CHECK(difference(now, b->bare, ONE) < 1e-4);
+    drop(p);
+    drop(q);
+    drop(r);
+    drop(t);
+}
+
+static void other_numbers_of_blocks(void)
+{
+    graft_controlnet *one = shortened(NET("flux"), "transformer_blocks.1.", "controlnet_blocks.1.",
+                                      "{\"rope_dim\": 6}"),
+                     *two = shortened(NET("mmdit"), "transformer_blocks.2.", "controlnet_blocks.2.",
+                                      "{\"num_heads\": 2, \"num_head_channels\": 16}");
+    CHECK_INT(one->arch.flux.depth, 1);
+    CHECK_INT(two->arch.mmdit.depth, 2);
+    add_up(&flux, one);
+    add_up(&sd3, two);
+    graft_controlnet_release(one);
+    graft_controlnet_release(two);
+}
+
+static uint64_t every(int step, int blocks)
+{
+    uint64_t bits = 0;
+    for (int i = 0; i < blocks; i += step) bits |= (uint64_t)1 << i;
+    return bits;
+}
+
+/* Of the models and ControlNets that there are. */
+static void where_residuals_begin(void)
+{
+    static const struct {
+        int32_t kind, net[2], of[2], step[2], end[2];
+    } known[] = {{GRAFT_NET_FLUX, {19, 38}, {5, 10}, {4, 4}, {19, 38}}, /* Union */
+                 {GRAFT_NET_FLUX, {19, 38}, {6, 0}, {4, 1}, {19, 0}},   /* Union-Pro-2.0 */
+                 {GRAFT_NET_FLUX, {19, 38}, {4, 0}, {5, 1}, {19, 0}},
+                 {GRAFT_NET_FLUX, {19, 38}, {15, 0}, {2, 1}, {19, 0}},
+                 {GRAFT_NET_MMDIT, {24, 0}, {12, 0}, {2, 1}, {23, 0}},
+                 {GRAFT_NET_MMDIT, {24, 0}, {6, 0}, {4, 1}, {23, 0}},
+                 {GRAFT_NET_MMDIT, {38, 0}, {19, 0}, {2, 1}, {37, 0}}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        graft_control_arch c = {.kind = known[i].kind};
+        graft_net_arch m = {.kind = known[i].kind};
+        c.flux.depth = c.mmdit.depth = known[i].of[0];
+        m.flux.depth = m.mmdit.depth = known[i].net[0];
+        c.flux.single_depth = known[i].of[1];
+        m.flux.single_depth = known[i].net[1];
+        const graft_steered s = graft_control_steers(&c, &m);
+        for (int part = 0; part < 2; part++)
+            CHECK_INT(s.begins[part], every(known[i].step[part], known[i].end[part]));
+    }
+}
+
+/* Only one of the two, or the negative ones as the positive ones are. */
+static void negative_prompts(void)
+{
+    float both[ONE], now[ONE];
+    graft_control_options o = options(flux.net, 1);
+    graft_cond *alone = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    pair p = steer(flux.plain, o);
+    sample(flux.m, p, both);
+    CHECK_OK(graft_cond_control(flux.plain.positive, NULL, &o, &alone, NULL, &e), &e);
+    sample(flux.m, (pair){alone, flux.plain.negative}, now);
+    CHECK(difference(now, both, ONE) > 1e-3 && difference(now, flux.bare, ONE) > 1e-3);
+    sample(flux.m, (pair){flux.plain.positive, p.negative}, now);
+    CHECK(difference(now, both, ONE) > 1e-3 && difference(now, flux.bare, ONE) > 1e-3);
+    graft_cond_release(alone);
+    o.everywhere = true;
+    CHECK_OK(graft_cond_control(flux.plain.positive, NULL, &o, &alone, NULL, &e), &e);
+    sample(flux.m, (pair){alone, flux.plain.negative}, now);
+    CHECK(memcmp(now, both, sizeof now) == 0);
+    graft_cond_release(alone);
+    drop(p);
+}
+
 static void types(void)
 {
     static const char *const known[] = {"openpose", "depth", "canny/lineart/anime_lineart/mlsd",
@@ -283,8 +281,8 @@ static void batches_and_sizes(void)
     static float all[3 * ONE], first[3 * ONE];
     graft_err e = GRAFT_ERR_INIT;
     graft_image *two = control_hint(2, 64, 1);
-    const bench *const each[] = {&flux, &large};
-    for (int i = 0; i < 2; i++) {
+    const bench *const each[] = {&flux, &sd3, &large};
+    for (int i = 0; i < 3; i++) {
         graft_control_options o = options(each[i]->net, 1);
         pair p = steer(each[i]->plain, o);
         CHECK_OK(try_sizes(each[i]->m, p, 3, HIGH, WIDE, NULL, first, &e), &e);
@@ -301,6 +299,137 @@ static void batches_and_sizes(void)
         drop(p);
     }
     graft_image_release(two);
+}
+
+static void count_encodings(void *ctx, const char *name)
+{
+    *(int *)ctx += strcmp(name, "encode") == 0;
+}
+
+static graft_cond *within(const graft_cond *c, graft_area a)
+{
+    graft_cond *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_cond_area(c, &a, 1, &out, &e), &e);
+    return out;
+}
+
+/* A VAE of which each cell of the latent sees its own pixels only. */
+static graft_vae *local_vae(void)
+{
+    const char *path = temp_path("local.safetensors");
+    made_file *f = net_file(VAE_16);
+    graft_vae *v = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    for (size_t i = 0; i < f->n; i++) {
+        const graft_st_tensor *t = &f->tensor[i];
+        float *data = (float *)(uintptr_t)t->data;
+        if (t->rank != 4 || t->shape[2] != 3) continue;
+        for (int64_t k = 0; k < shape_count(t->shape, 4); k++) data[k] *= k % 9 == 4 ? 3.0f : 0.0f;
+    }
+    write_file(f, path, NULL);
+    CHECK_OK(graft_vae_load(engine, path, NULL, &v, &e), &e);
+    unlink(path);
+    return v;
+}
+
+static graft_image *cut(const graft_image *from, int64_t y, int64_t x, int64_t side)
+{
+    int64_t shape[4];
+    const float *v = graft_image_data(from, shape);
+    float *part = graft_malloc_array((size_t)(side * side * 3), sizeof *part);
+    graft_image *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    for (int64_t r = 0; r < side; r++)
+        memcpy(part + r * side * 3, v + ((y + r) * shape[2] + x) * 3,
+               (size_t)(side * 3) * sizeof *v);
+    CHECK_OK(graft_image_from_data(part, (int64_t[]){1, side, side, 3}, false, &out, &e), &e);
+    graft_free(part);
+    return out;
+}
+
+/* In an area the ControlNet sees its part of the picture: as if that were a picture. */
+static void area_of(const bench *b, const graft_vae *local)
+{
+    enum { ALL = 8, SOME = 4, Y = 2, X = 4, CELLS = 16 * SOME * SOME };
+    float x[16 * ALL * ALL], whole[16 * ALL * ALL], in[CELLS], want[CELLS], bare[CELLS];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_control_options o = options(b->net, 1);
+    graft_image *own = cut(hint, Y * PIXELS, X * PIXELS, SOME * PIXELS);
+    o.vae = local;
+    pair p = steer(b->plain, o);
+    graft_cond *placed = within(
+        p.positive, (graft_area){X * PIXELS, Y * PIXELS, SOME * PIXELS, SOME * PIXELS, false});
+    one_call c = {b->m, placed, b->plain.negative, 1.0, {1, 16, ALL, ALL}, NULL, NULL, 0};
+    noise_of(&c, x);
+    CHECK_OK(try_denoise_at(&c, x, 0.6f, whole, &e), &e);
+    part_of(&c, x, Y, X, SOME, SOME, in);
+    graft_cond_release(placed);
+    drop(p);
+    o.hint = own;
+    p = steer(b->plain, o);
+    one_call alone = {b->m, p.positive, b->plain.negative, 1.0, {1, 16, SOME, SOME}, NULL, NULL, 0};
+    CHECK_OK(try_denoise_at(&alone, in, 0.6f, want, &e), &e);
+    alone.positive = b->plain.positive;
+    CHECK_OK(try_denoise_at(&alone, in, 0.6f, bare, &e), &e);
+    part_of(&c, whole, Y, X, SOME, SOME, in);
+    CHECK(difference(in, want, CELLS) < 1e-4);
+    CHECK(difference(want, bare, CELLS) > 1e-3);
+    drop(p);
+    graft_image_release(own);
+}
+
+static void areas(void)
+{
+    graft_vae *local = local_vae();
+    area_of(&flux, local);
+    area_of(&sd3, local);
+    area_of(&large, local);
+    graft_vae_release(local);
+}
+
+/* However many links and areas a run has, of which one counts half of the time: the VAE sees their
+ * picture once. Ahead of time all that is compiled. */
+static void pictures_once(void)
+{
+    float now[ONE];
+    int encoded = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_engine *fresh = make_engine("cpu");
+    graft_model *m = load_model(fresh, FLUX);
+    graft_controlnet *n = load_control(fresh, NET("flux_union"));
+    graft_vae *v = NULL;
+    CHECK_OK(graft_vae_load(fresh, VAE_16, NULL, &v, &e), &e);
+    graft_control_options o = options(n, 1), half = options(n, 0.5);
+    o.vae = half.vae = v;
+    half.end = 0.5;
+    pair plain = {words(m, 1), words(m, 2)}, p = steer(plain, o), q = steer(p, half);
+    graft_cond *top = within(q.positive, (graft_area){0, 0, 64, 32, false});
+    graft_cond *side = within(q.positive, (graft_area){32, 16, 32, 32, false});
+    graft_cond *parts = NULL;
+    CHECK_OK(graft_cond_combine(top, side, &parts, &e), &e);
+    graft_task task = {.ctx = &encoded, .phase = count_encodings, .compile_only = true};
+    CHECK_OK(try_sizes(m, (pair){parts, q.negative}, 1, HIGH, WIDE, &task, now, &e), &e);
+    const uint64_t before = graphs_built(fresh);
+    task.compile_only = false;
+    encoded = 0;
+    CHECK_OK(try_sizes(m, (pair){parts, q.negative}, 1, HIGH, WIDE, &task, now, &e), &e);
+    CHECK_INT(graphs_built(fresh), before);
+    const int of_parts = encoded;
+    encoded = 0;
+    CHECK_OK(try_sizes(m, p, 1, HIGH, WIDE, &task, now, &e), &e);
+    CHECK(encoded > 0);
+    CHECK_INT(of_parts, encoded);
+    graft_cond_release(top);
+    graft_cond_release(side);
+    graft_cond_release(parts);
+    drop(plain);
+    drop(p);
+    drop(q);
+    graft_vae_release(v);
+    graft_controlnet_release(n);
+    graft_model_release(m);
+    graft_engine_destroy(fresh);
 }
 
 /* Pictures that Kontext sees stand behind the latent's tokens, which alone are steered. */
@@ -343,124 +472,19 @@ static void quantized_and_swapped(void)
     drop(p);
 }
 
-/* ------------------------------------------------------------------ what is refused */
-
-static void expect_misfit(const bench *b, graft_control_options o, const char *text)
-{
-    float now[ONE];
-    graft_err e = GRAFT_ERR_INIT;
-    pair p = steer(b->plain, o);
-    CHECK_INT(try_sizes(b->m, p, 1, HIGH, WIDE, NULL, now, &e), GRAFT_E_ARG);
-    if (!strstr(e.text, text)) CHECK_STR(e.text, text);
-    drop(p);
-}
-
-static void other_models(void)
-{
-    graft_err e = GRAFT_ERR_INIT;
-    graft_vae *four = NULL;
-    bench dev = {.m = load_model(engine, FLUX_DEV)};
-    dev.plain = (pair){words(dev.m, 1), words(dev.m, 2)};
-    expect_misfit(&dev, options(flux.net, 1), "its blocks are 32 wide, the model's 48");
-    expect_misfit(&sd3, options(flux.net, 1), "it is for FLUX.1, the model is Stable Diffusion 3");
-    expect_misfit(&flux, options(sd3.net, 1), "it is for Stable Diffusion 3");
-    CHECK_OK(graft_vae_load(engine, VAE_4, NULL, &four, &e), &e);
-    graft_control_options o = options(flux.net, 1);
-    o.vae = four;
-    expect_misfit(&flux, o, "latents of 4 channels, 8x6, and the ControlNet sees 16, 8x6");
-    o.vae = NULL;
-    graft_cond *p = NULL, *n = NULL;
-    CHECK_INT(graft_cond_control(flux.plain.positive, flux.plain.negative, &o, &p, &n, &e),
-              GRAFT_E_ARG);
-    CHECK(strstr(e.text, "no VAE is given") != NULL);
-    graft_vae_release(four);
-    drop(dev.plain);
-    graft_model_release(dev.m);
-}
-
-static made_file *net_file(const char *path)
-{
-    graft_safetensors *f = open_file(path);
-    made_file *m = copy_file(f, "");
-    graft_safetensors_close(f);
-    return m;
-}
-
-static void refused(made_file *f, graft_status want, const char *text)
-{
-    const char *path = temp_path("broken.safetensors");
-    graft_controlnet *n = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    write_file(f, path, "{\"rope_dim\": 6, \"num_heads\": 2, \"num_head_channels\": 16}");
-    CHECK_INT(graft_controlnet_load(engine, path, NULL, &n, &e), want);
-    if (!strstr(e.text, text)) CHECK_STR(e.text, text);
-    graft_controlnet_release(n);
-    unlink(path);
-}
-
-static void without(const char *path, const char *name)
-{
-    made_file *f = net_file(path);
-    graft_st_tensor *t = made_find(f, name), gone = *t;
-    *t = f->tensor[--f->n];
-    free((char *)gone.name);
-    free((void *)gone.data);
-    refused(f, GRAFT_E_FORMAT, name);
-}
-
-/* With this tensor of another width. */
-static void widened(const char *path, const char *name, int dim, int64_t size, graft_status want,
-                    const char *text)
-{
-    made_file *f = net_file(path);
-    graft_st_tensor *t = made_find(f, name), old = *t;
-    int64_t shape[GRAFT_MAX_RANK];
-    memcpy(shape, t->shape, sizeof shape);
-    shape[dim] = size;
-    add_tensor(f, name, old.rank, shape, NULL, 0.1f);
-    *made_find(f, name) = f->tensor[--f->n];
-    free((char *)old.name);
-    free((void *)old.data);
-    refused(f, want, text);
-}
-
-static void broken_files(void)
-{
-    without(NET("flux"), "controlnet_x_embedder.bias");
-    without(NET("flux"), "controlnet_blocks.1.weight");
-    without(NET("flux"), "transformer_blocks.0.attn.add_k_proj.bias");
-    without(NET("flux_union"), "controlnet_single_blocks.2.bias");
-    without(NET("flux_union"), "single_transformer_blocks.1.attn.to_v.weight");
-    without(NET("mmdit"), "pos_embed_input.proj.bias");
-    without(NET("mmdit"), "transformer_blocks.2.ff_context.net.2.weight");
-    without(NET("mmdit_large"), "transformer_blocks.1.mlp.fc2.bias");
-    widened(NET("flux"), "controlnet_x_embedder.weight", 1, 68, GRAFT_E_UNSUPPORTED, "a mask");
-    widened(NET("flux"), "controlnet_x_embedder.weight", 1, 128, GRAFT_E_UNSUPPORTED, "32 planes");
-    widened(NET("flux"), "controlnet_blocks.0.weight", 1, 16, GRAFT_E_FORMAT,
-            "controlnet_blocks.0");
-    widened(NET("flux_union"), "controlnet_mode_embedder.weight", 1, 16, GRAFT_E_FORMAT,
-            "controlnet_mode_embedder");
-    widened(NET("flux_union"), "controlnet_mode_embedder.weight", 0, 33, GRAFT_E_UNSUPPORTED, "33");
-    widened(NET("mmdit"), "pos_embed_input.proj.weight", 1, 17, GRAFT_E_UNSUPPORTED, "a mask");
-    made_file *f = net_file(NET("flux"));
-    add_tensor(f, "proj_out.weight", 1, (int64_t[]){4}, NULL, 1);
-    refused(f, GRAFT_E_UNSUPPORTED, "a ControlNet for FLUX has no tensor proj_out.weight");
-    f = calloc(1, sizeof *f);
-    add_tensor(f, "input_hint_block.0.weight", 4, (int64_t[]){16, 3, 3, 3}, NULL, 1);
-    add_tensor(f, GRAFT_FLUX_TENSOR, 2, (int64_t[]){96, 32}, NULL, 1);
-    refused(f, GRAFT_E_UNSUPPORTED, "XLabs");
-}
-
 /* Stability's mark for outlines changes what the VAE is given, and other marks do not. */
 static void marked_for_outlines(void)
 {
-    float now[ONE];
-    for (int32_t type = 0; type < 3; type++) {
+    for (int i = 0; i < 6; i++) {
+        float now[ONE];
+        const int32_t type = i % 3;
+        const float fraction = (float)type;
         made_file *f = net_file(NET("mmdit_large"));
         const char *path = temp_path("marked.safetensors");
         add_tensor(f, "control_type", 1, (int64_t[]){1}, NULL, 1);
-        memcpy((void *)f->tensor[f->n - 1].data, &type, sizeof type);
-        f->tensor[f->n - 1].dtype = GRAFT_I32;
+        graft_st_tensor *mark = &f->tensor[f->n - 1];
+        if (i < 3) mark->dtype = GRAFT_I32;
+        memcpy((void *)(uintptr_t)mark->data, i < 3 ? (const void *)&type : &fraction, sizeof type);
         write_file(f, path, "{\"num_heads\": 2, \"num_head_channels\": 16}");
         graft_controlnet *n = load_control(engine, path);
         unlink(path);
@@ -471,31 +495,70 @@ static void marked_for_outlines(void)
     }
 }
 
+static void rename_tensor(graft_st_tensor *t, const char *from, const char *to)
+{
+    const char *at = strstr(t->name, from);
+    char name[256];
+    if (!at) return;
+    snprintf(name, sizeof name, "%.*s%s%s", (int)(at - t->name), t->name, to, at + strlen(from));
+    free((char *)(uintptr_t)t->name);
+    t->name = strdup(name);
+}
+
+/* Stability's as diffusers names its layers: queries, keys and values apart. */
+static void in_diffusers_names(void)
+{
+    static const char *const names[][2] = {{"adaLN_modulation.1.", "norm1.linear."},
+                                           {"attn.proj.", "attn.to_out.0."},
+                                           {"mlp.fc1.", "ff.net.0.proj."},
+                                           {"mlp.fc2.", "ff.net.2."}};
+    static const char *const parts[] = {"attn.to_q.", "attn.to_k.", "attn.to_v."};
+    float now[ONE];
+    made_file *f = net_file(NET("mmdit_large"));
+    const char *path = temp_path("named.safetensors");
+    const size_t n = f->n;
+    for (size_t i = 0; i < n; i++) {
+        for (int k = 0; k < 4; k++) rename_tensor(&f->tensor[i], names[k][0], names[k][1]);
+        if (!strstr(f->tensor[i].name, "attn.qkv.")) continue;
+        const graft_st_tensor all = f->tensor[i];
+        int64_t shape[GRAFT_MAX_RANK];
+        memcpy(shape, all.shape, sizeof shape);
+        shape[0] /= 3;
+        for (int k = 2; k >= 0; k--) {
+            add_tensor(f, all.name, all.rank, shape,
+                       (const float *)all.data + k * shape_count(shape, all.rank), 0);
+            rename_tensor(&f->tensor[f->n - 1], "attn.qkv.", parts[k]);
+        }
+        f->tensor[i] = f->tensor[--f->n];
+        free((char *)(uintptr_t)all.name);
+        free((void *)(uintptr_t)all.data);
+    }
+    write_file(f, path, "{\"num_heads\": 2, \"num_head_channels\": 16}");
+    graft_controlnet *named = load_control(engine, path);
+    unlink(path);
+    steer_and_sample(&large, options(named, 1), now);
+    CHECK(memcmp(now, large.steered, sizeof now) == 0);
+    graft_controlnet_release(named);
+}
+
 int main(void)
 {
-    graft_err e = GRAFT_ERR_INIT;
-    engine = make_engine("cpu");
-    hint = control_hint(1, 64, 1);
-    CHECK_OK(graft_vae_load(engine, VAE_16, NULL, &vae, &e), &e);
-    begin(&flux, FLUX, NET("flux_union"), NET("flux"));
-    begin(&sd3, SD3, NET("mmdit"), NULL);
-    begin(&large, LARGE, NET("mmdit_large"), NULL);
+    begin_all();
     RUN(all_of_them);
     RUN(two_of_a_kind);
+    RUN(other_numbers_of_blocks);
+    RUN(where_residuals_begin);
+    RUN(negative_prompts);
     RUN(types);
     RUN(nothing_is_compiled_again);
     RUN(ahead_of_time);
     RUN(batches_and_sizes);
+    RUN(areas);
+    RUN(pictures_once);
     RUN(references);
     RUN(quantized_and_swapped);
-    RUN(other_models);
-    RUN(broken_files);
     RUN(marked_for_outlines);
-    end(&flux);
-    end(&sd3);
-    end(&large);
-    graft_vae_release(vae);
-    graft_image_release(hint);
-    graft_engine_destroy(engine);
+    RUN(in_diffusers_names);
+    end_all();
     return test_end();
 }
