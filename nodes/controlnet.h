@@ -10,7 +10,11 @@ const void *graft_controlnet_query(const char *id);
 /* Loads the file that this input names; m: NULL, or the model whose weights are added to what it
  * holds. */
 graft_status graft_controlnet_run(graft_call *c, int name, const graft_model *m);
-/* Both prompts, inputs of these numbers, steered: outputs 0 and 1. */
-graft_status graft_controlnet_apply(graft_call *c, int positive, int negative,
-                                    const graft_control_options *options);
+/* What nodes that steer both prompts have: these inputs first, then, from one number on, the
+ * picture, strength, start and end, and a VAE. run() of such a node. */
+enum { GRAFT_CONTROLNET_POSITIVE, GRAFT_CONTROLNET_NEGATIVE, GRAFT_CONTROLNET_NET };
+extern const graft_input graft_controlnet_positive, graft_controlnet_negative, graft_controlnet_net,
+    graft_controlnet_image, graft_controlnet_strength, graft_controlnet_start, graft_controlnet_end;
+extern const graft_output graft_controlnet_out_positive, graft_controlnet_out_negative;
+graft_status graft_controlnet_apply(graft_call *c, int vae, int first);
 #endif

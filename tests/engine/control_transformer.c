@@ -244,34 +244,63 @@ static void nothing_is_compiled_again(void)
     graft_image_release(other);
 }
 
-/* compile_only compiles all that the run then needs. */
+static graft_cond *within(const graft_cond *c, graft_area a)
+{
+    graft_cond *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_cond_area(c, &a, 1, &out, &e), &e);
+    return out;
+}
+
+static graft_cond *in_two_areas(const graft_cond *c)
+{
+    graft_cond *top = within(c, (graft_area){0, 0, 64, 32, false});
+    graft_cond *side = within(c, (graft_area){32, 16, 32, 32, false}), *both_parts = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_cond_combine(top, side, &both_parts, &e), &e);
+    graft_cond_release(top);
+    graft_cond_release(side);
+    return both_parts;
+}
+
+/* compile_only compiles all that the run then needs, whose prompts may have areas. */
+static void ahead_of(const char *model, const char *net, bool areas)
+{
+    float now[ONE];
+    const graft_task task = {.compile_only = true};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_engine *fresh = make_engine("cpu");
+    graft_model *m = load_model(fresh, model);
+    graft_controlnet *n = load_control(fresh, net);
+    graft_vae *v = NULL;
+    CHECK_OK(graft_vae_load(fresh, VAE_16, NULL, &v, &e), &e);
+    graft_control_options o = options(n, 1), half = options(n, 1);
+    o.vae = half.vae = v;
+    half.end = 0.5;
+    pair plain = {words(m, 1), words(m, 2)}, p = steer(plain, o), q = steer(p, half);
+    if (areas) {
+        graft_cond *parts = in_two_areas(q.positive);
+        graft_cond_release(q.positive);
+        q.positive = parts;
+    }
+    CHECK_OK(try_sizes(m, q, 1, HIGH, WIDE, &task, now, &e), &e);
+    const uint64_t before = graphs_built(fresh);
+    CHECK_OK(try_sizes(m, q, 1, HIGH, WIDE, NULL, now, &e), &e);
+    CHECK_INT(graphs_built(fresh), before);
+    drop(plain);
+    drop(p);
+    drop(q);
+    graft_vae_release(v);
+    graft_controlnet_release(n);
+    graft_model_release(m);
+    graft_engine_destroy(fresh);
+}
+
 static void ahead_of_time(void)
 {
-    static const char *const files[][2] = {{FLUX, NET("flux_union")}, {LARGE, NET("mmdit_large")}};
-    float now[ONE];
-    graft_task task = {.compile_only = true};
-    graft_err e = GRAFT_ERR_INIT;
-    for (int i = 0; i < 2; i++) {
-        graft_engine *fresh = make_engine("cpu");
-        graft_model *m = load_model(fresh, files[i][0]);
-        graft_controlnet *n = load_control(fresh, files[i][1]);
-        graft_vae *v = NULL;
-        CHECK_OK(graft_vae_load(fresh, VAE_16, NULL, &v, &e), &e);
-        graft_control_options o = options(n, 1), half = options(n, 1);
-        o.vae = half.vae = v;
-        half.end = 0.5;
-        pair plain = {words(m, 1), words(m, 2)}, p = steer(plain, o), q = steer(p, half);
-        CHECK_OK(try_sizes(m, q, 1, HIGH, WIDE, &task, now, &e), &e);
-        const uint64_t before = graphs_built(fresh);
-        CHECK_OK(try_sizes(m, q, 1, HIGH, WIDE, NULL, now, &e), &e);
-        CHECK_INT(graphs_built(fresh), before);
-        drop(plain);
-        drop(p);
-        drop(q);
-        graft_vae_release(v);
-        graft_controlnet_release(n);
-        graft_model_release(m);
-        graft_engine_destroy(fresh);
+    for (int areas = 0; areas < 2; areas++) {
+        ahead_of(FLUX, NET("flux_union"), areas);
+        ahead_of(LARGE, NET("mmdit_large"), areas);
     }
 }
 
@@ -304,14 +333,6 @@ static void batches_and_sizes(void)
 static void count_encodings(void *ctx, const char *name)
 {
     *(int *)ctx += strcmp(name, "encode") == 0;
-}
-
-static graft_cond *within(const graft_cond *c, graft_area a)
-{
-    graft_cond *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_cond_area(c, &a, 1, &out, &e), &e);
-    return out;
 }
 
 /* A VAE of which each cell of the latent sees its own pixels only. */
@@ -389,47 +410,26 @@ static void areas(void)
 }
 
 /* However many links and areas a run has, of which one counts half of the time: the VAE sees their
- * picture once. Ahead of time all that is compiled. */
+ * picture once. */
 static void pictures_once(void)
 {
     float now[ONE];
-    int encoded = 0;
+    int encoded = 0, of_parts;
     graft_err e = GRAFT_ERR_INIT;
-    graft_engine *fresh = make_engine("cpu");
-    graft_model *m = load_model(fresh, FLUX);
-    graft_controlnet *n = load_control(fresh, NET("flux_union"));
-    graft_vae *v = NULL;
-    CHECK_OK(graft_vae_load(fresh, VAE_16, NULL, &v, &e), &e);
-    graft_control_options o = options(n, 1), half = options(n, 0.5);
-    o.vae = half.vae = v;
+    graft_control_options half = options(flux.net, 0.5);
     half.end = 0.5;
-    pair plain = {words(m, 1), words(m, 2)}, p = steer(plain, o), q = steer(p, half);
-    graft_cond *top = within(q.positive, (graft_area){0, 0, 64, 32, false});
-    graft_cond *side = within(q.positive, (graft_area){32, 16, 32, 32, false});
-    graft_cond *parts = NULL;
-    CHECK_OK(graft_cond_combine(top, side, &parts, &e), &e);
-    graft_task task = {.ctx = &encoded, .phase = count_encodings, .compile_only = true};
-    CHECK_OK(try_sizes(m, (pair){parts, q.negative}, 1, HIGH, WIDE, &task, now, &e), &e);
-    const uint64_t before = graphs_built(fresh);
-    task.compile_only = false;
+    const graft_task task = {.ctx = &encoded, .phase = count_encodings};
+    pair p = steer(flux.plain, options(flux.net, 1)), q = steer(p, half);
+    pair parts = {in_two_areas(q.positive), q.negative};
+    CHECK_OK(try_sizes(flux.m, parts, 1, HIGH, WIDE, &task, now, &e), &e);
+    of_parts = encoded;
     encoded = 0;
-    CHECK_OK(try_sizes(m, (pair){parts, q.negative}, 1, HIGH, WIDE, &task, now, &e), &e);
-    CHECK_INT(graphs_built(fresh), before);
-    const int of_parts = encoded;
-    encoded = 0;
-    CHECK_OK(try_sizes(m, p, 1, HIGH, WIDE, &task, now, &e), &e);
+    CHECK_OK(try_sizes(flux.m, p, 1, HIGH, WIDE, &task, now, &e), &e);
     CHECK(encoded > 0);
     CHECK_INT(of_parts, encoded);
-    graft_cond_release(top);
-    graft_cond_release(side);
-    graft_cond_release(parts);
-    drop(plain);
+    graft_cond_release(parts.positive);
     drop(p);
     drop(q);
-    graft_vae_release(v);
-    graft_controlnet_release(n);
-    graft_model_release(m);
-    graft_engine_destroy(fresh);
 }
 
 /* Pictures that Kontext sees stand behind the latent's tokens, which alone are steered. */

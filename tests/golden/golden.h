@@ -32,6 +32,10 @@ float *golden_read(const graft_safetensors *f, const char *name, size_t *n);
 /* caseK.NAME; NULL when absent. */
 const graft_st_tensor *golden_case(const graft_safetensors *f, int k, const char *name);
 
+/* Holds what `b` makes of `in` against caseK.NAME, which is noted by that name. */
+graft_status golden_check_run(golden *g, const graft_safetensors *f, int k, const char *name,
+                              graft_binding *b, const void *const *in, graft_err *e);
+
 /* Values of a tensor, and the same as float32 (graft_free). */
 size_t golden_count(const graft_st_tensor *t);
 float *golden_copy(const graft_st_tensor *t);
