@@ -452,6 +452,33 @@ static void references(void)
     graft_latent_release(shown);
 }
 
+/* Fill's network, which here makes nothing of what it sees beside the latent: the ControlNet sees
+ * the latent alone. */
+static void beside_the_latent(void)
+{
+    static const char first[] = "model.diffusion_model.img_in.weight";
+    const char *path = temp_path("fill.safetensors");
+    float now[ONE];
+    made_file *f = net_file(FLUX);
+    graft_st_tensor *t = made_find(f, first), old = *t;
+    const int64_t rows = old.shape[0], width = old.shape[1], wider = width + 80 * 4;
+    float *to = add_tensor(f, first, 2, (int64_t[]){rows, wider}, NULL, 0);
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(to + r * wider, (const float *)old.data + r * width, (size_t)width * sizeof *to);
+    *made_find(f, first) = f->tensor[--f->n];
+    free((char *)(uintptr_t)old.name);
+    free((void *)(uintptr_t)old.data);
+    write_file(f, path, "{\"rope_dim\": 6}");
+    graft_model *fill = load_model(engine, path);
+    unlink(path);
+    CHECK(fill->arch.beside == GRAFT_BESIDE_FILL);
+    pair p = steer(flux.plain, options(flux.net, 1));
+    sample(fill, p, now);
+    CHECK(difference(now, flux.steered, ONE) < 1e-4);
+    drop(p);
+    graft_model_release(fill);
+}
+
 static void quantized_and_swapped(void)
 {
     float now[ONE], bare[ONE];
@@ -556,6 +583,7 @@ int main(void)
     RUN(areas);
     RUN(pictures_once);
     RUN(references);
+    RUN(beside_the_latent);
     RUN(quantized_and_swapped);
     RUN(marked_for_outlines);
     RUN(in_diffusers_names);
