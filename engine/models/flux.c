@@ -11,13 +11,14 @@ enum { SHIFT, SCALE };
 
 /* ------------------------------------------------------------------ in and out */
 
-/* And back. */
+/* Tokens as graft_flux_patches() makes them, back into the latent. */
 static graft_vid unpatched(const graft_flux_blocks *m, graft_vid x)
 {
     const int64_t n = graft_build_dim(&m->b, x, 0), p = m->a->patch, c = m->a->channels;
     const int64_t high = m->of[0].rows, wide = m->of[0].columns;
-    x = graft_flux_exchanged(m, x, (const int64_t[]){n, high * wide, c, p * p}, GRAFT_DTYPE_NONE);
-    x = graft_flux_exchanged(m, x, (const int64_t[]){n * c * high, wide, p, p}, GRAFT_F32);
+    x = graft_stream_exchanged(&m->b, x, (const int64_t[]){n, high * wide, c, p * p},
+                               GRAFT_DTYPE_NONE);
+    x = graft_stream_exchanged(&m->b, x, (const int64_t[]){n * c * high, wide, p, p}, GRAFT_F32);
     return graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){n, c, high * p, wide * p});
 }
 

@@ -149,22 +149,14 @@ graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_
     return graft_build_act(b, graft_build_add(b, v, embedded(m, "vector_in", y)), GRAFT_ACT_SILU);
 }
 
-/* (a,b,c,d) to (a,c,b,d), dense. */
-graft_vid graft_flux_exchanged(const graft_flux_blocks *m, graft_vid v, const int64_t dim[4],
-                               graft_dtype t)
-{
-    v = graft_graph_reshape(m->b.g, v, 4, dim);
-    v = v < 0 ? v : graft_graph_permute(m->b.g, v, (const int32_t[4]){0, 2, 1, 3});
-    return v < 0 ? v : graft_graph_node(m->b.g, GRAFT_OP_COPY, NULL, &v, 1, t);
-}
-
-/* Squares of x (N,c,h,w) as tokens of (channel, row, column) each. */
 graft_vid graft_flux_patches(const graft_flux_blocks *m, graft_vid x, int64_t c,
                              const graft_flux_picture *of)
 {
     const int64_t n = graft_build_dim(&m->b, x, 0), p = m->a->patch;
     const int64_t high = of->rows, wide = of->columns;
-    x = graft_flux_exchanged(m, x, (const int64_t[]){n * c * high, p, wide, p}, m->b.act_dtype);
-    x = graft_flux_exchanged(m, x, (const int64_t[]){n, c, high * wide, p * p}, GRAFT_DTYPE_NONE);
+    x = graft_stream_exchanged(&m->b, x, (const int64_t[]){n * c * high, p, wide, p},
+                               m->b.act_dtype);
+    x = graft_stream_exchanged(&m->b, x, (const int64_t[]){n, c, high * wide, p * p},
+                               GRAFT_DTYPE_NONE);
     return graft_graph_reshape(m->b.g, x, 3, (const int64_t[]){n, high * wide, c * p * p});
 }

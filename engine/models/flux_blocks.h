@@ -31,9 +31,6 @@ graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_
 /* Squares of x (N,c,h,w) as tokens of (channel, row, column) each. */
 graft_vid graft_flux_patches(const graft_flux_blocks *m, graft_vid x, int64_t c,
                              const graft_flux_picture *of);
-/* (a,b,c,d) to (a,c,b,d), dense. */
-graft_vid graft_flux_exchanged(const graft_flux_blocks *m, graft_vid v, const int64_t dim[4],
-                               graft_dtype t);
 /* Block i of two streams; of one, which has the prompt's tokens first. */
 void graft_flux_double_block(const graft_flux_blocks *m, int i, graft_stream *text,
                              graft_stream *picture);

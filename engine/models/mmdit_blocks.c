@@ -112,7 +112,6 @@ graft_vid graft_mmdit_conditioned(const graft_mmdit_blocks *m, graft_vid t, graf
     return graft_build_act(b, graft_build_add(b, t, y), GRAFT_ACT_SILU);
 }
 
-/* The latent's squares as tokens, with their places. */
 graft_vid graft_mmdit_patches(const graft_mmdit_blocks *m, graft_vid x, int64_t rows,
                               int64_t columns)
 {

@@ -51,7 +51,8 @@ void golden_options(const golden *g, graft_build_options *o);
 graft_status golden_unet(golden *g, graft_safetensors *f, graft_err *e);
 /* A UNet and a ControlNet, union or not: what it adds, and what the UNet then gives. */
 graft_status golden_control(golden *g, graft_safetensors *f, graft_err *e);
-/* Takes f over. */
+/* The same of FLUX.1 and Stable Diffusion 3; the ControlNet is in a file beside this one, `path`.
+ */
 graft_status golden_control_transformer(golden *g, const char *path, graft_safetensors *f,
                                         graft_err *e);
 /* A UNet with FreeU. */
