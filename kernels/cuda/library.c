@@ -199,10 +199,10 @@ static bool is_f32(const graft_op_desc *op, int i)
     }
 }
 
-/* A factor may be, too. */
+/* A factor that varies may be, too. */
 static bool may_be_f32(const graft_op_desc *op, int i)
 {
-    bool factor = op->op == GRAFT_OP_MUL && i == 1 && graft_ref_elements(&op->in[i]) == 1;
+    bool factor = op->op == GRAFT_OP_MUL && i == GRAFT_MUL_B && !op->in[i].constant;
     return factor || is_f32(op, i);
 }
 

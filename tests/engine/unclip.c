@@ -154,7 +154,7 @@ static void pictures_add_up(void)
     CHECK(memcmp(a, b, sizeof a) == 0);
     float waves[2] = {0};
     for (int i = 0; i < 16; i++) waves[0] += a[32 + i] * a[32 + i] + a[48 + i] * a[48 + i];
-    CHECK(fabsf(waves[0] - 16) < 1e-3f); /* cos^2 + sin^2 of each of 16 waves, whatever the strengths */
+    CHECK(fabsf(waves[0] - 16) < 1e-3f); /* 16 waves' cos^2 + sin^2, whatever the strengths */
     CHECK(fabsf(a[32] - cosf(50)) < 1e-5f);
     graft_unclip_fill(m, plain->entry[0], 9, none);
     for (int i = 0; i < 64; i++) CHECK(none[i] == 0);

@@ -133,6 +133,15 @@ GRAFT_DEVICE float graft_gelu_16(float x)
     return half + fabsf(half) - t * graft_exp2_near(q); /* NaN stays, which fminf() would drop */
 }
 
+/* 1 - 2 / (e^2x + 1), and where that would cancel the first terms of its series. */
+GRAFT_DEVICE float graft_tanh_16(float x)
+{
+    float s = x * x, e2x = graft_exp2_near(2.885390082f * x);
+    float far = 1.0f - 2.0f * graft_inverse_near(1.0f + e2x);
+    float near = x - x * s * (0.33333333f - s * (0.13333333f - 0.053968254f * s));
+    return s < 0.0625f ? near : far;
+}
+
 GRAFT_DEVICE float graft_act_of_16(int32_t act, float x)
 {
     switch (act) {
@@ -149,7 +158,7 @@ GRAFT_DEVICE float graft_act_of_16(int32_t act, float x)
     case GRAFT_ACT_GELU_TANH:
         return graft_times_sigmoid_16(x, 1.5957691216f * (x + 0.044715f * x * x * x));
     case GRAFT_ACT_TANH:
-        return tanhf(x);
+        return graft_tanh_16(x);
     default:
         return x;
     }
