@@ -432,6 +432,59 @@ static void pictures_once(void)
     drop(q);
 }
 
+/* The model with blocks that change nothing: what comes from them counts 0. */
+static graft_model *with_idle_blocks(const char *path, const bool *idle)
+{
+    const char *to = temp_path("idle.safetensors");
+    made_file *f = net_file(path);
+    for (size_t i = 0; i < f->n; i++) {
+        const graft_st_tensor *t = &f->tensor[i];
+        float *v = (float *)(uintptr_t)t->data;
+        int block = 0;
+        if (!strstr(t->name, "adaLN_modulation") ||
+            sscanf(t->name, "model.diffusion_model.joint_blocks.%d.", &block) != 1 || !idle[block])
+            continue;
+        const int64_t n = shape_count(t->shape, t->rank) / 6; /* the third and the last of six */
+        for (int64_t k = 0; k < n; k++) v[2 * n + k] = v[5 * n + k] = 0;
+    }
+    write_file(f, to, "{\"num_heads\": 2, \"num_head_channels\": 16}");
+    graft_model *m = load_model(engine, to);
+    unlink(to);
+    return m;
+}
+
+/* Rows that leave blocks out get the residuals of all blocks: those of the others, and of those
+ * that they leave out. */
+static void skipped_blocks(void)
+{
+    static const struct {
+        const char *layers;
+        bool idle[7];
+    } cases[] = {{"2", {false, false, true}},
+                 {"1, 2", {false, true, true}},
+                 {"0, 4", {true, false, false, false, true}}};
+    float x[ONE], d[ONE], less[ONE], got[ONE];
+    graft_err e = GRAFT_ERR_INIT;
+    pair p = steer(sd3.plain, options(sd3.net, 1));
+    one_call c = {sd3.m, p.positive, p.negative, 1.0, {1, 16, HIGH, WIDE}, NULL, NULL, 0};
+    noise_of(&c, x);
+    CHECK_OK(try_denoise_at(&c, x, 0.6f, d, &e), &e);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        graft_model *idle = with_idle_blocks(SD3, cases[k].idle), *skips = NULL;
+        CHECK_OK(graft_model_skip_layers(sd3.m, cases[k].layers, 2, 0, 1, &skips, &e), &e);
+        c.model = idle;
+        CHECK_OK(try_denoise_at(&c, x, 0.6f, less, &e), &e);
+        c.model = skips;
+        CHECK_OK(try_denoise_at(&c, x, 0.6f, got, &e), &e);
+        for (int i = 0; i < ONE; i++) less[i] = d[i] + 2 * (d[i] - less[i]);
+        CHECK(difference(got, less, ONE) < 1e-4);
+        CHECK(difference(got, d, ONE) > 1e-2);
+        graft_model_release(idle);
+        graft_model_release(skips);
+    }
+    drop(p);
+}
+
 /* Pictures that Kontext sees stand behind the latent's tokens, which alone are steered. */
 static void references(void)
 {
@@ -582,6 +635,7 @@ int main(void)
     RUN(batches_and_sizes);
     RUN(areas);
     RUN(pictures_once);
+    RUN(skipped_blocks);
     RUN(references);
     RUN(beside_the_latent);
     RUN(quantized_and_swapped);
