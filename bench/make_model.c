@@ -52,7 +52,7 @@ typedef struct kind {
     graft_mmdit_arch mmdit; /* instead of a UNet, where it has a depth */
     graft_flux_arch flux;   /* likewise */
     graft_zimage_arch zimage;
-    bool unclip;            /* with an encoder of pictures, as its clip's */
+    bool unclip; /* with an encoder of pictures, as its clip's */
     int32_t vae_channels, vae_mult[4], vae_res_blocks;
     encoder text[2];
     graft_t5_arch t5;       /* a file of its own, without a prefix */
@@ -410,13 +410,42 @@ static graft_status add_unet(const kind *k, list *l, graft_err *e)
     return st;
 }
 
+/* For this kind's transformer: as deep as half of it, in its authors' names. */
+static void fill_control(const kind *k, int32_t types, graft_control_arch *a)
+{
+    a->kind = k->flux.depth ? GRAFT_NET_FLUX : GRAFT_NET_MMDIT;
+    a->flux = k->flux;
+    a->flux.depth = (k->flux.depth + 1) / 2;
+    a->flux.single_depth = k->flux.single_depth / 2;
+    a->flux.beside = 0;
+    a->mmdit = k->mmdit;
+    a->mmdit.depth = (k->mmdit.depth + 1) / 2;
+    a->types = k->flux.depth ? types : 0;
+    a->hint_channels = k->flux.depth ? k->flux.channels : k->mmdit.channels;
+}
+
+static graft_status add_control_of_transformer(const kind *k, int32_t types, list *l, graft_err *e)
+{
+    graft_control_arch a = {0};
+    graft_graph *net = NULL, *first = NULL;
+    fill_control(k, types, &a);
+    const graft_control_shape shape = graft_control_some_shape(&a);
+    graft_status st = graft_control_build(&a, &shape, &net, e);
+    if (!st) st = graft_control_hint_build(&a, 1, shape.height, shape.width, GRAFT_F32, &first, e);
+    if (!st) st = add_slots(l, "", net, true, e);
+    if (!st) st = add_slots(l, "", first, true, e);
+    graft_graph_destroy(net);
+    graft_graph_destroy(first);
+    return st;
+}
+
 /* For this kind's UNet; types: of pictures, if it is to be a union ControlNet. */
 static graft_status add_control(const kind *k, int32_t types, list *l, graft_err *e)
 {
     static const int32_t hint[7] = {16, 16, 32, 32, 96, 96, 256};
-    const graft_control_shape shape = {1, 64, 64, 77, 1, GRAFT_F32, 0};
     graft_control_arch a = {.hint_channels = 3, .n_hint = 8};
-    if (is_transformer(k)) return graft_fail(e, GRAFT_E_ARG, "this kind has no ControlNets");
+    const graft_control_shape shape = graft_control_some_shape(&a);
+    if (is_transformer(k)) return add_control_of_transformer(k, types, l, e);
     graft_graph *net = NULL, *first = NULL;
     fill_unet(k, &a.half);
     a.half.n_output = 0;

@@ -128,7 +128,8 @@ graft_status graft_vae_load_pair(graft_engine *engine, const char *encoder_path,
 bool graft_vae_is_for(const graft_vae *v, const graft_model *m);
 
 /* A ControlNet's file, as its authors publish it (names that begin with control_model. or with
- * input_blocks.) or in diffusers' names; union ControlNets included. */
+ * input_blocks.) or in diffusers' names; union ControlNets included, and those for Stable Diffusion
+ * 3 and FLUX.1. */
 graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
                                    graft_controlnet **out, graft_err *e);
 
@@ -555,13 +556,16 @@ typedef struct graft_control_options {
     const graft_controlnet *net;
     const graft_image *hint; /* what the ControlNet was trained to follow; scaled and cut to the
                                 latent's size when sampling. Pictures repeat over a batch. */
-    double strength;         /* factor of the residuals; 0: no change */
-    double start, end;       /* from share start to share end of the schedule, as above */
-    bool everywhere;         /* also on negative prompts, unless one has a ControlNet of its own */
+    const graft_vae *vae; /* for ControlNets of transformers, which see the latent that it makes of
+                             the hint: the model's own; others do not look at it. May be NULL */
+    double strength;      /* factor of the residuals; 0: no change */
+    double start, end;    /* from share start to share end of the schedule, as above */
+    bool everywhere;      /* also on negative prompts, unless one has a ControlNet of its own */
 } graft_control_options;
 /* Added to what the prompts have already. Strength, start and end are run-time values: nothing is
- * compiled for another one. negative and out_negative: both NULL, or none. Fails with GRAFT_E_ARG
- * when sampling if the ControlNet is not for the model. */
+ * compiled for another one. negative and out_negative: both NULL, or none. GRAFT_E_ARG where a
+ * VAE is needed and missing, and when sampling if the ControlNet is not for the model;
+ * GRAFT_E_UNSUPPORTED where that VAE has no encoder. */
 graft_status graft_cond_control(const graft_cond *positive, const graft_cond *negative,
                                 const graft_control_options *options, graft_cond **out_positive,
                                 graft_cond **out_negative, graft_err *e);

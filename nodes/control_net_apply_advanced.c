@@ -1,47 +1,27 @@
 /* ControlNetApplyAdvanced: prompts that a ControlNet steers by a picture. */
+#include "nodes/controlnet.h"
 #include "nodes/node.h"
 
-enum { POSITIVE, NEGATIVE, CONTROL_NET, IMAGE, STRENGTH, START_PERCENT, END_PERCENT, VAE };
+enum { IMAGE = GRAFT_CONTROLNET_NET + 1, STRENGTH, START_PERCENT, END_PERCENT, VAE };
 static const graft_input *const inputs[] = {
-    [POSITIVE] = IN_OBJECT("positive", "CONDITIONING", "What the picture should show."),
-    [NEGATIVE] = IN_OBJECT("negative", "CONDITIONING", "What it should not show."),
-    [CONTROL_NET] = IN_OBJECT("control_net", "CONTROL_NET", "The ControlNet to follow."),
-    [IMAGE] = IN_OBJECT("image", "IMAGE",
-                        "The picture to follow, of the kind that the ControlNet was trained with: "
-                        "outlines, depth, a pose. It is scaled and cut to the size of the latent."),
-    [STRENGTH] =
-        IN_FLOAT("strength", 1.0, 0.0, 10.0, 0.01,
-                 "How closely to follow it. 0 switches it off. Changing it recompiles nothing."),
-    [START_PERCENT] = IN_FLOAT("start_percent", 0.0, 0.0, 1.0, 0.001,
-                               "Where in sampling it begins to count: 0 is the first step."),
-    [END_PERCENT] = IN_FLOAT("end_percent", 1.0, 0.0, 1.0, 0.001,
-                             "Where it stops counting: 0.5 leaves the second half free."),
+    [GRAFT_CONTROLNET_POSITIVE] = &graft_controlnet_positive,
+    [GRAFT_CONTROLNET_NEGATIVE] = &graft_controlnet_negative,
+    [GRAFT_CONTROLNET_NET] = &graft_controlnet_net,
+    [IMAGE] = &graft_controlnet_image,
+    [STRENGTH] = &graft_controlnet_strength,
+    [START_PERCENT] = &graft_controlnet_start,
+    [END_PERCENT] = &graft_controlnet_end,
     [VAE] = IN_OBJECT("vae", "VAE",
-                      "Has no effect: the ControlNets that are supported take pictures as they "
-                      "are.",
+                      "The model's VAE. ControlNets for Stable Diffusion 3 and FLUX.1 need it, as "
+                      "they see the picture's latent; on others it has no effect.",
                       .flags = GRAFT_INPUT_OPTIONAL),
     NULL};
-static const graft_output *const outputs[] = {
-    OUT("positive", "CONDITIONING", "The positive prompt, steered."),
-    OUT("negative", "CONDITIONING", "The negative prompt, steered."), NULL};
+static const graft_output *const outputs[] = {&graft_controlnet_out_positive,
+                                              &graft_controlnet_out_negative, NULL};
 
 static graft_status run(graft_call *c)
 {
-    graft_cond *positive = NULL, *negative = NULL;
-    const graft_control_options options = {.net = graft_arg_controlnet(c, CONTROL_NET),
-                                           .hint = graft_arg_image(c, IMAGE),
-                                           .strength = graft_arg_f64(c, STRENGTH),
-                                           .start = graft_arg_f64(c, START_PERCENT),
-                                           .end = graft_arg_f64(c, END_PERCENT)};
-    graft_status st = graft_cond_control(graft_arg_cond(c, POSITIVE), graft_arg_cond(c, NEGATIVE),
-                                         &options, &positive, &negative, &c->err);
-    if (st != GRAFT_OK) return st;
-    st = graft_call_out_cond(c, 0, positive);
-    if (st != GRAFT_OK)
-        graft_cond_release(negative);
-    else
-        st = graft_call_out_cond(c, 1, negative);
-    return st;
+    return graft_controlnet_apply(c, VAE, IMAGE);
 }
 
 GRAFT_NODE(control_net_apply_advanced, .id = "ControlNetApplyAdvanced", .title = "Apply ControlNet",

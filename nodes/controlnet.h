@@ -1,4 +1,4 @@
-/* What the nodes that load ControlNets share. */
+/* What the nodes that load and apply ControlNets share. */
 #ifndef GRAFT_NODES_CONTROLNET_H
 #define GRAFT_NODES_CONTROLNET_H
 #include "nodes/call.h"
@@ -10,4 +10,11 @@ const void *graft_controlnet_query(const char *id);
 /* Loads the file that this input names; m: NULL, or the model whose weights are added to what it
  * holds. */
 graft_status graft_controlnet_run(graft_call *c, int name, const graft_model *m);
+/* What nodes that steer both prompts have: these inputs first, then, from one number on, the
+ * picture, strength, start and end, and a VAE. run() of such a node. */
+enum { GRAFT_CONTROLNET_POSITIVE, GRAFT_CONTROLNET_NEGATIVE, GRAFT_CONTROLNET_NET };
+extern const graft_input graft_controlnet_positive, graft_controlnet_negative, graft_controlnet_net,
+    graft_controlnet_image, graft_controlnet_strength, graft_controlnet_start, graft_controlnet_end;
+extern const graft_output graft_controlnet_out_positive, graft_controlnet_out_negative;
+graft_status graft_controlnet_apply(graft_call *c, int vae, int first);
 #endif

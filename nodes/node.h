@@ -40,9 +40,10 @@
 #define IN_OBJECT(...) &(const graft_input)INPUT_OBJECT(__VA_ARGS__)
 #define IN_INT(...)    &(const graft_input)INPUT_INT(__VA_ARGS__)
 #define IN_CHOICE(...) &(const graft_input)INPUT_CHOICE(__VA_ARGS__)
-#define IN_FLOAT(name_, initial_, min_, max_, step_, tooltip_, ...)                                \
-    &(const graft_input)INPUT_(name_, "FLOAT", GRAFT_FLOAT, tooltip_, .initial.f = (initial_),     \
-                               .min = (min_), .max = (max_), .step = (step_), __VA_ARGS__)
+#define INPUT_FLOAT(name_, initial_, min_, max_, step_, tooltip_, ...)                             \
+    INPUT_(name_, "FLOAT", GRAFT_FLOAT, tooltip_, .initial.f = (initial_), .min = (min_),          \
+           .max = (max_), .step = (step_), __VA_ARGS__)
+#define IN_FLOAT(...) &(const graft_input)INPUT_FLOAT(__VA_ARGS__)
 #define IN_SEED(name_, tooltip_)                                                                   \
     IN_INT(name_, 0, 0, 18446744073709551616.0, 0, tooltip_,                                       \
            .flags = GRAFT_INPUT_SEED | GRAFT_INPUT_U64)

@@ -54,6 +54,7 @@ graft_unet_use graft_active_use(const active *list, const size_t *which, size_t 
         same = same && graft_box_equal(list[which[i]].box, first->box) &&
                list[which[i]].known == first->known && same_references(&list[which[i]], first);
     graft_unet_use use = {.control = first->control != NULL,
+                          .steered = first->steered,
                           .pictures = pictures,
                           .entries = (int64_t)count,
                           .height = first->box->height,

@@ -4,8 +4,18 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "engine/denoise/known.h"
 
-#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 8)
+#define INPUTS_MAX (GRAFT_NET_RESIDUALS + 8)
+#define SCALING    "nearest-exact" /* of hints, as ComfyUI scales them */
+
+/* What a VAE made of a hint, whole and not yet in the network's scale. */
+typedef struct seen_latent {
+    const graft_image *hint;
+    const graft_vae *vae;
+    bool glaring;
+    graft_latent *latent;
+} seen_latent;
 
 /* A link whose hint, or this part of it, has gone through its convolutions. */
 typedef struct seen_hint {
@@ -16,8 +26,9 @@ typedef struct seen_hint {
 
 typedef struct bound_net {
     const graft_weights *weights; /* of the ControlNet; its type is an input */
-    bool more;
-    int64_t entries, tokens, height, width;
+    bool told;
+    int more;
+    graft_unet_use use;
     graft_binding *binding;
 } bound_net;
 
@@ -32,9 +43,13 @@ struct graft_controls {
     const graft_regions *regions;
     size_t slots;
     const graft_control **chain; /* of each slot */
-    int n_residuals;
+    int n_residuals;             /* the most that any chain gives */
     graft_dtype dtype;
-    uint8_t *residual[GRAFT_UNET_RESIDUALS]; /* of one batch */
+    uint8_t *residual[GRAFT_NET_RESIDUALS]; /* of one batch */
+    float *x;                               /* of one batch, in whole patches; NULL: it is so */
+    uint8_t *embedded;                      /* as the network embeds it; NULL: nobody asks */
+    seen_latent *latent;
+    size_t n_latents, cap_latents;
     seen_hint *hint;
     size_t n_hints, cap_hints;
     bound_net *bound; /* all of the run: what is let go of would be counted again */
@@ -48,55 +63,119 @@ struct graft_controls {
 static graft_status find_chains(graft_controls *k, graft_err *e)
 {
     const graft_guided_config *c = k->c;
+    graft_status st = GRAFT_OK;
+    for (int side = 0; side < GRAFT_SIDES && !st; side++)
+        st = graft_control_check_all(c->model, graft_guided_list(c, side), e);
     for (size_t i = 0; i < k->slots; i++) {
         size_t first;
         graft_side side = graft_guided_side(c, i, &first);
         const graft_cond *list = graft_guided_list(c, side);
         k->chain[i] = graft_control_of(c->positive, list, side != GRAFT_POSITIVE, i - first);
-        for (const graft_control *l = k->chain[i]; l; l = l->before) {
-            graft_status st = graft_control_check(k->c->model, l->net, e);
-            if (st) return st;
-        }
     }
-    return GRAFT_OK;
+    return st;
+}
+
+/* The shape of residuals, and of a transformer's how many. */
+static graft_unet_shape shape_of(const graft_controls *k, const graft_box *box,
+                                 graft_steered steered)
+{
+    return (graft_unet_shape){.batch = k->c->shape[0],
+                              .height = box->height,
+                              .width = box->width,
+                              .act_dtype = k->dtype,
+                              .variant = GRAFT_UNET_WHOLE,
+                              .control = 1,
+                              .steered = steered};
+}
+
+static int most_residuals(const graft_controls *k, const graft_box *whole)
+{
+    int most = 0;
+    for (size_t i = 0; i < k->slots; i++) {
+        const graft_steered steered = graft_control_steered(k->c->model, k->chain[i]);
+        const graft_unet_shape shape = shape_of(k, whole, steered);
+        const int n = graft_net_residuals(&k->c->model->arch, &shape);
+        if (most < n) most = n;
+    }
+    return most;
+}
+
+static graft_status bytes_for(const int64_t dim[4], graft_dtype t, size_t *bytes, graft_err *e)
+{
+    int64_t values;
+    if (graft_size_product(dim, 4, &values) &&
+        graft_size_mul((size_t)values, graft_dtype_size(t), bytes))
+        return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
+}
+
+static bool pads(const graft_net_arch *a, int64_t height, int64_t width)
+{
+    return graft_net_side(a, height) != height || graft_net_side(a, width) != width;
+}
+
+static bool embeds(const graft_controls *k)
+{
+    for (size_t i = 0; i < k->slots; i++)
+        for (const graft_control *l = k->chain[i]; l; l = l->before)
+            if (graft_control_embeds(l->net)) return true;
+    return false;
+}
+
+/* What is between the latent and a ControlNet of a transformer, where anything is. */
+static graft_status allocate_x(graft_controls *k, const graft_unet_shape *whole, graft_err *e)
+{
+    const graft_guided_config *c = k->c;
+    const graft_net_arch *a = &c->model->arch;
+    const int64_t x[4] = {c->shape[0], c->shape[1], graft_net_side(a, c->shape[2]),
+                          graft_net_side(a, c->shape[3])};
+    int64_t dim[4];
+    size_t bytes;
+    graft_status st = GRAFT_OK;
+    if (pads(a, c->shape[2], c->shape[3])) {
+        if ((st = bytes_for(x, GRAFT_F32, &bytes, e))) return st;
+        k->x = graft_malloc_array(k->slots, bytes);
+        if (!k->x) return graft_fail_nomem(e, "ControlNet");
+    }
+    if (embeds(k)) {
+        graft_net_residual_shape(a, whole, 0, dim);
+        if ((st = bytes_for(dim, k->dtype, &bytes, e))) return st;
+        k->embedded = graft_malloc_array(k->slots, bytes);
+        if (!k->embedded) return graft_fail_nomem(e, "ControlNet");
+    }
+    return st;
 }
 
 static graft_status allocate(graft_controls *k, graft_err *e)
 {
     const graft_guided_config *c = k->c;
-    const graft_unet_arch *a = &c->model->arch.unet;
+    const graft_net_arch *a = &c->model->arch;
+    const graft_box whole = {.height = c->shape[2], .width = c->shape[3]};
     graft_backend *backend;
-    graft_unet_shape shape = {.batch = c->shape[0],
-                              .height = c->shape[2],
-                              .width = c->shape[3],
-                              .variant = GRAFT_UNET_WHOLE,
-                              .control = 1};
     graft_status st =
-        graft_options_resolve(c->model->engine, &c->model->options, &backend, &shape.act_dtype, e);
+        graft_options_resolve(c->model->engine, &c->model->options, &backend, &k->dtype, e);
     if (st) return st;
-    k->dtype = shape.act_dtype;
-    k->n_residuals = graft_unet_residuals(a, &shape);
-    for (int i = 0; i < k->n_residuals; i++) {
-        int64_t dim[4], values;
+    const graft_unet_shape shape = shape_of(k, &whole, (graft_steered){{0}});
+    const int n = most_residuals(k, &whole);
+    for (; k->n_residuals < n; k->n_residuals++) {
+        const int i = k->n_residuals;
+        int64_t dim[4];
         size_t bytes;
-        graft_unet_residual_shape(a, &shape, i, dim);
-        if (!graft_size_product(dim, 4, &values) ||
-            !graft_size_mul((size_t)values, graft_dtype_size(k->dtype), &bytes))
-            return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
+        graft_net_residual_shape(a, &shape, i, dim);
+        if ((st = bytes_for(dim, k->dtype, &bytes, e))) return st;
         k->residual[i] = graft_malloc_array(k->slots, bytes);
         if (!k->residual[i]) return graft_fail_nomem(e, "ControlNet");
     }
-    return GRAFT_OK;
+    return allocate_x(k, &shape, e);
 }
 
 /* Bytes of residual i for one entry with this part of the latent, all pictures: never more than
  * those of the whole. */
 static size_t bytes_of(const graft_controls *k, int i, const graft_box *box)
 {
-    const graft_unet_shape shape = {
-        .batch = k->c->shape[0], .height = box->height, .width = box->width, .control = 1};
+    const graft_unet_shape shape = shape_of(k, box, (graft_steered){{0}});
     int64_t dim[4];
-    graft_unet_residual_shape(&k->c->model->arch.unet, &shape, i, dim);
+    graft_net_residual_shape(&k->c->model->arch, &shape, i, dim);
     return (size_t)(dim[0] * dim[1] * dim[2] * dim[3]) * graft_dtype_size(k->dtype);
 }
 
@@ -137,8 +216,12 @@ void graft_controls_destroy(graft_controls *k)
     if (!k) return;
     for (size_t i = 0; i < k->n_bound; i++) graft_binding_release(k->bound[i].binding);
     for (size_t i = 0; i < k->n_hints; i++) graft_free(k->hint[i].features);
+    for (size_t i = 0; i < k->n_latents; i++) graft_latent_release(k->latent[i].latent);
     for (size_t i = 0; k->kept && i < k->slots; i++) graft_free(k->kept[i].data);
     for (int i = 0; i < k->n_residuals; i++) graft_free(k->residual[i]);
+    graft_free(k->x);
+    graft_free(k->embedded);
+    graft_free(k->latent);
     graft_free(k->bound);
     graft_free(k->hint);
     graft_free(k->kept);
@@ -149,6 +232,11 @@ void graft_controls_destroy(graft_controls *k)
 const graft_control *graft_controls_active(const graft_controls *k, size_t slot, float sigma)
 {
     return k ? graft_control_any(k->c->table, k->chain[slot], sigma) : NULL;
+}
+
+graft_steered graft_controls_steered(const graft_controls *k, size_t slot, float sigma)
+{
+    return graft_control_steered(k ? k->c->model : NULL, graft_controls_active(k, slot, sigma));
 }
 
 /* ------------------------------------------------------------------ hints */
@@ -167,34 +255,158 @@ static void take_colours(const float *from, const int64_t shape[4], int64_t rows
     }
 }
 
+/* The hint's pictures for a UNet's, as colours. */
+static graft_status hint_colours(const graft_controls *k, const graft_control *l,
+                                 const graft_box *box, int64_t rows, float **out, graft_err *e)
+{
+    const int64_t width = k->c->shape[3] * GRAFT_CONTROL_FACTOR;
+    const int64_t height = k->c->shape[2] * GRAFT_CONTROL_FACTOR;
+    int64_t shape[4], pixels = rows * box->height * box->width;
+    graft_image *scaled = NULL;
+    graft_status st = graft_image_scale(l->hint, SCALING, width, height, true, &scaled, e);
+    if (st) return st;
+    const float *data = graft_image_data(scaled, shape);
+    *out = graft_malloc_array((size_t)pixels,
+                              3 * GRAFT_CONTROL_FACTOR * GRAFT_CONTROL_FACTOR * sizeof **out);
+    if (*out)
+        take_colours(data, shape, rows, box, *out);
+    else
+        st = graft_fail_nomem(e, "ControlNet's picture");
+    graft_image_release(scaled);
+    return st;
+}
+
+/* For a transformer's, as latents in the scale that the network sees. Those for Stable Diffusion 3
+ * that embed the latent themselves were trained without its shift. */
+static void take_latents(const graft_controls *k, const graft_controlnet *net,
+                         const graft_latent *latent, int64_t rows, const graft_box *box, float *to)
+{
+    const graft_model *m = k->c->model;
+    const bool shifts = net->arch.kind != GRAFT_NET_MMDIT || graft_control_embeds(net);
+    int64_t s[4];
+    const float *from = graft_latent_data(latent, s);
+    float *end = to;
+    for (int64_t p = 0; p < rows; p++)
+        end = graft_known_fill(m, from + p * s[1] * s[2] * s[3], s + 1, box, end);
+    if (shifts)
+        graft_model_scale_latent(m, to, (size_t)(end - to), to);
+    else
+        for (; to < end; to++) *to *= (float)m->scale_factor;
+}
+
+/* Pictures of which the VAE sees 127.5 v + 0.5 in place of 2 v - 1, as Stability's code has it. */
+static graft_status glaring(graft_image **image, graft_err *e)
+{
+    int64_t s[4];
+    const float *data = graft_image_data(*image, s);
+    const int64_t n = s[0] * s[1] * s[2] * s[3];
+    graft_image *out = NULL;
+    float *v = graft_malloc_array((size_t)n, sizeof *v);
+    if (!v) return graft_fail_nomem(e, "ControlNet's picture");
+    for (int64_t i = 0; i < n; i++) v[i] = (127.5f * data[i] + 1.5f) / 2;
+    graft_status st = graft_image_from_data(v, s, false, &out, e);
+    graft_free(v);
+    if (st) return st;
+    graft_image_release(*image);
+    *image = out;
+    return GRAFT_OK;
+}
+
+/* `wanted`: the latent that the ControlNet needs, (pictures,channels,h,w). */
+static graft_status check_latent(const graft_latent *latent, const int64_t wanted[4], graft_err *e)
+{
+    int64_t s[4];
+    graft_latent_data(latent, s);
+    if (memcmp(s, wanted, sizeof s) == 0) return GRAFT_OK;
+    return graft_fail(
+        e, GRAFT_E_ARG,
+        "the VAE of a ControlNet's picture makes latents of %lld channels, %lldx%lld, "
+        "and the ControlNet sees %lld, %lldx%lld: it comes from another kind of model",
+        (long long)s[1], (long long)s[3], (long long)s[2], (long long)wanted[1],
+        (long long)wanted[3], (long long)wanted[2]);
+}
+
+static graft_status encode(graft_controls *k, const graft_control *l, graft_latent **out,
+                           graft_err *e)
+{
+    const int64_t *shape = k->c->shape, rows = graft_control_rows(l, shape[0]);
+    graft_task task = k->c->task ? *k->c->task : (graft_task){0};
+    graft_image *scaled = NULL, *some = NULL;
+    graft_status st;
+    task.progress = NULL; /* it is the steps' */
+    GRAFT_TRY(graft_image_from_batch(l->hint, 0, rows, &some, e));
+    GRAFT_TRY(graft_image_scale(some, SCALING, shape[3] * GRAFT_CONTROL_FACTOR,
+                                shape[2] * GRAFT_CONTROL_FACTOR, true, &scaled, e));
+    if (l->net->arch.canny) GRAFT_TRY(glaring(&scaled, e));
+    GRAFT_TRY(graft_vae_encode(l->vae, scaled, NULL, &task, out, e));
+    graft_task_phase(k->c->task, "sample");
+    st = check_latent(*out, (int64_t[]){rows, l->net->arch.hint_channels, shape[2], shape[3]}, e);
+    if (!st) goto out;
+    graft_latent_release(*out);
+    *out = NULL;
+out:
+    graft_image_release(some);
+    graft_image_release(scaled);
+    return st;
+}
+
+/* Once a run, however many links and parts of the picture need it. */
+static graft_status latent_of(graft_controls *k, const graft_control *l, const graft_latent **out,
+                              graft_err *e)
+{
+    const bool glaring = l->net->arch.canny != 0;
+    for (size_t i = 0; i < k->n_latents; i++)
+        if (k->latent[i].hint == l->hint && k->latent[i].vae == l->vae &&
+            k->latent[i].glaring == glaring) {
+            *out = k->latent[i].latent;
+            return GRAFT_OK;
+        }
+    if (graft_grow(&k->latent, &k->cap_latents, k->n_latents + 1, sizeof *k->latent))
+        return graft_fail_nomem(e, "ControlNet");
+    seen_latent *made = &k->latent[k->n_latents];
+    *made = (seen_latent){l->hint, l->vae, glaring, NULL};
+    graft_status st = encode(k, l, &made->latent, e);
+    if (st) return st;
+    k->n_latents++;
+    *out = made->latent;
+    return GRAFT_OK;
+}
+
+/* The hint's pictures for a transformer's, in the network's scale. */
+static graft_status hint_latents(graft_controls *k, const graft_control *l, const graft_box *box,
+                                 int64_t rows, float **out, graft_err *e)
+{
+    const graft_net_arch *a = &k->c->model->arch;
+    const int64_t dim[4] = {rows, l->net->arch.hint_channels, graft_net_side(a, box->height),
+                            graft_net_side(a, box->width)};
+    const graft_latent *latent = NULL;
+    size_t bytes;
+    graft_status st = latent_of(k, l, &latent, e);
+    if (!st) st = bytes_for(dim, GRAFT_F32, &bytes, e);
+    if (st) return st;
+    *out = graft_malloc(bytes);
+    if (!*out) return graft_fail_nomem(e, "ControlNet's picture");
+    take_latents(k, l->net, latent, rows, box, *out);
+    return GRAFT_OK;
+}
+
 static graft_status run_hint(graft_controls *k, const graft_control *l, const graft_box *box,
                              const graft_unet_use *use, int64_t rows, uint8_t *features,
                              graft_err *e)
 {
     const graft_guided_config *c = k->c;
-    int64_t height = c->shape[2] * GRAFT_CONTROL_FACTOR, width = c->shape[3] * GRAFT_CONTROL_FACTOR;
-    int64_t shape[4], pixels = rows * box->height * box->width;
-    graft_image *scaled = NULL;
     graft_binding *b = NULL;
-    float *rgb = NULL;
+    float *values = NULL;
     graft_status st;
-    GRAFT_TRY(graft_image_scale(l->hint, "nearest-exact", width, height, true, &scaled, e));
-    const float *data = graft_image_data(scaled, shape);
-    rgb = graft_malloc_array((size_t)pixels,
-                             3 * GRAFT_CONTROL_FACTOR * GRAFT_CONTROL_FACTOR * sizeof *rgb);
-    if (!rgb) {
-        st = graft_fail_nomem(e, "ControlNet's picture");
-        goto out;
-    }
-    take_colours(data, shape, rows, box, rgb);
+    GRAFT_TRY(l->vae ? hint_latents(k, l, box, rows, &values, e)
+                     : hint_colours(k, l, box, rows, &values, e));
     GRAFT_TRY(graft_control_bind_hint(c->model, l->net, rows, use, c->task, &b, e));
     graft_task_phase(c->task, "sample");
-    const void *in[3] = {rgb, l->net->type, &l->net->told}; /* only union ControlNets take all */
+    const void *in[3] = {values, l->net->type, &l->net->told}; /* a UNet's union takes all */
     st = graft_exe_run(b, c->model->engine->arenas, in, (void *[]){features}, c->task, NULL, e);
 out:
     graft_binding_release(b);
-    graft_image_release(scaled);
-    graft_free(rgb);
+    graft_free(values);
     return st;
 }
 
@@ -235,13 +447,14 @@ static void count(graft_controls *k, const graft_controlnet *net, const graft_ex
     k->weight_bytes += (int64_t)x->weight_bytes;
 }
 
-static graft_status bind_net(graft_controls *k, const graft_controlnet *net, bool more,
+static graft_status bind_net(graft_controls *k, const graft_controlnet *net, int more,
                              const graft_unet_use *use, graft_binding **out, graft_err *e)
 {
+    const bool told = graft_control_sees_latent(&net->arch) && net->told != 0;
     for (size_t i = 0; i < k->n_bound; i++) {
         const bound_net *b = &k->bound[i];
-        if (b->weights != net->weights || b->more != more || b->entries != use->entries ||
-            b->tokens != use->tokens || b->height != use->height || b->width != use->width)
+        if (b->weights != net->weights || b->more != more || b->told != told ||
+            !graft_unet_use_equal(&b->use, use))
             continue;
         *out = b->binding;
         return GRAFT_OK;
@@ -251,8 +464,7 @@ static graft_status bind_net(graft_controls *k, const graft_controlnet *net, boo
     graft_status st = graft_control_bind(k->c->model, net, more, use, k->c->task, out, e);
     if (st) return st;
     count(k, net, (*out)->exe);
-    k->bound[k->n_bound++] =
-        (bound_net){net->weights, more, use->entries, use->tokens, use->height, use->width, *out};
+    k->bound[k->n_bound++] = (bound_net){net->weights, told, more, *use, *out};
     graft_task_phase(k->c->task, "sample");
     return GRAFT_OK;
 }
@@ -264,65 +476,109 @@ typedef struct call {
     const void *const *in;
 } call;
 
-static graft_status run_link(graft_controls *k, const graft_control *l, bool more, const call *c,
+/* The latent as a transformer's ControlNet takes it. */
+static graft_status embed(graft_controls *k, const call *c, graft_err *e)
+{
+    graft_binding *b = NULL;
+    graft_status st = graft_control_bind_embed(k->c->model, c->use, k->c->task, &b, e);
+    if (!st)
+        st = graft_exe_run(b, k->c->model->engine->arenas, (const void *[]){c->in[0]},
+                           (void *[]){k->embedded}, k->c->task, NULL, e);
+    graft_binding_release(b);
+    return st;
+}
+
+/* Residuals of a part: first the first one's place among all, then how many. */
+static int of_part(const graft_controls *k, const graft_unet_use *use, int part, int *first)
+{
+    *first = part ? graft_steered_count(&use->steered, 0) : 0;
+    if (graft_net_is_unet(&k->c->model->arch)) return part ? 0 : k->n_residuals;
+    return graft_steered_count(&use->steered, part);
+}
+
+/* parts: those that have residuals already. */
+static graft_status run_link(graft_controls *k, const graft_control *l, int parts, const call *c,
                              graft_err *e)
 {
+    const graft_controlnet *net = l->net;
+    const int own = graft_control_parts(k->c->model, net);
+    const bool union_of_unet = net->arch.types && !graft_control_sees_latent(&net->arch);
     const void *all[INPUTS_MAX];
-    void *out[GRAFT_UNET_RESIDUALS];
+    void *out[GRAFT_NET_RESIDUALS];
     const uint8_t *features = NULL;
     graft_binding *b = NULL;
     float strength = (float)l->strength;
-    size_t n = k->c->model->arch.adm_channels ? 4 : 3;
+    size_t n = k->c->model->arch.adm_channels ? 4 : 3, n_out = 0;
     graft_status st = features_of(k, l, c->box, c->use, &features, e);
-    if (!st) st = bind_net(k, l->net, more, c->use, &b, e);
+    if (!st) st = bind_net(k, net, parts & own, c->use, &b, e);
+    if (!st && graft_control_embeds(net)) st = embed(k, c, e);
     if (st) return st;
     memcpy(all, c->in, n * sizeof *all);
+    if (graft_control_embeds(net)) all[0] = k->embedded;
     all[n++] = features;
     all[n++] = &strength;
-    if (l->net->arch.types) {
-        all[n++] = l->net->type;
-        all[n++] = &l->net->told;
-    }
-    for (int i = 0; i < k->n_residuals; i++) {
-        out[i] = k->residual[i];
-        if (more) all[n++] = k->residual[i];
+    if (union_of_unet || (net->arch.types && net->told != 0)) all[n++] = net->type;
+    if (union_of_unet) all[n++] = &net->told;
+    for (int part = 0; part < GRAFT_STEERED_PARTS; part++) {
+        int first, count = of_part(k, c->use, part, &first);
+        for (int i = first; own >> part & 1 && i < first + count; i++) {
+            out[n_out++] = k->residual[i];
+            if (parts >> part & 1) all[n++] = k->residual[i];
+        }
     }
     return graft_exe_run(b, k->c->model->engine->arenas, all, out, k->c->task, NULL, e);
 }
 
 /* Those that were put on first come first. */
-static graft_status run_chain(graft_controls *k, const graft_control *l, float sigma, bool *any,
+static graft_status run_chain(graft_controls *k, const graft_control *l, float sigma, int *parts,
                               const call *c, graft_err *e)
 {
     if (!l) return GRAFT_OK;
-    graft_status st = run_chain(k, l->before, sigma, any, c, e);
+    graft_status st = run_chain(k, l->before, sigma, parts, c, e);
     if (st || !graft_control_active(k->c->table, l, sigma)) return st;
-    st = run_link(k, l, *any, c, e);
-    *any = true;
+    st = run_link(k, l, *parts, c, e);
+    *parts |= graft_control_parts(k->c->model, l->net);
     return st;
+}
+
+/* The batch's latents, filled up to whole patches where the network sees those. */
+static const float *whole_x(graft_controls *k, const call *c)
+{
+    const graft_net_arch *a = &k->c->model->arch;
+    const graft_box at_0 = {.height = c->box->height, .width = c->box->width};
+    const int64_t shape[3] = {c->use->pictures * c->use->entries * k->c->shape[1], at_0.height,
+                              at_0.width};
+    if (!pads(a, at_0.height, at_0.width)) return c->in[0];
+    graft_known_fill(k->c->model, c->in[0], shape, &at_0, k->x);
+    return k->x;
 }
 
 graft_status graft_controls_run(graft_controls *k, const graft_control *chain, float sigma,
                                 const graft_box *box, const graft_unet_use *use,
                                 const void *const *in, graft_err *e)
 {
-    const call c = {box, use, in};
-    bool any = false;
-    return run_chain(k, chain, sigma, &any, &c, e);
+    call c = {box, use, in};
+    const void *all[4] = {whole_x(k, &c), in[1], in[2],
+                          k->c->model->arch.adm_channels ? in[3] : NULL};
+    int parts = 0;
+    c.in = all;
+    graft_status st = run_chain(k, chain, sigma, &parts, &c, e);
+    for (int part = 0; part < GRAFT_STEERED_PARTS && !st; part++) {
+        int first, count = of_part(k, use, part, &first);
+        for (int i = first; !(parts >> part & 1) && i < first + count; i++)
+            memset(k->residual[i], 0, bytes_of(k, i, box) * (size_t)use->entries);
+    }
+    return st;
 }
 
-/* How many of them this variant of the UNet takes. */
-static int residuals_of(const graft_controls *k, graft_unet_variant variant)
-{
-    const graft_unet_shape shape = {
-        .variant = (int32_t)variant, .cut = k->c->model->deepcache.cut, .control = 1};
-    return graft_unet_residuals(&k->c->model->arch.unet, &shape);
-}
-
-void graft_controls_append(const graft_controls *k, graft_unet_variant variant, const void **in,
+void graft_controls_append(const graft_controls *k, const graft_unet_use *use, const void **in,
                            size_t *n)
 {
-    int count = residuals_of(k, variant);
+    const graft_unet_shape shape = {.variant = (int32_t)use->variant,
+                                    .cut = k->c->model->deepcache.cut,
+                                    .control = 1,
+                                    .steered = use->steered};
+    const int count = graft_net_residuals(&k->c->model->arch, &shape);
     for (int i = 0; i < count; i++) in[(*n)++] = k->residual[i];
 }
 
@@ -338,6 +594,14 @@ int64_t graft_controls_arena(const graft_controls *k)
 
 /* ------------------------------------------------------------------ DeepCache */
 
+/* How many of them a fast step of the UNet takes. */
+static int fast_residuals(const graft_controls *k)
+{
+    const graft_unet_shape shape = {
+        .variant = GRAFT_UNET_FAST, .cut = k->c->model->deepcache.cut, .control = 1};
+    return graft_net_residuals(&k->c->model->arch, &shape);
+}
+
 bool graft_controls_alike(const graft_controls *k, size_t slot, float sigma)
 {
     return !k || graft_control_alike(k->c->table, k->chain[slot], k->kept[slot].sigma, sigma);
@@ -349,7 +613,7 @@ graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_con
     kept *s = &k->kept[slot];
     const graft_box *box = &k->regions->list[slot].box;
     size_t at = 0;
-    int n = residuals_of(k, GRAFT_UNET_FAST);
+    int n = fast_residuals(k);
     s->chain = NULL;
     s->sigma = sigma;
     if (!chain) return GRAFT_OK;
@@ -374,7 +638,7 @@ const graft_control *graft_controls_kept(const graft_controls *k, size_t slot)
 void graft_controls_restore(graft_controls *k, size_t slot, size_t i)
 {
     size_t at = 0;
-    int n = residuals_of(k, GRAFT_UNET_FAST);
+    int n = fast_residuals(k);
     for (int r = 0; r < n; r++) {
         size_t bytes = bytes_of(k, r, &k->regions->list[slot].box);
         memcpy(k->residual[r] + i * bytes, k->kept[slot].data + at, bytes);

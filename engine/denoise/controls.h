@@ -16,12 +16,14 @@ void graft_controls_destroy(graft_controls *k);
 
 /* What slot's prompt is steered by at this sigma; NULL: nothing. `k` may be NULL in both. */
 const graft_control *graft_controls_active(const graft_controls *k, size_t slot, float sigma);
+/* Where that steers a transformer. */
+graft_steered graft_controls_steered(const graft_controls *k, size_t slot, float sigma);
 /* The chain whose residuals were kept for this slot; NULL: none. */
 const graft_control *graft_controls_kept(const graft_controls *k, size_t slot);
 
-/* The residuals of a batch, from what the UNet takes: in[0 … 2], and in[3] where the model has y.
- * All of the batch see the same part of the latent, and the hint is cut to it.
- * graft_controls_append() hands them on. */
+/* The residuals of a batch, from what the network takes: in[0 … 2], and in[3] where the model has
+ * y; x is the latent alone, as it is. All of the batch see the same part of the latent, and the
+ * hint is cut to it. graft_controls_append() hands them on. */
 graft_status graft_controls_run(graft_controls *k, const graft_control *chain, float sigma,
                                 const graft_box *box, const graft_unet_use *use,
                                 const void *const *in, graft_err *e);
@@ -33,8 +35,8 @@ graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_con
  * began or ended since must be seen at once, however rarely DeepCache looks. */
 bool graft_controls_alike(const graft_controls *k, size_t slot, float sigma);
 void graft_controls_restore(graft_controls *k, size_t slot, size_t i);
-/* Appends them to the UNet's inputs, as many as the variant takes; in has room. */
-void graft_controls_append(const graft_controls *k, graft_unet_variant variant, const void **in,
+/* Appends them to the network's inputs, as many as this use of it takes; in has room. */
+void graft_controls_append(const graft_controls *k, const graft_unet_use *use, const void **in,
                            size_t *n);
 /* Bytes of the packed weights of all that were bound so far, and of the largest arena. */
 int64_t graft_controls_bytes(const graft_controls *k);

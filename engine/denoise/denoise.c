@@ -12,7 +12,7 @@
 #include "engine/denoise/unclip.h"
 #include "engine/task.h"
 
-#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 6)
+#define INPUTS_MAX (GRAFT_NET_RESIDUALS + 6)
 
 /* ------------------------------------------------------------------ the UNet */
 
@@ -324,7 +324,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     if (!st) st = graft_guided_bind(g, &use, &b, e);
     if (st) return st;
     if (first->fast) in[n++] = g->feature;
-    if (first->control) graft_controls_append(g->controls, use.variant, in, &n);
+    if (first->control) graft_controls_append(g->controls, &use, in, &n);
     in[n++] = graft_model_freeu_factors(g->c.model, use.variant); /* not looked at where NULL */
     double start = graft_clock_now();
     graft_invariants *series = graft_series_get(&g->series, g->c.model, b, g->active, which, count);
@@ -352,6 +352,7 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
                          .known = graft_known_source(g->c.model, list->entry[i]),
                          .references = graft_known_references(g->c.model, list->entry[i]),
                          .control = graft_controls_active(g->controls, first + i, sigma),
+                         .steered = graft_controls_steered(g->controls, first + i, sigma),
                          .alike = graft_controls_alike(g->controls, first + i, sigma)};
     return first + list->n;
 }

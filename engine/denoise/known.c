@@ -196,9 +196,8 @@ static graft_status make_planes(graft_known *k, const graft_guided_config *c, si
                   : from_run(c, k->channels, made, e);
 }
 
-/* A box of planes (channels, h, w), to whole patches; returns what is behind it. */
-static float *fill_up(const graft_model *m, const float *from, const int64_t shape[3],
-                      const graft_box *box, float *to)
+float *graft_known_fill(const graft_model *m, const float *from, const int64_t shape[3],
+                        const graft_box *box, float *to)
 {
     const int64_t rows = graft_net_side(&m->arch, box->height),
                   columns = graft_net_side(&m->arch, box->width);
@@ -221,7 +220,7 @@ static float *put_reference(const graft_model *m, const graft_latent *l, int64_t
     const float *from = graft_latent_data(l, s);
     from += p % s[0] * s[1] * s[2] * s[3];
     const graft_box whole = {.height = s[2], .width = s[3]};
-    float *end = fill_up(m, from, s + 1, &whole, to);
+    float *end = graft_known_fill(m, from, s + 1, &whole, to);
     graft_model_scale_latent(m, to, (size_t)(end - to), to);
     return end;
 }
@@ -297,11 +296,11 @@ void graft_known_join(const graft_known *k, const graft_guided_config *c, size_t
     const int64_t of_latent[3] = {c->shape[1], box->height, box->width};
     const int64_t of_planes[3] = {k->channels, c->shape[2], c->shape[3]};
     for (int64_t p = 0; p < c->shape[0]; p++) {
-        x = fill_up(c->model, latent, of_latent, &cut, x);
+        x = graft_known_fill(c->model, latent, of_latent, &cut, x);
         latent += c->shape[1] * box->height * box->width;
         if (s->planes)
-            x = fill_up(c->model, s->planes + p * k->channels * c->shape[2] * c->shape[3],
-                        of_planes, box, x);
+            x = graft_known_fill(c->model, s->planes + p * k->channels * c->shape[2] * c->shape[3],
+                                 of_planes, box, x);
         if (s->references)
             memcpy(x, s->references + p * s->reference_values,
                    (size_t)s->reference_values * sizeof *x);

@@ -51,6 +51,10 @@ int64_t graft_known_x_values(const graft_known *k, const graft_guided_config *c,
  * become (N, graft_known_x_values()). */
 void graft_known_join(const graft_known *k, const graft_guided_config *c, size_t slot,
                       const graft_box *box, const float *latent, float *x);
+/* `shape[0]` planes of shape[1] x shape[2], their part `box` filled up to whole patches; returns
+ * what is behind them. */
+float *graft_known_fill(const graft_model *m, const float *from, const int64_t shape[3],
+                        const graft_box *box, float *to);
 /* `planes` predictions of whole patches become those of the box, one behind the other. */
 void graft_known_cut(const graft_model *m, const graft_box *box, int64_t planes, float *out);
 /* Where the prompt has its planes from; two with the same have the same. NULL: the run's latent, or

@@ -41,11 +41,13 @@ static void collect(const graft_prepare_request *rq, graft_side side, float sigm
         if (r->idle || !graft_active_now(rq->table, k, sigma)) continue;
         const graft_control *chain =
             graft_control_of(rq->positive, list, side != GRAFT_POSITIVE, i);
+        const graft_control *now = graft_control_any(rq->table, chain, sigma);
         v->now[v->n_now++] = (active){.entry = k,
                                       .box = &r->box,
                                       .side = side,
                                       .fast = before && goes_on(rq, k, chain, *before, sigma),
-                                      .control = graft_control_any(rq->table, chain, sigma),
+                                      .control = now,
+                                      .steered = graft_control_steered(rq->model, now),
                                       .known = graft_known_source(rq->model, k),
                                       .references = graft_known_references(rq->model, k)};
     }
@@ -107,8 +109,8 @@ static graft_status prepare(const graft_prepare_request *rq, needs *v, const nee
                             const graft_task *task, graft_err *e)
 {
     graft_unet_use use = one->use;
-    graft_status st = graft_control_prepare(rq->model, one->control, rq->table, one->sigma, &use,
-                                            task, &use.beside, e);
+    graft_status st = graft_control_prepare(rq->model, one->control, rq->table, one->sigma,
+                                            rq->shape, &use, task, &use.beside, e);
     if (st) return st;
     bool several = v->regions.any || graft_model_alternates(rq->model, use.height, use.width);
     return several ? hold(rq, v, &use, task, e) : graft_model_prepare(rq->model, &use, task, e);
@@ -127,7 +129,10 @@ graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task
                                graft_err *e)
 {
     needs v = {0};
+    const graft_cond *const lists[] = {rq->positive, rq->negative, rq->third};
     graft_status st = graft_model_check_downscale(rq->model, rq->positive, rq->negative, e);
+    for (int i = 0; i < GRAFT_SIDES && !st; i++)
+        st = graft_control_check_all(rq->model, lists[i], e);
     if (!st)
         st = graft_regions_create(rq->positive, rq->negative, rq->third, rq->shape,
                                   graft_net_patch(&rq->model->arch), task, &v.regions, e);

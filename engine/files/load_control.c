@@ -28,6 +28,23 @@ static graft_status no_controlnet(const graft_safetensors *f, graft_err *e)
         path, graft_kind_guess(f, "ControlNetLoader", guess, sizeof guess));
 }
 
+/* XLabs' ControlNets for FLUX, in their own names and in diffusers'. */
+static bool is_xlabs(const graft_safetensors *f)
+{
+    return (graft_load_has(f, "", "input_hint_block.0.weight") &&
+            graft_load_has(f, "", GRAFT_FLUX_TENSOR)) ||
+           graft_load_has(f, "", "input_hint_block.conv_in.weight");
+}
+
+static graft_status no_xlabs(const graft_safetensors *f, graft_err *e)
+{
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s: a ControlNet of XLabs' kind for FLUX.1, whose picture goes through "
+                      "convolutions (input_hint_block); only those whose picture becomes a latent "
+                      "are supported",
+                      graft_safetensors_path(f));
+}
+
 /* Whether the copy of a UNet in it is one of differences. Norms tell: their scales lie about 1 in a
  * network, and about 0 in what training has changed of them. */
 static bool holds_differences(const graft_weights *w, const graft_graph *g)
@@ -50,11 +67,12 @@ static graft_status add_model(graft_controlnet *n, const graft_model *m, const g
 {
     graft_weights *sum;
     graft_status st;
-    if (n->arch.diffusers)
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: differences in diffusers' names; only those in LDM's names are "
-                          "supported",
-                          graft_safetensors_path(graft_weights_file(n->weights)));
+    if (n->arch.diffusers || n->arch.kind != GRAFT_NET_UNET)
+        return graft_fail(
+            e, GRAFT_E_UNSUPPORTED,
+            "%s: differences in diffusers' names or for a transformer; only those for "
+            "UNets in LDM's names are supported",
+            graft_safetensors_path(graft_weights_file(n->weights)));
     GRAFT_TRY(graft_control_check(m, n, e));
     GRAFT_TRY(graft_weights_add(n->weights, m->weights, &sum, e));
     graft_weights_release(n->weights);
@@ -84,6 +102,16 @@ static graft_status add_differences(graft_controlnet *n, const graft_model *m, c
     return GRAFT_OK;
 }
 
+/* Of one for FLUX or Stable Diffusion 3, or NULL. */
+static const char *transformer_prefix(const graft_safetensors *f)
+{
+    const bool flux =
+        graft_load_has(f, "", GRAFT_CONTROL_FLUX_TENSOR) && graft_load_has(f, "", "img_in.weight");
+    const bool mmdit = graft_load_has(f, "", GRAFT_CONTROL_MMDIT_TENSOR) &&
+                       graft_load_has(f, "", "controlnet_blocks.0.weight");
+    return flux || mmdit ? "" : NULL;
+}
+
 static graft_status make_controlnet(graft_engine *engine, graft_weights *file, const graft_model *m,
                                     const graft_task *task, graft_controlnet **out, graft_err *e)
 {
@@ -92,9 +120,10 @@ static graft_status make_controlnet(graft_engine *engine, graft_weights *file, c
     const char *prefix = graft_load_prefix(f, prefixes, "input_hint_block.0.weight");
     if (!prefix)
         prefix = graft_load_prefix(f, prefixes, "controlnet_cond_embedding.conv_in.weight");
-    const graft_control_shape shape = {1, 64, 64, 77, 1, GRAFT_F32, 0};
+    if (!prefix) prefix = transformer_prefix(f);
     graft_graph *g[2] = {NULL, NULL};
     graft_status st;
+    if (is_xlabs(f)) return no_xlabs(f, e);
     if (!prefix) return no_controlnet(f, e);
     graft_controlnet *n = graft_calloc(1, sizeof *n);
     if (!n) return graft_fail_nomem(e, "ControlNet");
@@ -103,9 +132,11 @@ static graft_status make_controlnet(graft_engine *engine, graft_weights *file, c
     GRAFT_TRY(
         graft_control_detect(f, prefix, graft_safetensors_metadata(f, "config"), &n->arch, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &n->weights, e));
-    GRAFT_TRY(graft_load_blame(n->weights, graft_control_build(&n->arch, &shape, &g[0], e), e));
+    const graft_control_shape s = graft_control_some_shape(&n->arch);
+    GRAFT_TRY(graft_load_blame(n->weights, graft_control_build(&n->arch, &s, &g[0], e), e));
     GRAFT_TRY(graft_load_blame(
-        n->weights, graft_control_hint_build(&n->arch, 1, 64, 64, GRAFT_F32, &g[1], e), e));
+        n->weights, graft_control_hint_build(&n->arch, 1, s.height, s.width, GRAFT_F32, &g[1], e),
+        e));
     const graft_log *log = task ? &task->log : &engine->log;
     GRAFT_TRY(graft_load_check(log, n->weights, (const graft_graph *const *)g, 2, e));
     GRAFT_TRY(add_differences(n, m, g[0], log, e));
@@ -123,7 +154,7 @@ graft_status graft_controlnet_load_diff(graft_engine *engine, const char *path,
                                         graft_controlnet **out, graft_err *e)
 {
     graft_weights *file = NULL;
-    graft_status st = graft_load_open(path, NULL, task, &file, e);
+    graft_status st = graft_load_open(path, graft_diffusers_adopt_control, task, &file, e);
     if (!st) st = make_controlnet(engine, file, m, task, out, e);
     graft_weights_release(file);
     return st;

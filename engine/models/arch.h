@@ -112,14 +112,23 @@ typedef struct graft_net_arch {
 } graft_net_arch;
 
 #define GRAFT_MAX_HINT 16
-/* A ControlNet: the first half of a UNet, and the convolutions that its hint goes through. */
+/* A ControlNet, of the kind of the network that it steers: the first half of a UNet and the
+ * convolutions that its hint goes through, or a transformer of fewer blocks (control_flux.h,
+ * control_mmdit.h), whose hint is a latent. */
 typedef struct graft_control_arch {
+    int32_t kind; /* graft_net_kind; the others' are all zeros */
+    graft_flux_arch flux;
+    /* Without a context_dim it has no blocks of text; without a table it sees the latent as the
+     * network that it steers embeds it. */
+    graft_mmdit_arch mmdit;
+    int32_t canny;        /* 1: Stability's for outlines, which was trained with glaring white */
     graft_unet_arch half; /* without output blocks and out_channels */
     int32_t diffusers;    /* 1: tensors have diffusers' names */
     int32_t hint_channels, n_hint;
     int32_t hint[GRAFT_MAX_HINT]; /* channels that each convolution gives */
-    /* Of a union ControlNet (control_union.h): how many types of pictures it tells apart, the width
-     * of what each entry of its type becomes, and its transformer's layers. 0: it is none. */
+    /* Of a union ControlNet (control_union.h, control_flux.h): how many types of pictures it tells
+     * apart; for a UNet also the width of what each entry of its type becomes, and its
+     * transformer's layers. 0: it is none. */
     int32_t types, type_dim, type_layers;
 } graft_control_arch;
 
@@ -238,6 +247,10 @@ graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, 
 graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_flux_arch *out, graft_err *e);
 #define GRAFT_FLUX_TENSOR "double_blocks.0.img_attn.qkv.weight"
+/* Tensors that tell a ControlNet of a transformer, in the names that it has once its file is open
+ * (diffusers_file.h). */
+#define GRAFT_CONTROL_FLUX_TENSOR  "controlnet_x_embedder.weight"
+#define GRAFT_CONTROL_MMDIT_TENSOR "pos_embed_input.proj.weight"
 graft_status graft_zimage_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                  graft_zimage_arch *out, graft_err *e);
 #define GRAFT_ZIMAGE_TENSOR "cap_embedder.1.weight"

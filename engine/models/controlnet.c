@@ -5,8 +5,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/models/control_flux.h"
+#include "engine/models/control_mmdit.h"
 #include "engine/models/control_union.h"
 #include "engine/models/diffusers.h"
+#include "engine/models/flux.h"
 #include "engine/models/unet_blocks.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
@@ -50,6 +53,25 @@ static bool halves(const graft_control_arch *a, int i)
     return i > 0 && i < a->n_hint - 1 && i % 2 == 0;
 }
 
+static void unet_hint(const graft_control_arch *a, int64_t batch, int64_t height, int64_t width,
+                      const graft_build *b)
+{
+    graft_graph *g = b->g;
+    int64_t dim[4] = {batch, height * GRAFT_CONTROL_FACTOR, width * GRAFT_CONTROL_FACTOR,
+                      a->hint_channels};
+    graft_vid h = graft_build_cast(b, graft_graph_input(g, GRAFT_F32, 4, dim), b->act_dtype);
+    for (int i = 0; i < a->n_hint; i++) {
+        graft_conv_spec spec = {a->hint[i], 3, halves(a, i) ? 2 : 1, {1, 1, 1, 1}};
+        h = graft_build_conv(b, NAME("input_hint_block.%d", 2 * i), h, spec);
+        if (i + 1 < a->n_hint) h = graft_build_act(b, h, GRAFT_ACT_SILU);
+    }
+    if (a->types) {
+        graft_control_union_type type = graft_control_union_input(a, g);
+        h = graft_build_add(b, h, graft_control_union_shift(b, a, type, h));
+    }
+    graft_graph_output(g, h);
+}
+
 graft_status graft_control_hint_build(const graft_control_arch *a, int64_t batch, int64_t height,
                                       int64_t width, graft_dtype act_dtype, graft_graph **out,
                                       graft_err *e)
@@ -57,19 +79,12 @@ graft_status graft_control_hint_build(const graft_control_arch *a, int64_t batch
     graft_graph *g = graft_graph_create();
     if (!g) return graft_fail_nomem(e, "ControlNet graph");
     const graft_build b = {g, act_dtype};
-    int64_t dim[4] = {batch, height * GRAFT_CONTROL_FACTOR, width * GRAFT_CONTROL_FACTOR,
-                      a->hint_channels};
-    graft_vid h = graft_build_cast(&b, graft_graph_input(g, GRAFT_F32, 4, dim), act_dtype);
-    for (int i = 0; i < a->n_hint; i++) {
-        graft_conv_spec spec = {a->hint[i], 3, halves(a, i) ? 2 : 1, {1, 1, 1, 1}};
-        h = graft_build_conv(&b, NAME("input_hint_block.%d", 2 * i), h, spec);
-        if (i + 1 < a->n_hint) h = graft_build_act(&b, h, GRAFT_ACT_SILU);
-    }
-    if (a->types) {
-        graft_control_union_type type = graft_control_union_input(a, g);
-        h = graft_build_add(&b, h, graft_control_union_shift(&b, a, type, h));
-    }
-    graft_graph_output(g, h);
+    if (a->kind == GRAFT_NET_FLUX)
+        graft_control_flux_hint(a, batch, height, width, &b);
+    else if (a->kind == GRAFT_NET_MMDIT)
+        graft_control_mmdit_hint(a, batch, height, width, &b);
+    else
+        unet_hint(a, batch, height, width, &b);
     return take(a, g, out, e);
 }
 
@@ -101,11 +116,8 @@ static void residuals(graft_unet_blocks *u, graft_vid h, graft_vid hint, graft_v
     residual(u, NAME("middle_block_out.0"), h, strength, before[a->n_input]);
 }
 
-graft_status graft_control_build(const graft_control_arch *a, const graft_control_shape *s,
-                                 graft_graph **out, graft_err *e)
+static void unet_control(const graft_control_arch *a, const graft_control_shape *s, graft_graph *g)
 {
-    graft_graph *g = graft_graph_create();
-    if (!g) return graft_fail_nomem(e, "ControlNet graph");
     const graft_unet_arch *half = &a->half;
     graft_unet_blocks u = {.b = {g, s->act_dtype},
                            .a = half,
@@ -138,11 +150,46 @@ graft_status graft_control_build(const graft_control_arch *a, const graft_contro
     u.emb = graft_unet_time_embedding(&u, t, y, told);
     if (!adm && s->pictures < n) x = graft_graph_slice_rows(g, x, 0, s->pictures);
     residuals(&u, graft_build_to_nhwc(&u.b, x, s->act_dtype), hint, strength, before);
+}
+
+graft_status graft_control_build(const graft_control_arch *a, const graft_control_shape *s,
+                                 graft_graph **out, graft_err *e)
+{
+    graft_graph *g = graft_graph_create();
+    if (!g) return graft_fail_nomem(e, "ControlNet graph");
+    const graft_build b = {g, s->act_dtype};
+    if (a->kind == GRAFT_NET_FLUX)
+        graft_control_flux(a, s, &b);
+    else if (a->kind == GRAFT_NET_MMDIT)
+        graft_control_mmdit(a, s, &b);
+    else
+        unet_control(a, s, g);
     return take(a, g, out, e);
 }
 
-graft_status graft_control_fits(const graft_control_arch *a, const graft_unet_arch *unet,
-                                graft_err *e)
+graft_control_shape graft_control_some_shape(const graft_control_arch *a)
+{
+    graft_control_shape s = {
+        .batch = 1, .tokens = 1, .pictures = 1, .act_dtype = GRAFT_F32, .height = 64, .width = 64};
+    const int32_t depth[GRAFT_STEERED_PARTS] = {
+        a->kind == GRAFT_NET_FLUX ? a->flux.depth : a->mmdit.depth, a->flux.single_depth};
+    if (a->kind == GRAFT_NET_UNET) return s;
+    s.height = s.width = a->kind == GRAFT_NET_FLUX ? a->flux.patch : a->mmdit.patch;
+    s.told = a->types > 0;
+    s.context_dim = a->kind == GRAFT_NET_FLUX ? a->flux.context_dim : a->mmdit.context_dim;
+    if (!s.context_dim) s.context_dim = 1;
+    s.y_width = a->kind == GRAFT_NET_FLUX ? graft_flux_y_width(&a->flux) : a->mmdit.pooled_dim;
+    for (int part = 0; part < GRAFT_STEERED_PARTS; part++)
+        s.own.begins[part] =
+            depth[part] < 64 ? ((uint64_t)1 << depth[part]) - 1 : UINT64_MAX; /* each for itself */
+    s.steered = s.own;
+    return s;
+}
+
+/* ------------------------------------------------------------------ whom they fit */
+
+static graft_status fits_unet(const graft_control_arch *a, const graft_unet_arch *unet,
+                              graft_err *e)
 {
     const graft_unet_arch *h = &a->half;
     if (h->context_dim != unet->context_dim || h->adm_channels != unet->adm_channels)
@@ -159,4 +206,165 @@ graft_status graft_control_fits(const graft_control_arch *a, const graft_unet_ar
     return graft_fail(e, GRAFT_E_ARG,
                       "this ControlNet belongs to another kind of model: its blocks are not the "
                       "model's");
+}
+
+static const char *const kinds[] = {[GRAFT_NET_UNET] = "Stable Diffusion 1.x, 2.x or XL",
+                                    [GRAFT_NET_MMDIT] = "Stable Diffusion 3",
+                                    [GRAFT_NET_FLUX] = "FLUX.1",
+                                    [GRAFT_NET_ZIMAGE] = "Z-Image"};
+
+/* What has to be the same in both. */
+typedef struct widths {
+    int32_t hidden, context, pooled, channels, patch, depth[GRAFT_STEERED_PARTS];
+} widths;
+
+static widths of_flux(const graft_flux_arch *a)
+{
+    return (widths){a->hidden,   a->context_dim, a->pooled_dim,
+                    a->channels, a->patch,       {a->depth, a->single_depth}};
+}
+
+static widths of_mmdit(const graft_mmdit_arch *a)
+{
+    return (widths){a->hidden, a->context_dim, a->pooled_dim, a->channels, a->patch, {a->depth, 0}};
+}
+
+static graft_status fits_transformer(const widths *c, const widths *m, graft_err *e)
+{
+    if (c->hidden != m->hidden)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "this ControlNet belongs to another model: its blocks are %d wide, the "
+                          "model's %d",
+                          c->hidden, m->hidden);
+    if ((c->context && c->context != m->context) || c->pooled != m->pooled)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "this ControlNet belongs to another model: it takes prompts of width %d "
+                          "with a pooled vector of %d, the model %d and %d",
+                          c->context, c->pooled, m->context, m->pooled);
+    if (c->channels != m->channels || c->patch != m->patch)
+        return graft_fail(
+            e, GRAFT_E_ARG,
+            "this ControlNet belongs to another model: it sees latents of %d channels "
+            "in squares of %d, the model of %d in squares of %d",
+            c->channels, c->patch, m->channels, m->patch);
+    for (int part = 0; part < GRAFT_STEERED_PARTS; part++)
+        if (c->depth[part] > m->depth[part] ||
+            (c->depth[part] && m->depth[part] > GRAFT_STEERED_BLOCKS))
+            return graft_fail(e, GRAFT_E_ARG,
+                              "this ControlNet belongs to another model: it has %d blocks for the "
+                              "model's %d",
+                              c->depth[part], m->depth[part]);
+    return GRAFT_OK;
+}
+
+graft_status graft_control_fits(const graft_control_arch *a, const graft_net_arch *net,
+                                graft_err *e)
+{
+    if (a->kind != net->kind)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "this ControlNet belongs to another kind of model: it is for %s, the "
+                          "model is %s",
+                          kinds[a->kind], kinds[net->kind]);
+    if (a->kind == GRAFT_NET_UNET) return fits_unet(a, &net->unet, e);
+    if (a->kind == GRAFT_NET_MMDIT) {
+        const widths c = of_mmdit(&a->mmdit), m = of_mmdit(&net->mmdit);
+        return fits_transformer(&c, &m, e);
+    }
+    if (a->flux.guidance && !net->flux.guidance)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "this ControlNet belongs to another model: it is told a guidance scale, "
+                          "as FLUX.1 dev is, which the model is not");
+    const widths c = of_flux(&a->flux), m = of_flux(&net->flux);
+    return fits_transformer(&c, &m, e);
+}
+
+graft_steered graft_control_steers(const graft_control_arch *a, const graft_net_arch *net)
+{
+    graft_steered s = {{0}};
+    const bool flux = a->kind == GRAFT_NET_FLUX;
+    const widths c = flux ? of_flux(&a->flux) : of_mmdit(&a->mmdit);
+    const widths m = flux ? of_flux(&net->flux) : of_mmdit(&net->mmdit);
+    if (a->kind == GRAFT_NET_UNET) return s;
+    for (int part = 0; part < GRAFT_STEERED_PARTS; part++) {
+        const int32_t n = c.depth[part], all = m.depth[part];
+        const int32_t each = n ? (all + n - 1) / n : 0; /* FLUX's */
+        for (int32_t k = 0, last = -1; n && k < (flux ? all : all - 1); k++) {
+            const int32_t i = flux ? k / each : k * n / all;
+            if (i != last) s.begins[part] |= (uint64_t)1 << k;
+            last = i;
+        }
+    }
+    return s;
+}
+
+/* ------------------------------------------------------------------ a transformer's residuals */
+
+graft_vid graft_control_wide(const graft_build *b, graft_vid v, int64_t n)
+{
+    const int64_t rows = graft_build_dim(b, v, 0), t = graft_build_dim(b, v, 1);
+    const int64_t c = graft_build_dim(b, v, 2);
+    if (v < 0 || rows == n) return v;
+    v = graft_graph_reshape(b->g, v, 3, (int64_t[]){1, rows * t, c});
+    const graft_vid once = v;
+    for (int64_t i = rows; i < n && v >= 0; i += rows) {
+        graft_vid in[2] = {v, once};
+        v = graft_graph_node(b->g, GRAFT_OP_JOIN, NULL, in, 2, GRAFT_DTYPE_NONE);
+    }
+    return graft_graph_reshape(b->g, v, 3, (int64_t[]){n, t, c});
+}
+
+void graft_control_residuals_init(graft_control_residuals *r, const graft_build *b,
+                                  const graft_control_shape *s, int32_t hidden, int32_t patch)
+{
+    const int64_t dim[4] = {s->batch, s->height / patch, s->width / patch, hidden};
+    *r = (graft_control_residuals){.b = b, .s = s};
+    memcpy(r->dim, dim, sizeof dim);
+    for (int i = 0; i < GRAFT_STEERED_MOST; i++) r->before[i] = r->made[i] = GRAFT_NO_VALUE;
+    graft_vid strength = graft_graph_input(b->g, GRAFT_F32, 1, (int64_t[]){1});
+    r->strength = graft_graph_reshape(b->g, strength, 3, (int64_t[]){1, 1, 1});
+}
+
+/* Where a part's residuals begin among all. */
+static int first_of(const graft_control_shape *s, int part)
+{
+    return part ? graft_steered_count(&s->steered, 0) : 0;
+}
+
+void graft_control_residuals_before(graft_control_residuals *r)
+{
+    const graft_control_shape *s = r->s;
+    const int64_t tokens[3] = {r->dim[0], r->dim[1] * r->dim[2], r->dim[3]};
+    for (int part = 0; part < GRAFT_STEERED_PARTS; part++)
+        for (int k = 0; s->more >> part & 1 && k < graft_steered_count(&s->steered, part); k++) {
+            graft_vid v = graft_graph_input(r->b->g, s->act_dtype, 4, r->dim);
+            r->before[first_of(s, part) + k] = graft_graph_reshape(r->b->g, v, 3, tokens);
+        }
+}
+
+void graft_control_residual(graft_control_residuals *r, int part, int i, graft_name name,
+                            graft_vid h)
+{
+    const graft_control_shape *s = r->s;
+    const graft_build *b = r->b;
+    const int own = part ? graft_steered_count(&s->own, 0) + i : i;
+    graft_vid in[2] = {GRAFT_NO_VALUE, r->strength}, made = GRAFT_NO_VALUE;
+    for (int k = 0; k < graft_steered_count(&s->steered, part); k++) {
+        const int at = first_of(s, part) + k;
+        const int block = graft_steered_begin(&s->steered, part, k);
+        if (graft_steered_by(&s->own, part, block) != own) continue;
+        if (in[0] < 0) {
+            in[0] = graft_build_linear(b, name, h, (int32_t)r->dim[3], true);
+            if (in[0] < 0 || in[1] < 0) return;
+            made = graft_graph_node(b->g, GRAFT_OP_MUL, NULL, in, 2, b->act_dtype);
+        }
+        r->made[at] = r->before[at] >= 0 ? graft_build_add(b, made, r->before[at]) : made;
+    }
+}
+
+void graft_control_residuals_finish(graft_control_residuals *r)
+{
+    for (int i = 0; i < graft_steered_all(&r->s->steered); i++) {
+        if (r->made[i] < 0) continue;
+        graft_graph_output(r->b->g, graft_graph_reshape(r->b->g, r->made[i], 4, r->dim));
+    }
 }

@@ -1,4 +1,4 @@
-/* What finding out architectures shares (detect.c, detect_control.c, detect_taesd.c). */
+/* What finding out architectures shares (detect*.c). */
 #ifndef GRAFT_MODELS_DETECT_H
 #define GRAFT_MODELS_DETECT_H
 #include <stdarg.h>
@@ -59,6 +59,21 @@ int32_t graft_detect_depth(const graft_safetensors *f, const char *prefix, const
 /* context_dim and linear_proj, from its first cross-attention's keys and from its proj_in. */
 graft_status graft_detect_context(const graft_safetensors *f, const char *prefix,
                                   const char *transformer, graft_unet_arch *a, graft_err *e);
+/* What a transformer's ControlNet has in common with it. *out has its width, hidden, already:
+ * FLUX's other widths, blocks and heads, and those of Stable Diffusion 3's but for its context_dim.
+ */
+graft_status graft_flux_detect_blocks(const graft_safetensors *f, const char *prefix,
+                                      const char *config, graft_flux_arch *out, graft_err *e);
+graft_status graft_mmdit_detect_blocks(const graft_safetensors *f, const char *prefix,
+                                       const char *config, graft_mmdit_arch *out, graft_err *e);
+/* hidden, channels and patch, from the convolution of this name, ".weight" included. */
+graft_status graft_mmdit_detect_patch(const graft_safetensors *f, const char *prefix,
+                                      const char *name, graft_mmdit_arch *out, graft_err *e);
+/* graft_control_detect() of transformers' (detect_control_transformer.c); *out is zeroed. */
+graft_status graft_control_flux_detect(const graft_safetensors *f, const char *prefix,
+                                       const char *config, graft_control_arch *out, graft_err *e);
+graft_status graft_control_mmdit_detect(const graft_safetensors *f, const char *prefix,
+                                        const char *config, graft_control_arch *out, graft_err *e);
 /* graft_vae_detect() of a TAESD in diffusers' names; *out is zeroed. */
 graft_status graft_taesd_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
                                 graft_err *e);

@@ -148,6 +148,10 @@ graft_status graft_control_detect(const graft_safetensors *f, const char *prefix
 {
     graft_status st;
     memset(out, 0, sizeof *out);
+    if (graft_detect_find(f, prefix, GRAFT_CONTROL_FLUX_TENSOR))
+        return graft_control_flux_detect(f, prefix, config, out, e);
+    if (graft_detect_find(f, prefix, GRAFT_CONTROL_MMDIT_TENSOR))
+        return graft_control_mmdit_detect(f, prefix, config, out, e);
     out->diffusers =
         graft_detect_find(f, prefix, "controlnet_cond_embedding.conv_in.weight") != NULL;
     if (out->diffusers) {

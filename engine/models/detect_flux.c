@@ -64,10 +64,9 @@ static graft_status detect_channels(const graft_safetensors *f, const char *pref
                       graft_safetensors_path(f), going_in, coming_out);
 }
 
-graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,
-                               graft_flux_arch *out, graft_err *e)
+graft_status graft_flux_detect_blocks(const graft_safetensors *f, const char *prefix,
+                                      const char *config, graft_flux_arch *out, graft_err *e)
 {
-    *out = (graft_flux_arch){0};
     const struct {
         const char *name;
         int32_t *width;
@@ -76,8 +75,6 @@ graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, c
                   {"vector_in.in_layer.weight", &out->pooled_dim, 1},
                   {"txt_in.weight", &out->context_dim, 1},
                   {"double_blocks.0.img_mlp.0.weight", &out->mlp, 0}};
-    graft_status st = detect_channels(f, prefix, out, e);
-    if (st) return st;
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         const graft_st_tensor *t = graft_detect_find(f, prefix, "%s", widths[i].name);
         *widths[i].width = graft_detect_dim(t, widths[i].at);
@@ -86,4 +83,12 @@ graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, c
     out->guidance = graft_detect_find(f, prefix, "guidance_in.in_layer.weight") != NULL;
     count_blocks(f, prefix, out);
     return detect_heads(f, prefix, config, out, e);
+}
+
+graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                               graft_flux_arch *out, graft_err *e)
+{
+    *out = (graft_flux_arch){0};
+    graft_status st = detect_channels(f, prefix, out, e);
+    return st ? st : graft_flux_detect_blocks(f, prefix, config, out, e);
 }

@@ -59,28 +59,44 @@ static graft_status detect_table(const graft_safetensors *f, const char *prefix,
     return graft_detect_missing(f, prefix, "pos_embed", e);
 }
 
-graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, const char *config,
-                                graft_mmdit_arch *out, graft_err *e)
+graft_status graft_mmdit_detect_blocks(const graft_safetensors *f, const char *prefix,
+                                       const char *config, graft_mmdit_arch *out, graft_err *e)
 {
-    *out = (graft_mmdit_arch){0};
-    const graft_st_tensor *in = graft_detect_find(f, prefix, "x_embedder.proj.weight");
-    out->hidden = graft_detect_dim(in, 0);
-    out->channels = graft_detect_dim(in, 1);
-    out->patch = graft_detect_dim(in, 2);
-    if (!out->hidden || !out->channels || !out->patch || graft_detect_dim(in, 3) != out->patch ||
-        out->patch > PATCH_MAX || out->channels > CHANNELS_MAX)
-        return graft_detect_missing(f, prefix, "x_embedder.proj.weight", e);
     const struct {
         const char *name;
         int32_t *width;
     } widths[] = {{"t_embedder.mlp.0.weight", &out->time_dim},
-                  {"y_embedder.mlp.0.weight", &out->pooled_dim},
-                  {"context_embedder.weight", &out->context_dim}};
+                  {"y_embedder.mlp.0.weight", &out->pooled_dim}};
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         *widths[i].width = graft_detect_dim(graft_detect_find(f, prefix, "%s", widths[i].name), 1);
         if (!*widths[i].width) return graft_detect_missing(f, prefix, widths[i].name, e);
     }
     graft_status st = detect_blocks(f, prefix, out, e);
-    if (!st) st = detect_table(f, prefix, out, e);
     return st ? st : detect_heads(f, prefix, config, out, e);
+}
+
+graft_status graft_mmdit_detect_patch(const graft_safetensors *f, const char *prefix,
+                                      const char *name, graft_mmdit_arch *out, graft_err *e)
+{
+    const graft_st_tensor *in = graft_detect_find(f, prefix, "%s", name);
+    out->hidden = graft_detect_dim(in, 0);
+    out->channels = graft_detect_dim(in, 1);
+    out->patch = graft_detect_dim(in, 2);
+    if (!out->hidden || !out->channels || !out->patch || graft_detect_dim(in, 3) != out->patch ||
+        out->patch > PATCH_MAX || out->channels > CHANNELS_MAX)
+        return graft_detect_missing(f, prefix, name, e);
+    return GRAFT_OK;
+}
+
+graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                                graft_mmdit_arch *out, graft_err *e)
+{
+    static const char context[] = "context_embedder.weight";
+    *out = (graft_mmdit_arch){0};
+    graft_status st = graft_mmdit_detect_patch(f, prefix, "x_embedder.proj.weight", out, e);
+    if (st) return st;
+    out->context_dim = graft_detect_dim(graft_detect_find(f, prefix, context), 1);
+    if (!out->context_dim) return graft_detect_missing(f, prefix, context, e);
+    st = graft_mmdit_detect_blocks(f, prefix, config, out, e);
+    return st ? st : detect_table(f, prefix, out, e);
 }

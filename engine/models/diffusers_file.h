@@ -1,7 +1,7 @@
 /* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel,
- * FluxTransformer2DModel, ZImageTransformer2DModel): their tensors get the names that checkpoints
- * have, by which all else knows them. Which block a tensor belongs to depends on how many layers
- * the blocks before it have, which is counted in the file.
+ * FluxTransformer2DModel, the ControlNets of these two, and ZImageTransformer2DModel): their
+ * tensors get the names that checkpoints have, by which all else knows them. Which block a tensor
+ * belongs to depends on how many layers the blocks before it have, which is counted in the file.
  *
  * For files just opened, of which nobody else knows yet. A file of another kind stays as it is. Of
  * one that has diffusers' names every tensor must be known, and all that belong to a layer must be
@@ -30,6 +30,11 @@ graft_diffusers_adopt graft_diffusers_adopt_zimage;
 bool graft_diffusers_is_zimage(const graft_safetensors *f);
 /* Of these four the one that the file is. */
 graft_diffusers_adopt graft_diffusers_adopt_net;
+/* A ControlNet for FLUX or Stable Diffusion 3: blocks likewise; what it has beside the
+ * transformer's keeps its name. Also one of Stability's for 3.5 large, whose blocks have their own
+ * names. */
+graft_diffusers_adopt graft_diffusers_adopt_control;
+graft_status graft_diffusers_adopt_control_mmdit(graft_safetensors *f, graft_err *e);
 /* decoder.up_blocks.0.resnets.1.conv1.weight -> decoder.up.3.block.1.conv1.weight; the attention's
  * layers by their old and their new names. */
 graft_diffusers_adopt graft_diffusers_adopt_vae;

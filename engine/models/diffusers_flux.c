@@ -107,6 +107,13 @@ bool graft_diffusers_is_flux(const graft_safetensors *f)
            !has(f, "controlnet_blocks.0.weight");
 }
 
+/* One with an input_hint_block is of another structure, XLabs'. */
+static bool is_control(const graft_safetensors *f)
+{
+    return has(f, GRAFT_CONTROL_FLUX_TENSOR) && has(f, DOUBLE "0.attn.add_k_proj.weight") &&
+           !has(f, "input_hint_block.conv_in.weight");
+}
+
 static graft_status count_blocks(const graft_safetensors *f, const char *blocks, int32_t *count,
                                  graft_err *e)
 {
@@ -138,22 +145,50 @@ static void block(graft_diffusers_names *n, const graft_flux_arch *a, const bloc
     for (; list->ours; list++) layer(n, a, NAME("%s.%d.%s", blocks, i, list->ours), list->norm);
 }
 
-graft_status graft_diffusers_adopt_flux(graft_safetensors *f, graft_err *e)
+/* What a ControlNet has beside the transformer's layers. */
+static void control_layers(graft_diffusers_names *n, const graft_flux_arch *a)
+{
+    static const char modes[] = "controlnet_mode_embedder.weight";
+    graft_diffusers_names_layer(n, NAME("controlnet_x_embedder"), NAME("controlnet_x_embedder"));
+    if (has(n->f, modes))
+        graft_diffusers_names_tensor(n, NAME("%s", modes), NAME("%s", modes), false);
+    for (int i = 0; i < a->depth; i++) {
+        const graft_name name = NAME("controlnet_blocks.%d", i);
+        graft_diffusers_names_layer(n, name, name);
+    }
+    for (int i = 0; i < a->single_depth; i++) {
+        const graft_name name = NAME("controlnet_single_blocks.%d", i);
+        graft_diffusers_names_layer(n, name, name);
+    }
+}
+
+static graft_status adopt(graft_safetensors *f, bool control, graft_err *e)
 {
     graft_diffusers_names n;
     graft_flux_arch a = {0};
-    if (!graft_diffusers_is_flux(f)) return GRAFT_OK;
     graft_status st = count_blocks(f, DOUBLE, &a.depth, e);
     if (!st) st = count_blocks(f, SINGLE, &a.single_depth, e);
     if (st) return st;
     graft_diffusers_names_init(&n, f, e);
     const bool guided = graft_diffusers_names_any(&n, NAME("time_text_embed.guidance_embedder."));
     for (const graft_diffusers_pair *p = single; p->ours; p++)
-        if (guided || !graft_str_starts(p->ours, "guidance_in."))
+        if ((guided || !graft_str_starts(p->ours, "guidance_in.")) &&
+            (!control || !graft_str_starts(p->ours, "final_layer.")))
             layer(&n, &a, NAME("%s", p->ours), false);
     for (int i = 0; i < a.depth; i++) block(&n, &a, of_two, "double_blocks", i);
     for (int i = 0; i < a.single_depth; i++) block(&n, &a, of_one, "single_blocks", i);
-    st = graft_diffusers_names_apply(&n, "FLUX's transformer");
+    if (control) control_layers(&n, &a);
+    st = graft_diffusers_names_apply(&n, control ? "a ControlNet for FLUX" : "FLUX's transformer");
     graft_diffusers_names_finish(&n);
     return st;
+}
+
+graft_status graft_diffusers_adopt_flux(graft_safetensors *f, graft_err *e)
+{
+    return graft_diffusers_is_flux(f) ? adopt(f, false, e) : GRAFT_OK;
+}
+
+graft_status graft_diffusers_adopt_control(graft_safetensors *f, graft_err *e)
+{
+    return is_control(f) ? adopt(f, true, e) : graft_diffusers_adopt_control_mmdit(f, e);
 }

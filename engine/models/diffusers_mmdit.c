@@ -130,6 +130,14 @@ static void layer(graft_diffusers_names *n, const graft_mmdit_arch *a, graft_nam
         graft_diffusers_names_joined(n, ours, &rows, norm ? "weight" : NULL);
 }
 
+/* Blocks i of the arch: those parts that `a` says, without text where it has no context. */
+static void block(graft_diffusers_names *n, const graft_mmdit_arch *a, int i, bool text)
+{
+    for (size_t k = 0; k < N_LAYERS; k++)
+        if (block_has(a, i, &layers[k]) && (text || graft_str_starts(layers[k].ours, "x_block.")))
+            layer(n, a, NAME("joint_blocks.%d.%s", i, layers[k].ours), layers[k].norm);
+}
+
 graft_status graft_diffusers_adopt_mmdit(graft_safetensors *f, graft_err *e)
 {
     graft_diffusers_names n;
@@ -141,11 +149,63 @@ graft_status graft_diffusers_adopt_mmdit(graft_safetensors *f, graft_err *e)
     for (const graft_diffusers_pair *p = single; p->ours; p++)
         layer(&n, &a, NAME("%s", p->ours), false);
     graft_diffusers_names_tensor(&n, NAME("pos_embed"), NAME("pos_embed.pos_embed"), false);
-    for (int block = 0; block < a.depth; block++)
-        for (size_t i = 0; i < N_LAYERS; i++)
-            if (block_has(&a, block, &layers[i]))
-                layer(&n, &a, NAME("joint_blocks.%d.%s", block, layers[i].ours), layers[i].norm);
+    for (int i = 0; i < a.depth; i++) block(&n, &a, i, true);
     st = graft_diffusers_names_apply(&n, "Stable Diffusion 3's transformer");
+    graft_diffusers_names_finish(&n);
+    return st;
+}
+
+/* ------------------------------------------------------------------ ControlNets */
+
+static bool is_control(const graft_safetensors *f)
+{
+    return has(f, GRAFT_CONTROL_MMDIT_TENSOR) && has(f, "controlnet_blocks.0.weight");
+}
+
+/* Stability's own blocks, of the picture alone, and the names that they have with us. */
+static void own_block(graft_diffusers_names *n, int i)
+{
+    static const char *const parts[] = {"adaLN_modulation.1", "attn.qkv", "attn.proj", "mlp.fc1",
+                                        "mlp.fc2"};
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        graft_diffusers_names_layer(n, NAME("joint_blocks.%d.x_block.%s", i, parts[k]),
+                                    NAME(BLOCKS "%d.%s", i, parts[k]));
+}
+
+static void outside_blocks(graft_diffusers_names *n, const graft_mmdit_arch *a, bool text)
+{
+    const bool whole = has(n->f, "pos_embed.proj.weight");
+    for (const graft_diffusers_pair *p = single; p->ours; p++)
+        if (!graft_str_starts(p->ours, "final_layer.") &&
+            (whole || strcmp(p->ours, "x_embedder.proj") != 0) &&
+            (text || strcmp(p->ours, "context_embedder") != 0))
+            layer(n, a, NAME("%s", p->ours), false);
+    if (whole)
+        graft_diffusers_names_tensor(n, NAME("pos_embed"), NAME("pos_embed.pos_embed"), false);
+    graft_diffusers_names_layer(n, NAME("pos_embed_input.proj"), NAME("pos_embed_input.proj"));
+}
+
+graft_status graft_diffusers_adopt_control_mmdit(graft_safetensors *f, graft_err *e)
+{
+    graft_diffusers_names n;
+    graft_mmdit_arch a;
+    if (!is_control(f)) return GRAFT_OK;
+    graft_status st = count_blocks(f, &a, e);
+    if (st) return st;
+    const int depth = a.depth++; /* none of its blocks is a transformer's last */
+    const bool own = has(f, BLOCKS "0.attn.qkv.weight");
+    graft_diffusers_names_init(&n, f, e);
+    const bool text = graft_diffusers_names_any(&n, NAME("context_embedder."));
+    outside_blocks(&n, &a, text);
+    for (int i = 0; i < depth; i++) {
+        const graft_name name = NAME("controlnet_blocks.%d", i);
+        if (own)
+            own_block(&n, i);
+        else
+            block(&n, &a, i, text);
+        graft_diffusers_names_layer(&n, name, name);
+    }
+    st = graft_diffusers_names_apply(&n, "a ControlNet for Stable Diffusion 3");
     graft_diffusers_names_finish(&n);
     return st;
 }

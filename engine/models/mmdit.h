@@ -7,14 +7,21 @@
 #include "engine/models/arch.h"
 #include "engine/models/unet.h"
 
-/* Inputs: x (N,channels,h,w), timesteps (N), context (N,tokens,context_dim), y (N,pooled_dim).
- * Output: (N + perturbed,channels,h,w). h and w are multiples of the patch. Of the shape batch,
- * height, width, tokens, act_dtype, perturbed and skip count; all that only UNets have must be
- * zero, else GRAFT_E_UNSUPPORTED.
+/* Inputs: x (N,channels,h,w), timesteps (N), context (N,tokens,context_dim), y (N,pooled_dim), the
+ * residuals of ControlNets where it is steered. Output: (N + perturbed,channels,h,w). h and w are
+ * multiples of the patch. Of the shape batch, height, width, tokens, act_dtype, perturbed, skip,
+ * control and steered count; all that only UNets have must be zero, else GRAFT_E_UNSUPPORTED.
+ * Residuals, (N,h/patch,w/patch,hidden) of act_dtype, join the picture's tokens behind a block; the
+ * last block takes none.
  *
  * Skip-layer guidance (Stability's for SD 3.5 medium): perturbed rows are computed without the
  * blocks in `skip`, which is not 0 then. Up to the first of these both are the same and computed
  * once. */
 graft_status graft_mmdit_build(const graft_mmdit_arch *a, const graft_unet_shape *shape,
                                graft_graph **out, graft_err *e);
+/* The first step alone, for ControlNets that see the latent as the network embeds it: x to
+ * (N,h/patch,w/patch,hidden) of act_dtype. Of the shape batch, height, width and act_dtype count.
+ */
+graft_status graft_mmdit_embed_build(const graft_mmdit_arch *a, const graft_unet_shape *shape,
+                                     graft_graph **out, graft_err *e);
 #endif

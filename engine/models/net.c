@@ -98,6 +98,25 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *sh
     }
 }
 
+int graft_net_residuals(const graft_net_arch *a, const graft_unet_shape *shape)
+{
+    if (graft_net_is_unet(a)) return graft_unet_residuals(&a->unet, shape);
+    return shape->control ? graft_steered_all(&shape->steered) : 0;
+}
+
+void graft_net_residual_shape(const graft_net_arch *a, const graft_unet_shape *shape, int i,
+                              int64_t dim[4])
+{
+    if (graft_net_is_unet(a)) {
+        graft_unet_residual_shape(&a->unet, shape, i, dim);
+        return;
+    }
+    dim[0] = shape->batch;
+    dim[1] = graft_net_side(a, shape->height) / graft_net_patch(a);
+    dim[2] = graft_net_side(a, shape->width) / graft_net_patch(a);
+    dim[3] = a->kind == GRAFT_NET_FLUX ? a->flux.hidden : a->mmdit.hidden;
+}
+
 graft_unet_shape graft_net_some_shape(const graft_net_arch *a)
 {
     int64_t side = graft_net_is_unet(a) ? 64 : graft_net_patch(a);

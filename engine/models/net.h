@@ -13,6 +13,14 @@ void graft_net_of_unet(const graft_unet_arch *a, graft_net_arch *out);
 /* graft_unet_build_guided(); a transformer computes all rows, whatever `pictures` says. */
 graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *shape,
                              int64_t pictures, graft_graph **out, graft_err *e);
+/* graft_unet_residuals() and graft_unet_residual_shape() of any network; height and width are those
+ * of the latent. */
+#define GRAFT_NET_RESIDUALS                                                                        \
+    ((int)GRAFT_STEERED_MOST > GRAFT_UNET_RESIDUALS ? (int)GRAFT_STEERED_MOST                      \
+                                                    : GRAFT_UNET_RESIDUALS)
+int graft_net_residuals(const graft_net_arch *a, const graft_unet_shape *shape);
+void graft_net_residual_shape(const graft_net_arch *a, const graft_unet_shape *shape, int i,
+                              int64_t dim[4]);
 /* A shape that any network of its kind takes, with float32 activations: for graphs of which only
  * names and structure count. */
 graft_unet_shape graft_net_some_shape(const graft_net_arch *a);

@@ -60,12 +60,12 @@ graft_vid graft_stream_tokens(const graft_build *b, graft_vid v, int64_t begin, 
     return graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, GRAFT_DTYPE_NONE);
 }
 
-/* (a,b,c,d) to (a,c,b,d), dense. */
-static graft_vid exchanged(const graft_build *b, graft_vid v, const int64_t dim[4])
+graft_vid graft_stream_exchanged(const graft_build *b, graft_vid v, const int64_t dim[4],
+                                 graft_dtype t)
 {
     v = graft_graph_reshape(b->g, v, 4, dim);
     v = v < 0 ? v : graft_graph_permute(b->g, v, (const int32_t[4]){0, 2, 1, 3});
-    return v < 0 ? v : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, GRAFT_DTYPE_NONE);
+    return v < 0 ? v : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, t);
 }
 
 graft_vid graft_stream_patches(const graft_build *b, graft_vid x, int32_t patch)
@@ -73,7 +73,8 @@ graft_vid graft_stream_patches(const graft_build *b, graft_vid x, int32_t patch)
     const int64_t n = graft_build_dim(b, x, 0), c = graft_build_dim(b, x, 1), p = patch;
     const int64_t rows = graft_build_dim(b, x, 2) / p, columns = graft_build_dim(b, x, 3) / p;
     x = graft_build_to_nhwc(b, x, b->act_dtype);
-    x = exchanged(b, x, (const int64_t[]){n * rows, p, columns, p * c});
+    x = graft_stream_exchanged(b, x, (const int64_t[]){n * rows, p, columns, p * c},
+                               GRAFT_DTYPE_NONE);
     return graft_graph_reshape(b->g, x, 3, (const int64_t[]){n, rows * columns, p * p * c});
 }
 
@@ -81,7 +82,8 @@ graft_vid graft_stream_unpatched(const graft_build *b, graft_vid x, int64_t rows
                                  int32_t patch)
 {
     const int64_t n = graft_build_dim(b, x, 0), p = patch, c = graft_build_dim(b, x, 2) / (p * p);
-    x = exchanged(b, x, (const int64_t[]){n * rows, columns, p, p * c});
+    x = graft_stream_exchanged(b, x, (const int64_t[]){n * rows, columns, p, p * c},
+                               GRAFT_DTYPE_NONE);
     x = graft_graph_reshape(b->g, x, 4, (const int64_t[]){n, rows * p, columns * p, c});
     return graft_build_to_nchw(b, x, GRAFT_F32);
 }

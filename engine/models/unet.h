@@ -4,6 +4,7 @@
 #define GRAFT_MODELS_UNET_H
 #include "engine/graph/graph.h"
 #include "engine/models/arch.h"
+#include "engine/models/steered.h"
 
 /* DeepCache (Ma et al. 2023, arXiv:2312.00858) cuts the UNet below input block `cut`: what enters
  * the output block that is joined with that block's skip connection is the deep feature. */
@@ -82,6 +83,7 @@ typedef struct graft_unet_shape {
     graft_dtype act_dtype; /* of activations; inputs and output are float32 */
     int32_t variant, cut;  /* cut: 0 with WHOLE */
     int32_t control;       /* 1: takes the residuals of ControlNets */
+    graft_steered steered; /* of a transformer with control; else zeros */
     int32_t freeu;         /* a graft_freeu_version */
     /* Of each level, 0 the outermost; rows and columns must divide its height and width. */
     graft_unet_grid grid[GRAFT_UNET_GRIDS];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/models/mmdit.h"
 
 graft_controlnet *graft_controlnet_retain(graft_controlnet *n)
 {
@@ -30,6 +31,7 @@ void graft_control_release(graft_control *k)
         graft_control *before = k->before;
         graft_controlnet_release(k->net);
         graft_image_release(k->hint);
+        graft_vae_release(k->vae);
         graft_free(k);
         k = before;
     }
@@ -55,6 +57,7 @@ static graft_control *link_behind(links *l, graft_control *before)
     k->before = graft_control_retain(before);
     k->net = graft_controlnet_retain((graft_controlnet *)o->net);
     k->hint = graft_image_retain((graft_image *)o->hint);
+    if (graft_control_sees_latent(&o->net->arch)) k->vae = graft_vae_retain((graft_vae *)o->vae);
     k->strength = o->strength;
     k->start = o->start;
     k->end = o->end;
@@ -90,6 +93,17 @@ graft_status graft_cond_control(const graft_cond *positive, const graft_cond *ne
         if (negative) *out_negative = graft_cond_retain((graft_cond *)negative);
         return GRAFT_OK;
     }
+    if (graft_control_sees_latent(&o->net->arch) && !o->vae)
+        return graft_fail(
+            e, GRAFT_E_ARG,
+            "%s: this ControlNet sees its picture as a latent, and no VAE is given to "
+            "make that: ControlNetApplyAdvanced and ControlNetApplySD3 take one",
+            graft_safetensors_path(graft_weights_file(o->net->weights)));
+    if (graft_control_sees_latent(&o->net->arch) && !o->vae->arch.encoder)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: this ControlNet sees its picture as a latent, and this VAE has no "
+                          "encoder to make that",
+                          graft_safetensors_path(graft_weights_file(o->net->weights)));
     links l = {o, graft_malloc_array(n ? n : 1, sizeof *l.made), 0};
     if (!l.made) return graft_fail_nomem(e, "conditioning");
     GRAFT_TRY(link_all(&l, positive, &p, e));
@@ -160,9 +174,18 @@ static graft_status build_net(const void *arch, const void *of, graft_graph **ou
 
 graft_status graft_control_check(const graft_model *m, const graft_controlnet *net, graft_err *e)
 {
-    graft_status st = graft_control_fits(&net->arch, &m->arch.unet, e);
+    graft_status st = graft_control_fits(&net->arch, &m->arch, e);
     if (!st) return st;
     return graft_err_prefix(e, st, "%s", graft_safetensors_path(graft_weights_file(net->weights)));
+}
+
+graft_status graft_control_check_all(const graft_model *m, const graft_cond *c, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; c && i < c->n; i++)
+        for (const graft_control *k = c->entry[i]->control; k && !st; k = k->before)
+            st = graft_control_check(m, k->net, e);
+    return st;
 }
 
 static graft_status bind(const graft_model *m, const graft_controlnet *net, graft_compile_job *job,
@@ -173,7 +196,46 @@ static graft_status bind(const graft_model *m, const graft_controlnet *net, graf
     return graft_engine_bind(m->engine, &m->options, job, net->weights, task, out, e);
 }
 
-graft_status graft_control_bind(const graft_model *m, const graft_controlnet *net, bool more,
+graft_steered graft_control_steered(const graft_model *m, const graft_control *chain)
+{
+    graft_steered all = {{0}};
+    for (; chain; chain = chain->before) {
+        const graft_steered one = graft_control_steers(&chain->net->arch, &m->arch);
+        for (int part = 0; part < GRAFT_STEERED_PARTS; part++) all.begins[part] |= one.begins[part];
+    }
+    return all;
+}
+
+int graft_control_parts(const graft_model *m, const graft_controlnet *net)
+{
+    const graft_steered own = graft_control_steers(&net->arch, &m->arch);
+    int parts = 0;
+    if (net->arch.kind == GRAFT_NET_UNET) return 1;
+    for (int part = 0; part < GRAFT_STEERED_PARTS; part++)
+        if (own.begins[part]) parts |= 1 << part;
+    return parts;
+}
+
+static graft_status shape_of(const graft_model *m, const graft_controlnet *net, int more,
+                             const graft_unet_use *use, graft_control_shape *out, graft_err *e)
+{
+    graft_status st = graft_control_check(m, net, e);
+    if (!st) st = graft_unet_use_batch(use, &out->batch, e);
+    out->height = graft_net_side(&m->arch, use->height);
+    out->width = graft_net_side(&m->arch, use->width);
+    out->tokens = use->tokens;
+    out->pictures = use->pictures;
+    out->more = more;
+    if (net->arch.kind == GRAFT_NET_UNET) return st;
+    out->y_width = m->arch.adm_channels;
+    out->context_dim = m->arch.context_dim;
+    out->told = net->told != 0;
+    out->steered = use->steered;
+    out->own = graft_control_steers(&net->arch, &m->arch);
+    return st;
+}
+
+graft_status graft_control_bind(const graft_model *m, const graft_controlnet *net, int more,
                                 const graft_unet_use *use, const graft_task *task,
                                 graft_binding **out, graft_err *e)
 {
@@ -181,23 +243,17 @@ graft_status graft_control_bind(const graft_model *m, const graft_controlnet *ne
     graft_compile_job job = {
         .kind = "controlnet", .shape = &shape, .shape_bytes = sizeof shape, .build = build_net};
     memset(&shape, 0, sizeof shape);
-    graft_status st = graft_control_check(m, net, e);
-    if (!st) st = graft_unet_use_batch(use, &shape.batch, e);
+    graft_status st = shape_of(m, net, more, use, &shape, e);
     if (!st) st = graft_options_resolve(m->engine, &m->options, &job.backend, &shape.act_dtype, e);
-    if (st) return st;
-    shape.height = use->height;
-    shape.width = use->width;
-    shape.tokens = use->tokens;
-    shape.pictures = use->pictures;
-    shape.more = more;
-    return bind(m, net, &job, task, out, e);
+    return st ? st : bind(m, net, &job, task, out, e);
 }
 
 graft_status graft_control_bind_hint(const graft_model *m, const graft_controlnet *net,
                                      int64_t rows, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e)
 {
-    hint_shape shape = {rows, use->height, use->width, 0};
+    hint_shape shape = {rows, graft_net_side(&m->arch, use->height),
+                        graft_net_side(&m->arch, use->width), 0};
     graft_dtype dtype;
     graft_compile_job job = {
         .kind = "control_hint", .shape = &shape, .shape_bytes = sizeof shape, .build = build_hint};
@@ -205,6 +261,36 @@ graft_status graft_control_bind_hint(const graft_model *m, const graft_controlne
     if (st) return st;
     shape.act_dtype = dtype;
     return bind(m, net, &job, task, out, e);
+}
+
+bool graft_control_embeds(const graft_controlnet *net)
+{
+    return net->arch.kind == GRAFT_NET_MMDIT && !net->arch.mmdit.table;
+}
+
+static graft_status build_embed(const void *arch, const void *of, graft_graph **out, graft_err *e)
+{
+    const graft_net_arch *a = arch;
+    return graft_mmdit_embed_build(&a->mmdit, of, out, e);
+}
+
+graft_status graft_control_bind_embed(const graft_model *m, const graft_unet_use *use,
+                                      const graft_task *task, graft_binding **out, graft_err *e)
+{
+    graft_unet_shape shape;
+    graft_compile_job job = {.kind = "control_embed",
+                             .arch = &m->arch,
+                             .arch_bytes = sizeof m->arch,
+                             .shape = &shape,
+                             .shape_bytes = sizeof shape,
+                             .build = build_embed};
+    memset(&shape, 0, sizeof shape);
+    graft_status st = graft_unet_use_batch(use, &shape.batch, e);
+    if (!st) st = graft_options_resolve(m->engine, &m->options, &job.backend, &shape.act_dtype, e);
+    if (st) return st;
+    shape.height = graft_net_side(&m->arch, use->height);
+    shape.width = graft_net_side(&m->arch, use->width);
+    return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);
 }
 
 int64_t graft_control_rows(const graft_control *k, int64_t pictures)
@@ -224,8 +310,33 @@ static bool comes_again(const graft_control *chain, const graft_control *k,
     return false;
 }
 
+/* The parts that have residuals of those before this link. */
+static int parts_before(const graft_model *m, const graft_control *k, const graft_sigma_table *t,
+                        float sigma)
+{
+    int parts = 0;
+    while ((k = k->before))
+        if (graft_control_active(t, k, sigma)) parts |= graft_control_parts(m, k->net);
+    return parts;
+}
+
+/* What a transformer's runs before its own graphs. */
+static graft_status prepare_first(const graft_model *m, const graft_control *k,
+                                  const int64_t shape[4], const graft_unet_use *use,
+                                  const graft_task *task, graft_err *e)
+{
+    graft_binding *b = NULL;
+    graft_status st = GRAFT_OK;
+    if (k->vae)
+        st = graft_vae_prepare(k->vae, false, shape[2] * GRAFT_CONTROL_FACTOR,
+                               shape[3] * GRAFT_CONTROL_FACTOR, task, e);
+    if (!st && graft_control_embeds(k->net)) st = graft_control_bind_embed(m, use, task, &b, e);
+    graft_binding_release(b);
+    return st;
+}
+
 graft_status graft_control_prepare(const graft_model *m, const graft_control *chain,
-                                   const graft_sigma_table *t, float sigma,
+                                   const graft_sigma_table *t, float sigma, const int64_t shape[4],
                                    const graft_unet_use *use, const graft_task *task,
                                    int64_t *bytes, graft_err *e)
 {
@@ -234,9 +345,10 @@ graft_status graft_control_prepare(const graft_model *m, const graft_control *ch
     for (const graft_control *k = chain; k && !st; k = k->before) {
         graft_binding *b = NULL, *hint = NULL;
         if (!graft_control_active(t, k, sigma)) continue;
-        bool more = graft_control_any(t, k->before, sigma) != NULL;
+        const int more = parts_before(m, k, t, sigma) & graft_control_parts(m, k->net);
         int64_t rows = graft_control_rows(k, use->pictures);
-        st = graft_control_bind_hint(m, k->net, rows, use, task, &hint, e);
+        st = prepare_first(m, k, shape, use, task, e);
+        if (!st) st = graft_control_bind_hint(m, k->net, rows, use, task, &hint, e);
         if (!st) st = graft_control_bind(m, k->net, more, use, task, &b, e);
         if (!st && !comes_again(chain, k, t, sigma)) *bytes += (int64_t)b->exe->weight_bytes;
         graft_binding_release(hint);

@@ -13,7 +13,7 @@ struct graft_controlnet {
     graft_engine *engine;
     graft_control_arch arch;
     graft_weights *weights;                /* shared by those that differ in nothing but the type */
-    float type[GRAFT_CONTROL_TYPES], told; /* control_union.h; zeros: not told */
+    float type[GRAFT_CONTROL_MODES], told; /* control_union.h; zeros: not told */
 };
 
 /* One ControlNet with its picture. Conditionings hold the last one of a chain; residuals of all of
@@ -24,6 +24,7 @@ typedef struct graft_control {
     struct graft_control *before; /* NULL: none */
     graft_controlnet *net;
     graft_image *hint;
+    graft_vae *vae; /* makes the hint a latent, of a transformer's ControlNet; or NULL */
     double strength, start, end; /* start, end: shares of the schedule */
     bool everywhere;             /* negative prompts that have none of their own get it too */
 } graft_control;
@@ -48,20 +49,33 @@ const graft_control *graft_control_any(const graft_sigma_table *t, const graft_c
 
 /* GRAFT_E_ARG, with the ControlNet's file, when it is for another kind of model. */
 graft_status graft_control_check(const graft_model *m, const graft_controlnet *net, graft_err *e);
-/* The ControlNet for such a use of the model's UNet, compiled with the model's options and bound.
- * more: it adds to the residuals of another. */
-graft_status graft_control_bind(const graft_model *m, const graft_controlnet *net, bool more,
+/* The same of all that these prompts have, active or not; `c` may be NULL. */
+graft_status graft_control_check_all(const graft_model *m, const graft_cond *c, graft_err *e);
+/* How a chain steers the model, which all of it fits: whatever of it is active. `chain` may be
+ * NULL. */
+graft_steered graft_control_steered(const graft_model *m, const graft_control *chain);
+/* What of `steered` the ControlNet gives, a bit each: 1 for a UNet's, else parts in which it has
+ * blocks. */
+int graft_control_parts(const graft_model *m, const graft_controlnet *net);
+/* The ControlNet for such a use of the model's network, compiled with the model's options and
+ * bound. more: which of its parts it adds to the residuals of others. */
+graft_status graft_control_bind(const graft_model *m, const graft_controlnet *net, int more,
                                 const graft_unet_use *use, const graft_task *task,
                                 graft_binding **out, graft_err *e);
+/* The network's own first step, for those ControlNets that begin with what that makes. */
+bool graft_control_embeds(const graft_controlnet *net);
+graft_status graft_control_bind_embed(const graft_model *m, const graft_unet_use *use,
+                                      const graft_task *task, graft_binding **out, graft_err *e);
 /* How many pictures of the hint a batch needs: what there is, at most one for each picture. */
 int64_t graft_control_rows(const graft_control *k, int64_t pictures);
 /* Its hint's convolutions for `rows` pictures. */
 graft_status graft_control_bind_hint(const graft_model *m, const graft_controlnet *net,
                                      int64_t rows, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e);
-/* Compiles and packs what of the chain is active at this sigma; *bytes: of its packed weights. */
+/* Compiles and packs what of the chain, all of which fits, is active at this sigma; *bytes: of its
+ * packed weights. shape: of the latent, of which `use` may see a part. */
 graft_status graft_control_prepare(const graft_model *m, const graft_control *chain,
-                                   const graft_sigma_table *t, float sigma,
+                                   const graft_sigma_table *t, float sigma, const int64_t shape[4],
                                    const graft_unet_use *use, const graft_task *task,
                                    int64_t *bytes, graft_err *e);
 #endif

@@ -127,7 +127,8 @@ bool graft_is_net_kind(const char *kind);
 /* How sampling uses a model's network; what only UNets have is off for others. */
 typedef struct graft_unet_use {
     graft_unet_variant variant;
-    bool control; /* with ControlNets */
+    bool control;          /* with ControlNets */
+    graft_steered steered; /* of a transformer's by them (models/steered.h) */
     /* `entries` conditionings of each of `pictures` latents: x and timesteps hold the latents once
      * for each entry. */
     int64_t pictures, entries;

@@ -75,6 +75,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.variant = (int32_t)use->variant;
     unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
     unet.shape.control = use->control;
+    unet.shape.steered = use->steered;
     if (use->shrink)
         unet.shape.shrink = m->downscale.shrink;
     else
@@ -94,7 +95,7 @@ bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b)
     return a->variant == b->variant && a->control == b->control && a->pictures == b->pictures &&
            a->entries == b->entries && a->height == b->height && a->width == b->width &&
            a->tokens == b->tokens && a->perturbed == b->perturbed && a->turn == b->turn &&
-           a->shrink == b->shrink &&
+           a->shrink == b->shrink && memcmp(&a->steered, &b->steered, sizeof a->steered) == 0 &&
            memcmp(&a->references, &b->references, sizeof a->references) == 0;
 }
 

@@ -24,7 +24,8 @@ static void chains_add_up(void)
 {
     float halves[SMALL], once[SMALL];
     graft_control_options o = options(0.5);
-    steer_and_run(&(graft_control_options){net, hint, 1, 0, 1, false}, once);
+    steer_and_run(&(graft_control_options){.net = net, .hint = hint, .strength = 1, .end = 1},
+                  once);
     CHECK(difference(once, plain, SMALL) > 0.01);
     CHECK(memcmp(once, with, sizeof once) == 0);
     pair a = steered(&o), b = steer(a, &o);

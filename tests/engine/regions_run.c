@@ -296,7 +296,7 @@ static graft_image *cut_image(const graft_image *from, int64_t y, int64_t x, int
 
 static graft_cond *steered(graft_cond *c, const graft_controlnet *net, const graft_image *hint)
 {
-    const graft_control_options o = {net, hint, 1, 0, 1, false};
+    const graft_control_options o = {.net = net, .hint = hint, .strength = 1, .end = 1};
     graft_cond *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_cond_control(c, NULL, &o, &out, NULL, &e), &e);
@@ -407,7 +407,7 @@ static void ahead_of_changes(double at, bool controlled)
     graft_model *m = with_cache(false, 0);
     graft_controlnet *net = made_control(model, 1);
     graft_image *hint = control_hint(1, 64, 3);
-    const graft_control_options o = {net, hint, 1, 0, at, false};
+    const graft_control_options o = {.net = net, .hint = hint, .strength = 1, .end = at};
     graft_cond *one = prompt(1), *changing = NULL;
     graft_status st = controlled ? graft_cond_control(one, NULL, &o, &changing, NULL, &e)
                                  : graft_cond_timestep_range(one, at, 1, &changing, &e);

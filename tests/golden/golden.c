@@ -396,3 +396,19 @@ out:
     graft_free(text);
     return st;
 }
+
+graft_status golden_check_run(golden *g, const graft_safetensors *f, int k, const char *name,
+                              graft_binding *b, const void *const *in, graft_err *e)
+{
+    const graft_st_tensor *t = golden_case(f, k, name);
+    char what[64];
+    if (!t) return graft_fail(e, GRAFT_E_FORMAT, "case %d has no %s", k, name);
+    float *want = golden_copy(t), *out = golden_copy(t);
+    graft_status st = want && out ? GRAFT_OK : graft_fail_nomem(e, "outputs");
+    if (!st) st = graft_exe_run(b, g->engine->arenas, in, (void *[]){out}, NULL, NULL, e);
+    snprintf(what, sizeof what, "case%d %s", k, name);
+    if (!st) golden_note_model(g, what, golden_error(out, want, golden_count(t)));
+    graft_free(want);
+    graft_free(out);
+    return st;
+}

@@ -32,6 +32,10 @@ float *golden_read(const graft_safetensors *f, const char *name, size_t *n);
 /* caseK.NAME; NULL when absent. */
 const graft_st_tensor *golden_case(const graft_safetensors *f, int k, const char *name);
 
+/* Holds what `b` makes of `in` against caseK.NAME, which is noted by that name. */
+graft_status golden_check_run(golden *g, const graft_safetensors *f, int k, const char *name,
+                              graft_binding *b, const void *const *in, graft_err *e);
+
 /* Values of a tensor, and the same as float32 (graft_free). */
 size_t golden_count(const graft_st_tensor *t);
 float *golden_copy(const graft_st_tensor *t);
@@ -47,6 +51,10 @@ void golden_options(const golden *g, graft_build_options *o);
 graft_status golden_unet(golden *g, graft_safetensors *f, graft_err *e);
 /* A UNet and a ControlNet, union or not: what it adds, and what the UNet then gives. */
 graft_status golden_control(golden *g, graft_safetensors *f, graft_err *e);
+/* The same of FLUX.1 and Stable Diffusion 3; the ControlNet is in a file beside this one, `path`.
+ */
+graft_status golden_control_transformer(golden *g, const char *path, graft_safetensors *f,
+                                        graft_err *e);
 /* A UNet with FreeU. */
 graft_status golden_freeu(golden *g, graft_safetensors *f, graft_err *e);
 /* The sigmas of a flow, and runs of its network. */

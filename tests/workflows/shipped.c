@@ -10,14 +10,15 @@
 #define FLUX(kind)                                                                                 \
     "1.unet_name=tiny-" kind ".safetensors", "2.clip_name1=tiny-clip-l.safetensors",               \
         "2.clip_name2=tiny-t5.safetensors", "3.vae_name=tiny-flux-vae.safetensors"
-#define SIZED(node) node ".width=72", node ".height=104" /* half a patch more either way */
-#define LORA(kind)  "8.lora_name=tiny-" kind "-lora.safetensors"
+#define FLUX_CONTROL(kind) "14.control_net_name=tiny-flux-" kind ".safetensors"
+#define SIZED(node)        node ".width=72", node ".height=104" /* half a patch more either way */
+#define LORA(kind)         "8.lora_name=tiny-" kind "-lora.safetensors"
 
 static const struct workflow {
     const char *file;
     size_t pictures;
     int64_t width, height; /* 0: they differ, and so do the runs */
-    const char *set[12];
+    const char *set[14];
 } workflows[] = {
     {"txt2img.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
     {"txt2img.json", 1, 72, 48, {TINY("sd2"), "5.steps=2", "4.width=72", "4.height=48"}},
@@ -36,6 +37,11 @@ static const struct workflow {
     {"flux.json", 1, 72, 104, {FLUX("flux"), "10.steps=2", SIZED("7"), SIZED("8"), SIZED("9")}},
     {"flux-fill.json", 1, 64, 64, {FLUX("flux-fill"), "10.steps=2"}},
     {"flux-kontext.json", 1, 1024, 1024, {FLUX("flux"), "11.steps=1"}},
+    {"flux-controlnet.json",
+     1,
+     72,
+     104,
+     {FLUX("flux"), FLUX_CONTROL("control"), "10.steps=2", SIZED("7"), SIZED("8"), SIZED("9")}},
     {"flux-redux.json",
      1,
      64,

@@ -1,0 +1,162 @@
+#include "engine/models/flux_blocks.h"
+
+#include "kernels/rope.h"
+
+#define NAME(...) graft_name_make(__VA_ARGS__)
+
+/* Where a stream's vectors have what; blocks of one stream have the first three. */
+enum { SHIFT, SCALE, GATE, MLP_SHIFT, MLP_SCALE, MLP_GATE, VECTORS };
+
+/* ------------------------------------------------------------------ attention */
+
+/* Queries, keys and values, the first three parts of `all`; the former two normed, by weights below
+ * `norm`. */
+static void split(const graft_flux_blocks *m, graft_name norm, graft_vid all, graft_vid qkv[3])
+{
+    const int32_t hidden = m->a->hidden, heads = m->a->heads;
+    for (int i = 0; i < 3; i++)
+        qkv[i] = graft_graph_slice(m->b.g, all, (int64_t)i * hidden, hidden);
+    qkv[0] = graft_stream_head_normed(&m->b, NAME("%s.query_norm.scale", norm.text), qkv[0], heads);
+    qkv[1] = graft_stream_head_normed(&m->b, NAME("%s.key_norm.scale", norm.text), qkv[1], heads);
+}
+
+/* The last picture's tokens are the last. Each picture is an operator over all tokens. */
+static graft_vid turned(const graft_flux_blocks *m, graft_vid v)
+{
+    int64_t behind = 0;
+    for (int i = m->n_pictures - 1; i >= 0 && v >= 0; i--) {
+        const graft_flux_picture *p = &m->of[i];
+        const graft_attrs a = graft_rope_attrs(&(graft_rope_grid){.heads = m->a->heads,
+                                                                  .rows = p->rows,
+                                                                  .columns = p->columns,
+                                                                  .behind = (int32_t)behind,
+                                                                  .top = p->top,
+                                                                  .left = p->left,
+                                                                  .frame = p->frame,
+                                                                  .of_row = m->a->rope_dim,
+                                                                  .of_column = m->a->rope_dim});
+        v = graft_graph_node(m->b.g, GRAFT_OP_ROPE, &a, &v, 1, GRAFT_DTYPE_NONE);
+        behind += graft_flux_cells(p);
+    }
+    return v;
+}
+
+static graft_vid attention(const graft_flux_blocks *m, const graft_vid qkv[3])
+{
+    return graft_build_attention(&m->b, turned(m, qkv[0]), turned(m, qkv[1]), qkv[2], m->a->heads,
+                                 false);
+}
+
+/* ------------------------------------------------------------------ blocks */
+
+static graft_name of(const graft_stream *s, const char *part)
+{
+    return NAME("%s_%s", s->name.text, part);
+}
+
+static void projected(const graft_flux_blocks *m, graft_stream *s, graft_vid qkv[3])
+{
+    graft_stream_modulate(&m->b, s, of(s, "mod.lin"), m->vec, VECTORS);
+    graft_vid all = graft_build_linear(
+        &m->b, of(s, "attn.qkv"), graft_stream_normed(&m->b, s, SHIFT), 3 * m->a->hidden, true);
+    split(m, of(s, "attn.norm"), all, qkv);
+}
+
+/* What attention gave joins the stream, which then goes through its MLP. */
+static void attended(const graft_flux_blocks *m, graft_stream *s, graft_vid v)
+{
+    v = graft_build_linear(&m->b, of(s, "attn.proj"), v, m->a->hidden, true);
+    s->h = graft_stream_gated(&m->b, s, GATE, v);
+    v = graft_build_linear(&m->b, of(s, "mlp.0"), graft_stream_normed(&m->b, s, MLP_SHIFT),
+                           m->a->mlp, true);
+    v = graft_build_act(&m->b, v, GRAFT_ACT_GELU_TANH);
+    v = graft_build_linear(&m->b, of(s, "mlp.2"), v, m->a->hidden, true);
+    s->h = graft_stream_gated(&m->b, s, MLP_GATE, v);
+}
+
+void graft_flux_double_block(const graft_flux_blocks *m, int i, graft_stream *text,
+                             graft_stream *picture)
+{
+    const int64_t words = graft_build_dim(&m->b, text->h, 1);
+    const int64_t cells = graft_build_dim(&m->b, picture->h, 1);
+    graft_vid of_text[3], of_picture[3], both[3];
+    text->name = NAME("double_blocks.%d.txt", i);
+    picture->name = NAME("double_blocks.%d.img", i);
+    projected(m, text, of_text);
+    projected(m, picture, of_picture);
+    for (int k = 0; k < 3; k++) both[k] = graft_stream_join(&m->b, of_text[k], of_picture[k]);
+    graft_vid v = attention(m, both);
+    attended(m, picture, graft_stream_tokens(&m->b, v, words, cells));
+    attended(m, text, graft_stream_tokens(&m->b, v, 0, words));
+}
+
+void graft_flux_single_block(const graft_flux_blocks *m, int i, graft_stream *s)
+{
+    const graft_build *b = &m->b;
+    const int32_t hidden = m->a->hidden;
+    graft_vid qkv[3];
+    s->name = NAME("single_blocks.%d", i);
+    graft_stream_modulate(b, s, NAME("%s.modulation.lin", s->name.text), m->vec, GATE + 1);
+    graft_vid all =
+        graft_build_linear(b, NAME("%s.linear1", s->name.text), graft_stream_normed(b, s, SHIFT),
+                           3 * hidden + m->a->mlp, true);
+    split(m, NAME("%s.norm", s->name.text), all, qkv);
+    graft_vid v = attention(m, qkv);
+    graft_vid mlp = graft_graph_slice(b->g, all, 3 * (int64_t)hidden, m->a->mlp);
+    v = graft_build_concat(b, v, graft_build_act(b, mlp, GRAFT_ACT_GELU_TANH));
+    v = graft_build_linear(b, NAME("%s.linear2", s->name.text), v, hidden, true);
+    s->h = graft_stream_gated(b, s, GATE, v);
+}
+
+/* ------------------------------------------------------------------ in and out */
+
+static graft_vid embedded(const graft_flux_blocks *m, const char *name, graft_vid v)
+{
+    const graft_build *b = &m->b;
+    v = graft_build_cast(b, v, b->act_dtype);
+    v = graft_build_linear(b, NAME("%s.in_layer", name), v, m->a->hidden, true);
+    v = graft_build_act(b, v, GRAFT_ACT_SILU);
+    return graft_build_linear(b, NAME("%s.out_layer", name), v, m->a->hidden, true);
+}
+
+/* A number (N), of 0 to 1000, as waves. */
+static graft_vid waves(const graft_flux_blocks *m, graft_vid t)
+{
+    if (t < 0) return t;
+    return graft_graph_node(m->b.g, GRAFT_OP_TIMESTEP, &(graft_attrs){.up_w = m->a->time_dim}, &t,
+                            1, GRAFT_F32);
+}
+
+/* The last number of y (N), a thousand times. */
+static graft_vid guidance(const graft_flux_blocks *m, graft_vid y)
+{
+    const int64_t n = graft_build_dim(&m->b, y, 0);
+    graft_vid v = graft_graph_slice(m->b.g, y, m->a->pooled_dim, 1);
+    if (v < 0) return v;
+    v = graft_graph_node(m->b.g, GRAFT_OP_SCALE, &(graft_attrs){.scale = 1000}, &v, 1, GRAFT_F32);
+    return graft_graph_reshape(m->b.g, v, 1, &n);
+}
+
+graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_vid y)
+{
+    const graft_build *b = &m->b;
+    graft_vid v = embedded(m, "time_in", waves(m, t));
+    if (m->a->guidance)
+        v = graft_build_add(b, v, embedded(m, "guidance_in", waves(m, guidance(m, y))));
+    if (graft_build_dim(b, y, 1) > m->a->pooled_dim)
+        y = graft_graph_slice(b->g, y, 0, m->a->pooled_dim);
+    y = y < 0 ? y : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &y, 1, b->act_dtype);
+    return graft_build_act(b, graft_build_add(b, v, embedded(m, "vector_in", y)), GRAFT_ACT_SILU);
+}
+
+graft_vid graft_flux_patches(const graft_flux_blocks *m, graft_vid x, int64_t c,
+                             const graft_flux_picture *of)
+{
+    const int64_t n = graft_build_dim(&m->b, x, 0), p = m->a->patch;
+    const int64_t high = of->rows, wide = of->columns;
+    x = graft_stream_exchanged(&m->b, x, (const int64_t[]){n * c * high, p, wide, p},
+                               m->b.act_dtype);
+    x = graft_stream_exchanged(&m->b, x, (const int64_t[]){n, c, high * wide, p * p},
+                               GRAFT_DTYPE_NONE);
+    return graft_graph_reshape(m->b.g, x, 3, (const int64_t[]){n, high * wide, c * p * p});
+}

@@ -1,0 +1,38 @@
+/* What FLUX.1's transformer and its ControlNets are made of (flux.c, control_flux.c). One thread at
+ * a time per graph; failures stay in the graph (graph.h). */
+#ifndef GRAFT_MODELS_FLUX_BLOCKS_H
+#define GRAFT_MODELS_FLUX_BLOCKS_H
+#include "engine/models/arch.h"
+#include "engine/models/stream.h"
+#include "engine/models/unet.h"
+
+/* Tokens of a picture: a grid, and its place among others. */
+typedef struct graft_flux_picture {
+    int32_t rows, columns, frame, top, left;
+} graft_flux_picture;
+
+typedef struct graft_flux_blocks {
+    graft_build b;
+    const graft_flux_arch *a;
+    graft_vid vec; /* SiLU of what the network is conditioned on, (N,hidden) */
+    /* The latent's own, then those of the references; they are the last tokens. */
+    graft_flux_picture of[1 + GRAFT_REFERENCES];
+    int n_pictures;
+} graft_flux_blocks;
+
+static inline int64_t graft_flux_cells(const graft_flux_picture *p)
+{
+    return (int64_t)p->rows * p->columns;
+}
+
+/* m->vec, from timesteps (N) and y (N,pooled_dim and more): the pooled prompt, then the guidance
+ * scale where the network is told one. */
+graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_vid y);
+/* Squares of x (N,c,h,w) as tokens of (channel, row, column) each. */
+graft_vid graft_flux_patches(const graft_flux_blocks *m, graft_vid x, int64_t c,
+                             const graft_flux_picture *of);
+/* Block i of two streams; of one, which has the prompt's tokens first. */
+void graft_flux_double_block(const graft_flux_blocks *m, int i, graft_stream *text,
+                             graft_stream *picture);
+void graft_flux_single_block(const graft_flux_blocks *m, int i, graft_stream *s);
+#endif

@@ -1,0 +1,25 @@
+/* What Stable Diffusion 3's transformer and its ControlNets are made of (mmdit.c, control_mmdit.c).
+ * One thread at a time per graph; failures stay in the graph (graph.h). */
+#ifndef GRAFT_MODELS_MMDIT_BLOCKS_H
+#define GRAFT_MODELS_MMDIT_BLOCKS_H
+#include "engine/models/arch.h"
+#include "engine/models/stream.h"
+
+typedef struct graft_mmdit_blocks {
+    graft_build b;
+    const graft_mmdit_arch *a;
+    graft_vid vec; /* SiLU of what the timestep and the pooled prompt give, (batch,hidden) */
+    int64_t batch;
+} graft_mmdit_blocks;
+
+/* m->vec, from timesteps (N) and the pooled prompt (N,pooled_dim). */
+graft_vid graft_mmdit_conditioned(const graft_mmdit_blocks *m, graft_vid t, graft_vid y);
+/* Squares of the latent (N,channels,h,w) as tokens, with their places. */
+graft_vid graft_mmdit_patches(const graft_mmdit_blocks *m, graft_vid x, int64_t rows,
+                              int64_t columns);
+/* Block i. last: its text goes nowhere but into its attention. */
+void graft_mmdit_block(const graft_mmdit_blocks *m, int i, bool last, graft_stream *text,
+                       graft_stream *picture);
+/* A block of the picture alone. */
+void graft_mmdit_single_block(const graft_mmdit_blocks *m, int i, graft_stream *picture);
+#endif
