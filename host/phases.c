@@ -44,8 +44,8 @@ static void end(graft_phases *p)
 {
     if (p->current < 0) return;
     graft_phase_row *row = &p->row[p->current];
+    row->seconds += graft_clock_now() - p->begun; /* before looking at the memory takes time */
     sample(p);
-    row->seconds += graft_clock_now() - p->begun;
     if (p->peak > row->peak) row->peak = p->peak;
     p->current = -1;
 }

@@ -480,8 +480,8 @@ static bool on_picture(void *ctx, const graft_where *at, const void *png, size_t
 static void on_done(void *ctx, const graft_where *at, const cJSON *ui, int32_t from_cache)
 {
     graft_sink *s = ctx;
-    double now = graft_clock_now();
     graft_phases_end(&s->phases);
+    double now = graft_clock_now(); /* a node's phases are within its time */
     if (ui) let_read(s);
     pthread_mutex_lock(&s->lock);
     graft_sink_node *n = from_cache ? add_node(s, at) : find_node(s, at->id);
