@@ -10,7 +10,8 @@
 typedef enum graft_cfg_kind {
     /* Adaptive projected guidance (Sadat et al. 2024, arXiv:2410.02416): of P - N, no longer than
      * `limit` where that is above 0, the part along P counts `strength` times, and what earlier
-     * steps had `momentum` times: G. P becomes N + G + (P - N) / cfg, so that D is P + cfg G. */
+     * steps had `momentum` times: G. P becomes N + G + (P - N) / cfg, so that D is P + cfg G; with
+     * a cfg of 0 it stays, and D is N. */
     GRAFT_CFG_PROJECTED = 0,
     /* Tangential damping (Kwon et al. 2025, arXiv:2503.18137): of x - N only the part along the
      * first right singular vector of x - N and x - P is left. */

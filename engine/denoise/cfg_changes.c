@@ -83,6 +83,7 @@ static void add_momentum(const picture *p, double *guidance)
 static void projected(const picture *p)
 {
     const size_t n = p->k->per;
+    if (p->cfg == 0) return; /* D is N, whatever P is */
     const graft_cfg_change *c = p->change;
     double *g = p->k->guidance, square = 0, dot = 0, of_positive = norm_of(p->positive, n);
     for (size_t i = 0; i < n; i++) g[i] = (double)p->positive[i] - (double)p->negative[i];

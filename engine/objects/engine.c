@@ -188,6 +188,16 @@ graft_status graft_options_resolve(graft_engine *g, const graft_build_options *o
     return GRAFT_OK;
 }
 
+graft_status graft_options_resolve_wide(graft_engine *engine, const graft_build_options *o,
+                                        graft_backend **backend, graft_dtype *act_dtype,
+                                        graft_err *e)
+{
+    graft_status st = graft_options_resolve(engine, o, backend, act_dtype, e);
+    if (!st && *act_dtype == GRAFT_F16)
+        *act_dtype = computes_in(*backend, GRAFT_BF16) ? GRAFT_BF16 : GRAFT_F32;
+    return st;
+}
+
 graft_status graft_options_from(graft_engine *engine, const graft_compile_options *in,
                                 graft_build_options *out, graft_err *e)
 {

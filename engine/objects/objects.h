@@ -47,6 +47,11 @@ typedef struct graft_build_options {
 /* The backend and the activation dtype that the options mean on this machine. */
 graft_status graft_options_resolve(graft_engine *engine, const graft_build_options *o,
                                    graft_backend **backend, graft_dtype *act_dtype, graft_err *e);
+/* The same for networks whose values float16 does not hold: bfloat16 takes its place, or float32
+ * where the backend has no bfloat16. */
+graft_status graft_options_resolve_wide(graft_engine *engine, const graft_build_options *o,
+                                        graft_backend **backend, graft_dtype *act_dtype,
+                                        graft_err *e);
 /* What a node asks for, checked: GRAFT_E_ARG for words that mean nothing, and what
  * graft_options_resolve() says when this machine cannot do it. */
 graft_status graft_options_from(graft_engine *engine, const graft_compile_options *in,

@@ -63,18 +63,6 @@ static graft_status build_graph(const void *arch, const void *shape, graft_graph
     return graft_t5_build(arch, shape, out, e);
 }
 
-static graft_status resolve(const t5_run *r, graft_backend **backend, graft_dtype *act_dtype,
-                            graft_err *e)
-{
-    graft_build_options o = *r->options;
-    graft_status st = graft_options_resolve(r->engine, &o, backend, act_dtype, e);
-    if (st || *act_dtype != GRAFT_F16) return st;
-    memcpy(o.precision, "bf16", sizeof "bf16");
-    if (graft_options_resolve(r->engine, &o, backend, act_dtype, NULL) == GRAFT_OK) return GRAFT_OK;
-    *act_dtype = GRAFT_F32;
-    return GRAFT_OK;
-}
-
 static graft_status bind(const t5_run *r, const graft_task *task, graft_binding **out, graft_err *e)
 {
     graft_t5_shape shape;
@@ -87,7 +75,8 @@ static graft_status bind(const t5_run *r, const graft_task *task, graft_binding 
                              .build = build_graph};
     shape.batch = r->batch;
     shape.tokens = r->tokens;
-    graft_status st = resolve(r, &job.backend, &shape.act_dtype, e);
+    graft_status st =
+        graft_options_resolve_wide(r->engine, r->options, &job.backend, &shape.act_dtype, e);
     return st ? st : graft_engine_bind(r->engine, r->options, &job, r->weights, task, out, e);
 }
 

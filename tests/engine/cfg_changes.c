@@ -211,6 +211,20 @@ static void without_guidance(void)
     }
 }
 
+/* A cfg of 0 is the negative prompt alone, by which no formula divides. */
+static void with_a_cfg_of_0(void)
+{
+    float n[N], got[N];
+    alone(model, prompt[1], n);
+    for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++) {
+        graft_model *m = changed(model, formulas[i].change);
+        two(m, prompt[0], prompt[1], 0, got);
+        for (int v = 0; v < N; v++) CHECK(isfinite(got[v]));
+        if (formulas[i].change.kind == GRAFT_CFG_PROJECTED) CHECK(difference(got, n, N) < 1e-6);
+        graft_model_release(m);
+    }
+}
+
 /* Steps that go on have momentum; calls at the same place add up. */
 static void momentum_lasts_a_run(void)
 {
@@ -308,6 +322,7 @@ int main(void)
     RUN(sampling_has_them);
     RUN(several_are_one_after_the_other);
     RUN(without_guidance);
+    RUN(with_a_cfg_of_0);
     RUN(momentum_lasts_a_run);
     RUN(with_the_rest_of_guidance);
     RUN(what_does_not_go);
