@@ -1,8 +1,9 @@
-/* What QuantizeModel leaves in a model, and how a plan comes about. */
+/* How a plan of quantization comes about, and what is told of it. */
 #ifndef GRAFT_CALIBRATE_QUANTIZE_H
 #define GRAFT_CALIBRATE_QUANTIZE_H
 #include "base/str.h"
 #include "engine/objects/objects.h"
+#include "engine/objects/quantizer.h"
 
 /* What to calibrate on. */
 typedef struct graft_calibration {
@@ -23,18 +24,10 @@ typedef struct graft_calibration {
 graft_status graft_calibrate(const graft_calibration *c, const graft_task *task,
                              graft_quant_plan **out, graft_err *e);
 
-/* One use of QuantizeModel, shared by all models that come from it. Any thread. */
-struct graft_quantizer {
-    _Atomic int refs;
-    pthread_mutex_t lock;   /* guards what follows */
-    graft_quant_plan *plan; /* NULL until the first sampling run has calibrated; then it stays */
-    graft_quant_choice choice;
-    int32_t bits;
-    graft_quant_format format;
-    graft_quant_limits limits;
-    bool unmeasured;
-    char *path; /* NULL: the plan is not kept */
-};
+/* Before a sampling run, `negative` given: *out is the model to run when the sampling's waits for a
+ * calibration or got one since it was made, else NULL. The first run calibrates. */
+graft_status graft_quantizer_settle(const graft_sampling *s, const graft_latent *latent,
+                                    const graft_task *task, graft_model **out, graft_err *e);
 /* What was chosen, what it brings and costs, and what would bring more. */
 graft_status graft_quantizer_report(const graft_model *m, graft_str *s, graft_err *e);
 /* Layers by density and error. */

@@ -10,21 +10,6 @@
 
 #define PLAN_BYTES ((size_t)16 << 20) /* of a file; 2048 layers are below one megabyte */
 
-graft_quantizer *graft_quantizer_retain(graft_quantizer *q)
-{
-    if (q) atomic_fetch_add(&q->refs, 1);
-    return q;
-}
-
-void graft_quantizer_release(graft_quantizer *q)
-{
-    if (!q || atomic_fetch_sub(&q->refs, 1) != 1) return;
-    graft_quant_plan_destroy(q->plan);
-    pthread_mutex_destroy(&q->lock);
-    graft_free(q->path);
-    graft_free(q);
-}
-
 static graft_status quantizer_create(const graft_quantize_options *o, graft_quantizer **out,
                                      graft_err *e)
 {

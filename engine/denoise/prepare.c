@@ -105,12 +105,75 @@ static graft_status hold(const graft_prepare_request *rq, needs *v, const graft_
     return st ? st : graft_unets_room(rq->model, v->held, v->n_held, use->beside, 0, e);
 }
 
+/* ------------------------------------------------------------------ ControlNets */
+
+/* Whether a link behind `k` has the same weights and is active as well. */
+static bool comes_again(const graft_control *chain, const graft_control *k,
+                        const graft_sigma_table *t, float sigma)
+{
+    for (; chain != k; chain = chain->before)
+        if (chain->net->weights == k->net->weights && graft_control_active(t, chain, sigma))
+            return true;
+    return false;
+}
+
+/* The parts that have residuals of those before this link. */
+static int parts_before(const graft_model *m, const graft_control *k, const graft_sigma_table *t,
+                        float sigma)
+{
+    int parts = 0;
+    while ((k = k->before))
+        if (graft_control_active(t, k, sigma)) parts |= graft_control_parts(m, k->net);
+    return parts;
+}
+
+/* What a transformer's runs before its own graphs. */
+static graft_status prepare_first(const graft_model *m, const graft_control *k,
+                                  const int64_t shape[4], const graft_unet_use *use,
+                                  const graft_task *task, graft_err *e)
+{
+    graft_binding *b = NULL;
+    graft_status st = GRAFT_OK;
+    if (k->vae)
+        st = graft_vae_prepare(k->vae, false, shape[2] * GRAFT_CONTROL_FACTOR,
+                               shape[3] * GRAFT_CONTROL_FACTOR, task, e);
+    if (!st && graft_control_embeds(k->net)) st = graft_control_bind_embed(m, use, task, &b, e);
+    graft_binding_release(b);
+    return st;
+}
+
+/* Compiles and packs what of the chain, all of which fits, is active at this sigma; *bytes: of its
+ * packed weights. shape: of the latent, of which `use` may see a part. */
+static graft_status prepare_controls(const graft_model *m, const graft_control *chain,
+                                     const graft_sigma_table *t, float sigma,
+                                     const int64_t shape[4], const graft_unet_use *use,
+                                     const graft_task *task, int64_t *bytes, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    *bytes = 0;
+    for (const graft_control *k = chain; k && !st; k = k->before) {
+        graft_binding *b = NULL, *hint = NULL;
+        if (!graft_control_active(t, k, sigma)) continue;
+        const int more = parts_before(m, k, t, sigma) & graft_control_parts(m, k->net);
+        int64_t rows = graft_control_rows(k, use->pictures);
+        st = prepare_first(m, k, shape, use, task, e);
+        if (!st) st = graft_control_bind_hint(m, k->net, rows, use, task, &hint, e);
+        if (!st) st = graft_control_bind(m, k->net, more, use, task, &b, e);
+        if (!st && !comes_again(chain, k, t, sigma)) *bytes += (int64_t)b->exe->weight_bytes;
+        graft_binding_release(hint);
+        graft_binding_release(b);
+    }
+    return st;
+}
+
+/* ------------------------------------------------------------------ batches */
+
 static graft_status prepare(const graft_prepare_request *rq, needs *v, const need *one,
                             const graft_task *task, graft_err *e)
 {
     graft_unet_use use = one->use;
-    graft_status st = graft_control_prepare(rq->model, one->control, rq->table, one->sigma,
-                                            rq->shape, &use, task, &use.beside, e);
+    graft_status st = prepare_controls(rq->model, one->control, rq->table, one->sigma, rq->shape,
+                                       &use, task, &use.beside, e);
     if (st) return st;
     bool several = v->regions.any || graft_model_alternates(rq->model, use.height, use.width);
     return several ? hold(rq, v, &use, task, e) : graft_model_prepare(rq->model, &use, task, e);

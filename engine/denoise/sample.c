@@ -371,47 +371,6 @@ const char *const *graft_scheduler_names(void)
     return graft_schedule_names();
 }
 
-graft_status graft_sample(const graft_model *m, const graft_sample_params *p,
-                          const graft_cond *positive, const graft_cond *negative,
-                          const graft_latent *latent, const graft_task *task, graft_latent **out,
-                          graft_err *e)
-{
-    graft_sigmas *sigmas = NULL;
-    graft_status st = graft_sigmas_for_ksampler(m, p, &sigmas, e);
-    const graft_sampling s = {.model = m,
-                              .positive = positive,
-                              .negative = negative,
-                              .cfg = p->cfg,
-                              .sampler = p->sampler,
-                              .sigmas = sigmas,
-                              .add_noise = p->add_noise,
-                              .seed = p->seed};
-    if (!st) st = graft_sample_custom(&s, latent, task, out, NULL, e);
-    graft_sigmas_release(sigmas);
-    return st;
-}
-
-graft_status graft_sample_custom(const graft_sampling *sampling, const graft_latent *latent,
-                                 const graft_task *task, graft_latent **out,
-                                 graft_latent **denoised, graft_err *e)
-{
-    graft_sampling s = *sampling;
-    graft_model *now = NULL;
-    if (!s.negative) {
-        /* Guidance of 1 leaves the negative prediction out; samplers that ask for it all the same
-         * get that of the same prompt. */
-        s.negative = s.positive;
-        s.cfg = 1.0;
-    } else if (!s.third.prompt) {
-        s.third = s.model->third;
-    }
-    graft_status st = graft_quantizer_settle(&s, latent, task, &now, e);
-    if (now) s.model = now;
-    if (!st) st = graft_sample_tapped(&s, latent, task, NULL, out, denoised, e);
-    graft_model_release(now);
-    return st;
-}
-
 graft_status graft_sample_tapped(const graft_sampling *s, const graft_latent *latent,
                                  const graft_task *task, const graft_guided_tap *tap,
                                  graft_latent **out, graft_latent **denoised, graft_err *e)

@@ -1,5 +1,6 @@
 #include "engine/objects/alike.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The first tensor of `own` that `other` lacks or has in another shape. Parts of tensors say how a
@@ -42,4 +43,11 @@ graft_status graft_alike_fail(const graft_weights *own, const graft_weights *oth
         return graft_fail(e, GRAFT_E_ARG, "%s has another architecture: it has %s in addition", who,
                           graft_st_called(t));
     return graft_fail(e, GRAFT_E_ARG, "%s has another architecture: %s", who, else_why);
+}
+
+graft_status graft_alike_factor(const char *name, double v, graft_err *e)
+{
+    /* Larger ones would leave float32's range with the first weights. */
+    if (isfinite(v) && fabs(v) <= 1e6) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG, "%s must be a number between -1e6 and 1e6", name);
 }

@@ -1,4 +1,4 @@
-/* What differs between two weight sets that should be of one architecture. Any thread. */
+/* What two weight sets of which a sum is made must have in common, and its factors. Any thread. */
 #ifndef GRAFT_OBJECTS_ALIKE_H
 #define GRAFT_OBJECTS_ALIKE_H
 #include "engine/weights/weights.h"
@@ -8,4 +8,6 @@
  * tensors are alike, for the reason `else_why`. */
 graft_status graft_alike_fail(const graft_weights *own, const graft_weights *other, const char *who,
                               const char *else_why, graft_err *e);
+/* GRAFT_E_ARG, with the name, for a factor that is not finite or above 1e6. */
+graft_status graft_alike_factor(const char *name, double v, graft_err *e);
 #endif

@@ -72,10 +72,4 @@ int64_t graft_control_rows(const graft_control *k, int64_t pictures);
 graft_status graft_control_bind_hint(const graft_model *m, const graft_controlnet *net,
                                      int64_t rows, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e);
-/* Compiles and packs what of the chain, all of which fits, is active at this sigma; *bytes: of its
- * packed weights. shape: of the latent, of which `use` may see a part. */
-graft_status graft_control_prepare(const graft_model *m, const graft_control *chain,
-                                   const graft_sigma_table *t, float sigma, const int64_t shape[4],
-                                   const graft_unet_use *use, const graft_task *task,
-                                   int64_t *bytes, graft_err *e);
 #endif

@@ -75,7 +75,7 @@ typedef enum graft_prediction {
     GRAFT_PREDICT_FLOW = 4 /* noise - latent, where states are (1 - sigma) latent + sigma noise */
 } graft_prediction;
 
-/* What QuantizeModel leaves in a model (engine/calibrate/quantize.h). */
+/* What QuantizeModel leaves in a model (quantizer.h). */
 typedef struct graft_quantizer graft_quantizer;
 
 struct graft_model {
@@ -192,12 +192,6 @@ graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan 
                                    graft_model **out, graft_err *e);
 /* A copy that shares the weights, with one reference; NULL when out of memory. */
 graft_model *graft_model_copy(const graft_model *m);
-graft_quantizer *graft_quantizer_retain(graft_quantizer *q); /* NULL is fine */
-void graft_quantizer_release(graft_quantizer *q);
-/* Before a sampling run, `negative` given: *out is the model to run when the sampling's waits for a
- * calibration or got one since it was made, else NULL. The first run calibrates. */
-graft_status graft_quantizer_settle(const graft_sampling *s, const graft_latent *latent,
-                                    const graft_task *task, graft_model **out, graft_err *e);
 
 struct graft_vae {
     _Atomic int refs;

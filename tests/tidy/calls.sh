@@ -1,0 +1,39 @@
+#!/bin/sh
+# calls.sh NM OBJECTS FOLDER...: whether the engine's folders, given bottom first, call only themselves and those before
+# them. engine.h declares functions of all of them, so the includes alone do not tell. OBJECTS: a file with the paths of
+# object files, .../graft_engine.dir/FOLDER/NAME.c.o, a line each.
+set -eu
+nm=$1
+objects=$2
+shift 2
+xargs "$nm" -A < "$objects" | awk -v folders="$*" '
+BEGIN {
+    n = split(folders, f, " ")
+    for (i = 1; i <= n; i++) floor[f[i]] = i
+}
+{
+    file = substr($1, 1, index($1, ".o:") + 1) # nm -A joins the path and what comes first
+    name = file
+    sub(/.*graft_engine\.dir\/(\.\/)?/, "", name)
+    split(name, part, "/")
+    if (!(part[1] in floor)) {
+        print name ": in none of the folders"
+        bad++
+        exit
+    }
+    if ($(NF - 1) ~ /^[TDRB]$/) home[$NF] = part[1]
+    if ($(NF - 1) == "U") { called[++calls] = $NF; by[calls] = name; from[calls] = part[1] }
+}
+END {
+    for (i = 1; i <= calls; i++) {
+        to = home[called[i]]
+        if (to == "" || to == from[i]) continue
+        seen++
+        if (floor[to] > floor[from[i]]) {
+            print "engine/" by[i] " calls " called[i] "(), which is above it, in engine/" to
+            bad++
+        }
+    }
+    print seen + 0 " calls between folders, " bad + 0 " of them upward"
+    exit bad > 0 || seen == 0
+}'
