@@ -2,9 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cuda/backend.h"
-#include "kernels/cuda/capture.h"
-#include "kernels/cuda/marks.h"
+#include "kernels/cuda/device/capture.h"
+#include "kernels/cuda/device/marks.h"
+#include "kernels/cuda/libs/lt.h"
+#include "kernels/cuda/opening.h"
 #include "kernels/cuda/ops/sampler.h"
 #include "kernels/ref/ref.h"
 
@@ -126,6 +127,17 @@ static graft_status info(graft_device *d, graft_device_info *out)
     i.size = out->size < sizeof i ? out->size : (uint32_t)sizeof i;
     memcpy(out, &i, i.size);
     return GRAFT_OK;
+}
+
+/* Only the driver is looked at: the other libraries are large and report when a device is made. */
+static void missing(char *text, uint64_t n)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_cuda_driver drv;
+    if (!text || !n) return;
+    text[0] = '\0';
+    if (graft_cuda_driver_open(&drv, &e))
+        snprintf(text, (size_t)n, "%s; other backends work", e.text);
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -257,7 +269,10 @@ static int32_t supports(graft_device *d, const graft_op_desc *op)
 
 static void release(graft_kernel *k)
 {
-    if (k) graft_cuda_kernel_finish(k);
+    if (!k) return;
+    graft_cuda_lt_plan_destroy(k->lt_sums);
+    graft_cuda_lt_plan_destroy(k->lt); /* cuDNN's plans belong to the device */
+    k->d->host.free(k);
 }
 
 static graft_status prepare(graft_device *d, const graft_op_desc *op, int32_t variant,
@@ -366,7 +381,7 @@ static const graft_kernels_api api = {
 
 static const graft_kernels_more more = {
     .size = sizeof more,
-    .missing = graft_cuda_missing,
+    .missing = missing,
     .capture_begin = graft_cuda_capture_begin,
     .capture_end = graft_cuda_capture_end,
     .replay = graft_cuda_replay,

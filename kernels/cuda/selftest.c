@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "kernels/cuda/backend.h"
-#include "kernels/cuda/capture.h"
+#include "kernels/cuda/selftest.h"
+#include "kernels/cuda/device/capture.h"
 
 enum { SIDE = 64, BYTES = SIDE * SIDE * 2 };
 

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "kernels/cuda/libs/driver.h"
+#include "kernels/cuda/device/driver.h"
 #include "kernels/kernel_abi.h"
 #include "tests/cuda/backend.h"
 #include "tests/test.h"

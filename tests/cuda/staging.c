@@ -5,8 +5,8 @@
 #include <dirent.h>
 
 #include "base/alloc.h"
-#include "kernels/cuda/copiers.h"
-#include "kernels/cuda/stage.h"
+#include "kernels/cuda/device/copiers.h"
+#include "kernels/cuda/device/stage.h"
 #include "kernels/kernel_abi.h"
 #include "tests/cuda/backend.h"
 #include "tests/test.h"

@@ -62,13 +62,15 @@ static const struct layer {
     {"nodes/", {"base/", "plugin/", "nodes/", "engine/engine.h"}},
     {"host/", {"base/", "plugin/", "host/"}},
 };
-/* The engine's folders, bottom first: each may include itself and those before it. */
-static const char *const engine_folders[] = {
-    "engine/graph/",    "engine/plan/",      "engine/disk/",    "engine/text/",
-    "engine/sampling/", "engine/passes/",    "engine/weights/", "engine/image/",
-    "engine/models/",   "engine/exec/",      "engine/quant/",   "engine/cache/",
-    "engine/objects/",  "engine/prompts/",   "engine/files/",   "engine/pictures/",
-    "engine/denoise/",  "engine/calibrate/", "engine/report/",  NULL};
+/* Folders in stacks, bottom first: each may include itself and those before it. A folder that
+ * others are in comes behind them, and stands for what lies in none of them. */
+static const char *const stacks[][20] = {
+    {"engine/graph/", "engine/plan/", "engine/disk/", "engine/text/", "engine/sampling/",
+     "engine/passes/", "engine/weights/", "engine/image/", "engine/models/", "engine/exec/",
+     "engine/quant/", "engine/cache/", "engine/objects/", "engine/prompts/", "engine/files/",
+     "engine/pictures/", "engine/denoise/", "engine/calibrate/", "engine/report/"},
+    {"kernels/cuda/gpu/", "kernels/cuda/device/", "kernels/cuda/libs/", "kernels/cuda/ops/",
+     "kernels/cuda/"}};
 static const char *const folders[] = {"base", "plugin", "kernels", "engine", "nodes",
                                       "host", "bench",  "tests",   NULL};
 static const char *const suffixes[] = {".c", ".h", ".def", NULL};
@@ -170,12 +172,11 @@ static bool may_include(const char *file, const char *header)
     return true;
 }
 
-/* The place of a file's folder within the engine; 0 for what stands above the folders or outside.
- */
-static int engine_floor(const char *name)
+/* The place of a file's folder in a stack; 0: it is in none of them. */
+static int floor_in(const char *const *stack, const char *name)
 {
-    for (int i = 0; engine_folders[i]; i++)
-        if (graft_str_starts(name, engine_folders[i])) return i + 1;
+    for (int i = 0; stack[i]; i++)
+        if (graft_str_starts(name, stack[i])) return i + 1;
     return 0;
 }
 
@@ -196,8 +197,10 @@ static void check_includes(const source *s)
         sscanf(p, "#include \"%255[^\"]", header);
         if (is_ours(header) && !may_include(s->name, header))
             complain(s, (size_t)(p - s->text), "this layer may not include", header);
-        if (engine_floor(s->name) && engine_floor(header) > engine_floor(s->name))
-            complain(s, (size_t)(p - s->text), "this folder of the engine may not include", header);
+        for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++)
+            if (floor_in(stacks[i], s->name) &&
+                floor_in(stacks[i], header) > floor_in(stacks[i], s->name))
+                complain(s, (size_t)(p - s->text), "this folder may not include", header);
     }
 }
 

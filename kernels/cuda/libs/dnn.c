@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kernels/cuda/libs/dnn_plans.h"
-#include "kernels/cuda/open.h"
+#include "kernels/cuda/device/open.h"
 
 /* For threads that make plans: of one thread at a time. It stays until the end, since graphs and
  * plans may refer to it. */

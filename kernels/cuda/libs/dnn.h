@@ -5,7 +5,7 @@
  * shapes are made at the same time. */
 #ifndef GRAFT_KERNELS_CUDA_DNN_H
 #define GRAFT_KERNELS_CUDA_DNN_H
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/device/device.h"
 
 enum { GRAFT_CUDA_DNN_PLANS = 4 }; /* of a shape, of which tuning chooses */
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "kernels/cuda/keep.h"
+#include "kernels/cuda/device/keep.h"
 
 #define WORKSPACE_MOST ((int64_t)256 << 20)
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cuda/keep.h"
-#include "kernels/cuda/open.h"
+#include "kernels/cuda/device/keep.h"
+#include "kernels/cuda/device/open.h"
 
 #define LT_FUNCTIONS(X)                                                                            \
     X(create, cublasLtCreate)                                                                      \

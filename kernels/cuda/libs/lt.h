@@ -2,7 +2,7 @@
  * that a number among them means the same one in every process. */
 #ifndef GRAFT_KERNELS_CUDA_LT_H
 #define GRAFT_KERNELS_CUDA_LT_H
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/device/device.h"
 
 /* y(m,n) = x(m,k) w(n,k)^T [+ bias(n)] [+ residual(m,n)]; rows ld* elements apart, all of dtype.
  * wide: y is float32. by_rows: w is given as w(k,n). Both without bias and residual, and with a w

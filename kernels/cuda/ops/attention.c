@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "kernels/cuda/ops/attention_wide.h"
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops/op.h"
 #include "kernels/cuda/libs/dnn.h"
 #include "kernels/cuda/ops/flash.h"
 

@@ -3,7 +3,7 @@
  * head (the VAE's has 512 channels) does not fit into what one block can keep. */
 #ifndef GRAFT_KERNELS_CUDA_ATTENTION_WIDE_H
 #define GRAFT_KERNELS_CUDA_ATTENTION_WIDE_H
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops/op.h"
 
 /* Whether it can be computed so. */
 bool graft_cuda_wide_possible(const graft_kernel *k);

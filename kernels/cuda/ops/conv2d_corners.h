@@ -8,7 +8,7 @@
  * 0, the second taps 1 and 2; for odd Y taps 0 and 1, and tap 2. */
 #ifndef GRAFT_KERNELS_CUDA_CONV2D_CORNERS_H
 #define GRAFT_KERNELS_CUDA_CONV2D_CORNERS_H
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops/op.h"
 
 /* Variants from number `first` on: cuDNN's plans for the small convolution, then the own kernel;
  * 0 where the operator is of another kind. Sets up k when `variant` is one of them. */

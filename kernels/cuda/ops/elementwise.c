@@ -1,5 +1,5 @@
 /* ACT, ADD, MUL, SCALE, GEGLU, PRELU, and the ends of products that libraries compute. */
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops/op.h"
 
 /* `out` and the shape are set from the kernel's result. */
 static graft_cuda_elementwise over_result(const graft_kernel *k, int32_t op, void *out)

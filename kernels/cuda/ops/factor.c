@@ -1,5 +1,5 @@
 /* MEAN_SCALE and LOW_SCALE. */
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops/op.h"
 
 static graft_status check(const graft_op_desc *op, graft_err *e)
 {

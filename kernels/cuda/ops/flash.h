@@ -3,7 +3,7 @@
  * the device passed a test of them when it was opened. */
 #ifndef GRAFT_KERNELS_CUDA_FLASH_H
 #define GRAFT_KERNELS_CUDA_FLASH_H
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops/op.h"
 
 /* A small attention with each kernel, held against the host's. Sets d->flash, or says in the log
  * why not; the device goes on without them. Nothing of this where d->wgmma is not set. Those that

@@ -1,7 +1,7 @@
 /* CONV2D and LINEAR by the own kernels: the two are one product (params.h). */
 #ifndef GRAFT_KERNELS_CUDA_MATMUL_H
 #define GRAFT_KERNELS_CUDA_MATMUL_H
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops/op.h"
 
 /* The kernel, its tile, and the shape part of p; pointers are set by graft_cuda_matmul_run(). */
 void graft_cuda_matmul_conv(const graft_op_desc *op, graft_cuda_matmul *p);

@@ -1,5 +1,5 @@
 /* COPY, CONCAT, JOIN, UPSAMPLE, EMBEDDING, GATHER_ROW, TIMESTEP. */
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops/op.h"
 
 static void shape_to_32(const graft_tensor_desc *t, graft_cuda_move *p)
 {

@@ -2,7 +2,7 @@
  * be read eight at a time 1 has a launch less, and 2 is one launch for what fits into registers. */
 #include <stdio.h>
 
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops/op.h"
 
 /* Rows that can be read eight values at a time: addresses and strides are multiples of 16 bytes. */
 static bool by_eights(const graft_kernel *k, const graft_tensor_desc *t, const void *data)

@@ -1,6 +1,6 @@
 /* Weights into their layouts: they come as their file has them, and kernels on the device convert,
  * rearrange and add what LoRAs change. */
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops/op.h"
 #include "kernels/cuda/ops/quant.h"
 
 static bool is_float(graft_dtype t)

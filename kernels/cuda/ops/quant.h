@@ -6,6 +6,7 @@
 #ifndef GRAFT_KERNELS_CUDA_QUANT_H
 #define GRAFT_KERNELS_CUDA_QUANT_H
 #include "kernels/cuda/libs/dnn.h"
+#include "kernels/cuda/ops/op.h"
 
 /* What no product of levels can do here: sums that leave 32 bits, a weight that is not constant. */
 graft_status graft_cuda_int8_check(const graft_op_desc *op, graft_err *e);

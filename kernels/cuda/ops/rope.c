@@ -1,5 +1,5 @@
 /* ROPE. */
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops/op.h"
 #include "kernels/rope.h"
 
 static graft_status check(const graft_op_desc *op, graft_err *e)

@@ -1,7 +1,7 @@
 /* The arithmetic of samplers and what they fetch (kernel_abi.h). */
 #ifndef GRAFT_KERNELS_CUDA_SAMPLER_H
 #define GRAFT_KERNELS_CUDA_SAMPLER_H
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops/op.h"
 
 graft_status graft_cuda_copy(graft_device *d, void *dst, const void *src, uint64_t bytes);
 graft_status graft_cuda_fill(graft_device *d, float *out, uint64_t n, float value);

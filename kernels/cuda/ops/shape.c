@@ -1,4 +1,4 @@
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/ops/op.h"
 
 void graft_cuda_shape(const graft_tensor_desc *t, uint32_t *dim, int64_t *stride)
 {

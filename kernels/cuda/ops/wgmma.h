@@ -4,6 +4,7 @@
 #ifndef GRAFT_KERNELS_CUDA_WGMMA_H
 #define GRAFT_KERNELS_CUDA_WGMMA_H
 #include "kernels/cuda/libs/lt.h"
+#include "kernels/cuda/ops/op.h"
 
 /* Tiles of 128 x 160, 256 x 160 and 128 x 128, and the last one by turns. */
 enum { GRAFT_CUDA_WGMMA_PLAIN = 3, GRAFT_CUDA_WGMMA_KERNELS = 4 };

@@ -3,7 +3,7 @@
  * for no other. */
 #ifndef GRAFT_KERNELS_CUDA_KEEP_H
 #define GRAFT_KERNELS_CUDA_KEEP_H
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/device/device.h"
 
 /* Of one entry: what it is (a text with the version of its format), and for which shape. */
 typedef struct graft_cuda_key {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/marks.h"
+#include "kernels/cuda/device/marks.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/open.h"
+#include "kernels/cuda/device/open.h"
 
 #include <dlfcn.h>
 #include <link.h>

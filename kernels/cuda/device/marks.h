@@ -1,7 +1,7 @@
 /* Points in the order of launches, and the time between them. */
 #ifndef GRAFT_KERNELS_CUDA_MARKS_H
 #define GRAFT_KERNELS_CUDA_MARKS_H
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/device/device.h"
 
 /* As kernel_abi.h says of marks_create() and those after it. */
 graft_status graft_cuda_marks_create(graft_device *d, uint32_t n, graft_marks **out);

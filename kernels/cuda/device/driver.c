@@ -1,6 +1,6 @@
-#include "kernels/cuda/libs/driver.h"
+#include "kernels/cuda/device/driver.h"
 
-#include "kernels/cuda/open.h"
+#include "kernels/cuda/device/open.h"
 
 graft_status graft_cuda_driver_fail(const graft_cuda_driver *drv, CUresult r, const char *what,
                                     graft_err *e)

@@ -1,4 +1,4 @@
-#include "kernels/cuda/copiers.h"
+#include "kernels/cuda/device/copiers.h"
 
 #include <sched.h>
 #include <signal.h>

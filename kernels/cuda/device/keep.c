@@ -1,4 +1,4 @@
-#include "kernels/cuda/keep.h"
+#include "kernels/cuda/device/keep.h"
 
 #include <string.h>
 

@@ -1,8 +1,4 @@
-#include "kernels/cuda/capture.h"
-
-#include <stdio.h>
-
-#include "kernels/cuda/libs/lt.h"
+#include "kernels/cuda/device/capture.h"
 
 struct graft_captured {
     graft_device *d;
@@ -104,22 +100,4 @@ void graft_cuda_captured_free(graft_captured *c)
 uint64_t graft_cuda_captured_bytes(const graft_captured *c)
 {
     return c->bytes;
-}
-
-/* Only the driver is looked at: the other libraries are large and report when a device is made. */
-void graft_cuda_missing(char *text, uint64_t n)
-{
-    graft_err e = GRAFT_ERR_INIT;
-    graft_cuda_driver drv;
-    if (!text || !n) return;
-    text[0] = '\0';
-    if (graft_cuda_driver_open(&drv, &e))
-        snprintf(text, (size_t)n, "%s; other backends work", e.text);
-}
-
-void graft_cuda_kernel_finish(graft_kernel *k)
-{
-    graft_cuda_lt_plan_destroy(k->lt_sums);
-    graft_cuda_lt_plan_destroy(k->lt); /* cuDNN's plans belong to the device */
-    k->d->host.free(k);
 }

@@ -1,8 +1,8 @@
-#include "kernels/cuda/stage.h"
+#include "kernels/cuda/device/stage.h"
 
 #include <string.h>
 
-#include "kernels/cuda/backend.h"
+#include "kernels/cuda/device/device.h"
 
 #define FIRST    2                      /* buffers */
 #define LARGE    ((uint64_t)512 << 10)  /* bytes of a piece that several threads copy */

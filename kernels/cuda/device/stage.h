@@ -4,8 +4,8 @@
 #ifndef GRAFT_KERNELS_CUDA_STAGE_H
 #define GRAFT_KERNELS_CUDA_STAGE_H
 #include "base/error.h"
-#include "kernels/cuda/copiers.h"
-#include "kernels/cuda/libs/driver.h"
+#include "kernels/cuda/device/copiers.h"
+#include "kernels/cuda/device/driver.h"
 
 enum { GRAFT_CUDA_BUFFERS = 8 };
 #define GRAFT_CUDA_BUFFER_BYTES ((uint64_t)4 << 20)
