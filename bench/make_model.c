@@ -262,6 +262,7 @@ typedef struct options {
     const char *path, *parts;
     graft_dtype dtype;
     uint64_t seed;
+    bool zeros;
 } options;
 
 /* ------------------------------------------------------------------ names and shapes */
@@ -690,7 +691,8 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
 
 static int usage(void)
 {
-    fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]\n"
+    fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32]\n"
+          "                        [--seed N | --weights zeros]\n"
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
           "                         --parts union | --parts upscaler | --parts taesd |\n"
           "                         --parts t5 | --parts vision | --parts clip-vision |\n"
@@ -712,6 +714,8 @@ static bool parse(int argc, char **argv, options *o)
         const char *value = argv[i + 1];
         if (strcmp(argv[i], "--seed") == 0)
             o->seed = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--weights") == 0 && strcmp(value, "zeros") == 0)
+            o->zeros = true;
         else if (strcmp(argv[i], "--parts") == 0)
             o->parts = value;
         else if (strcmp(argv[i], "--dtype") == 0)
@@ -734,7 +738,7 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &o)) return usage();
     graft_status st = add_parts(&o, &l, &e);
     if (!st && !l.n) st = graft_fail(&e, GRAFT_E_ARG, "%s names no part", o.parts);
-    const model_file file = {o.path, o.dtype, o.seed, o.kind->config};
+    const model_file file = {o.path, o.dtype, o.seed, o.zeros, o.kind->config};
     if (!st) st = model_file_write(&file, &l, &e);
     for (size_t i = 0; i < l.n; i++) values += model_tensor_count(&l.at[i]);
     if (st)

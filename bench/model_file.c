@@ -58,6 +58,13 @@ static bool write_weights(const model_file *o, const model_tensor *t, const floa
     return true;
 }
 
+/* The end of a file that is shorter reads as zeros, too. */
+static bool write_zeros(const model_file *o, const model_tensor *t, FILE *f)
+{
+    off_t end = ftello(f) + (off_t)(model_tensor_count(t) * (int64_t)element_size(o, t));
+    return !fflush(f) && !ftruncate(fileno(f), end) && !fseeko(f, end, SEEK_SET);
+}
+
 static void make_header(const model_file *o, const model_list *l, graft_str *s)
 {
     const char *dtype = o->dtype == GRAFT_F32 ? "F32" : o->dtype == GRAFT_F16 ? "F16" : "BF16";
@@ -94,6 +101,7 @@ static bool write_all(const model_file *o, const model_list *l, const graft_str 
     if (ok) normal_quantiles(quantile);
     for (size_t i = 0; i < l->n && ok; i++)
         ok = l->at[i].index ? write_indices(&l->at[i], f)
+             : o->zeros     ? write_zeros(o, &l->at[i], f)
                             : write_weights(o, &l->at[i], quantile, values, narrow, f);
     graft_free(quantile);
     graft_free(values);

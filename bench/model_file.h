@@ -25,6 +25,7 @@ typedef struct model_file {
     const char *path;
     graft_dtype dtype;
     uint64_t seed;
+    bool zeros;         /* in place of random weights; they take no room on the disk */
     const char *config; /* __metadata__.config, or NULL */
 } model_file;
 

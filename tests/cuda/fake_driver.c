@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/cuda/emulator.h"
@@ -32,6 +33,7 @@ typedef struct graph {
 typedef struct block {
     void *p;
     int64_t bytes;
+    bool mapped;
     struct block *next;
 } block;
 
@@ -84,6 +86,7 @@ static void work_until(uint64_t number)
 static void hand_over(const node *n)
 {
     handed++;
+    if (fake_cuda.skip_work) return;
     if (!fake_cuda.lazy) {
         run(n);
         return;
@@ -231,13 +234,18 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *p, size_t bytes)
         (fake_cuda.largest && (uint64_t)bytes > (uint64_t)fake_cuda.largest))
         return CUDA_ERROR_OUT_OF_MEMORY;
     block *b = malloc(sizeof *b);
-    if (!b || posix_memalign(&data, 256, bytes)) abort();
-    memset(data, 0xcd, bytes);
+    const bool mapped = fake_cuda.skip_work;
+    if (mapped)
+        data = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!b || data == MAP_FAILED || (!mapped && posix_memalign(&data, 256, bytes))) abort();
+    if (!mapped) memset(data, 0xcd, bytes);
     pthread_mutex_lock(&lock);
-    *b = (block){data, (int64_t)bytes, blocks};
+    *b = (block){data, (int64_t)bytes, mapped, blocks};
     blocks = b;
     fake_cuda.live_blocks++;
     fake_cuda.live_bytes += (int64_t)bytes;
+    if (fake_cuda.live_bytes > fake_cuda.peak_bytes) fake_cuda.peak_bytes = fake_cuda.live_bytes;
     pthread_mutex_unlock(&lock);
     *p = (CUdeviceptr)(uintptr_t)data;
     fake_cuda.allocs++;
@@ -259,7 +267,10 @@ EXPORT CUresult cuMemFree(CUdeviceptr p)
         *at = b->next;
         fake_cuda.live_blocks--;
         fake_cuda.live_bytes -= b->bytes;
-        free(b->p);
+        if (b->mapped)
+            munmap(b->p, (size_t)b->bytes);
+        else
+            free(b->p);
         free(b);
         r = CUDA_SUCCESS;
         break;

@@ -23,13 +23,15 @@ typedef struct fake_cuda_state {
     uint64_t launches, replays, captures, recorded; /* recorded: launches into captures */
     int64_t live_blocks, live_bytes, live_objects;  /* memory; streams, events, graphs, … */
     int64_t memory, largest; /* bytes that may be live, and of one block; 0: no limit */
+    int64_t peak_bytes;      /* that were live at most */
     int64_t node_bytes;      /* that each node of a graph takes once it can run */
     uint64_t uploads, upload_bytes, downloads, download_bytes; /* host to device, and back */
     uint64_t copies, copy_bytes;                               /* within the device */
     uint64_t waits, event_waits, allocs, frees;
     uint64_t early, overlapped; /* launches that may begin early, and those that did */
     int lazy;                   /* work is done when someone waits for it, and not before */
-    int fail_launch;            /* the n-th launch from now fails; 0: none */
+    int skip_work; /* nothing that is handed over is done, and memory is none until it is touched */
+    int fail_launch; /* the n-th launch from now fails; 0: none */
     int fail_wait, fail_event;
     int fail_record;  /* the n-th launch into a capture from now is refused, and the capture with it
                        */
