@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "host/tree.h"
+#include "base/tree.h"
 
 void graft_inbox_finish(graft_inbox *b)
 {

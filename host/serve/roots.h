@@ -3,7 +3,7 @@
 #ifndef GRAFT_HOST_SERVE_ROOTS_H
 #define GRAFT_HOST_SERVE_ROOTS_H
 #include "base/str.h"
-#include "host/folders.h"
+#include "host/services/folders.h"
 
 enum { GRAFT_ROOTS_MAX = 12 };
 typedef struct graft_roots {

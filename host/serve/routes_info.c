@@ -6,10 +6,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/resident.h"
-#include "host/device.h"
-#include "host/object_info.h"
+#include "host/services/device.h"
+#include "host/schema/object_info.h"
 #include "host/serve/routes.h"
-#include "host/tree.h"
+#include "base/tree.h"
 
 #define INFO_SECONDS 0.5 /* how long a new model file may stay unseen */
 static const char json_type[] = "application/json; charset=utf-8";

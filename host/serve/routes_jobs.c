@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "host/serve/routes.h"
-#include "host/tree.h"
+#include "base/tree.h"
 
 #define PAGE 1000 /* jobs in one answer at most */
 

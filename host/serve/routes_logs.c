@@ -1,6 +1,6 @@
 #include "base/alloc.h"
 #include "host/serve/routes.h"
-#include "host/tree.h"
+#include "base/tree.h"
 
 graft_status graft_route_logs(graft_serve *s, const graft_http_request *q, const char *rest,
                               graft_http_response *r, graft_err *e)

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "host/serve/routes.h"
-#include "host/tree.h"
+#include "base/tree.h"
 
 #define HEADER_BYTES ((uint64_t)100 << 20) /* longest header of a model file that is read */
 

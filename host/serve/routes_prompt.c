@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "host/serve/routes.h"
-#include "host/tree.h"
-#include "host/validate.h"
+#include "base/tree.h"
+#include "host/prompt/validate.h"
 
 /* {"error": {type, message, details, extra_info: {}}, "node_errors": {}}. */
 static graft_status fault(graft_http_response *r, int status, const char *type, const char *message,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "host/serve/routes.h"
-#include "host/tree.h"
+#include "base/tree.h"
 
 graft_status graft_route_queue_get(graft_serve *s, const graft_http_request *q, const char *rest,
                                    graft_http_response *r, graft_err *e)

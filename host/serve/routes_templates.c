@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "host/serve/routes.h"
-#include "host/tree.h"
+#include "base/tree.h"
 
 #define PACKAGE "graft"
 #define INDEX   "index.json" /* of a folder of templates: what each is called and does */

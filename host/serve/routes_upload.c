@@ -9,7 +9,7 @@
 #include "host/serve/multipart.h"
 #include "host/serve/picture.h"
 #include "host/serve/routes.h"
-#include "host/tree.h"
+#include "base/tree.h"
 
 #define TRIES       10000 /* names "x (1).png" … that are tried */
 #define LONG_NAME   180   /* bytes before " (1)": with it and the suffix a name has up to 255 */

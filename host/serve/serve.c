@@ -14,8 +14,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "host/ahead.h"
-#include "host/commands.h"
+#include "host/session/ahead.h"
+#include "host/serve/command.h"
 #include "host/serve/transport.h"
 
 /* Everything that lives as long as the command. */

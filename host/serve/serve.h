@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 
 #include "base/hash.h"
-#include "host/executor.h"
-#include "host/options.h"
+#include "host/run/executor.h"
+#include "host/session/options.h"
 #include "host/serve/http.h"
 #include "host/serve/hub.h"
 #include "host/serve/logs.h"
@@ -13,7 +13,7 @@
 #include "host/serve/security.h"
 #include "host/serve/sink.h"
 #include "host/serve/store.h"
-#include "host/session.h"
+#include "host/session/session.h"
 
 #define GRAFT_SERVE_HISTORY_COUNT 10000
 #define GRAFT_SERVE_HISTORY_BYTES ((int64_t)512 << 20)

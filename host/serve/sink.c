@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "host/serve/picture.h"
-#include "host/tree.h"
+#include "base/tree.h"
 
 #define STATE_NODES  200  /* newest nodes that a progress_state lists */
 #define PROGRESS_GAP 0.02 /* seconds between two messages about steps */

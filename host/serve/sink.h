@@ -4,9 +4,9 @@
 #include <pthread.h>
 
 #include "base/json.h"
-#include "host/events.h"
-#include "host/options.h"
-#include "host/phases.h"
+#include "host/run/events.h"
+#include "host/session/options.h"
+#include "host/session/phases.h"
 #include "host/serve/hub.h"
 #include "host/serve/logs.h"
 

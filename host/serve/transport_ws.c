@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "host/serve/routes.h"
 #include "host/serve/transport_conn.h"
-#include "host/tree.h"
+#include "base/tree.h"
 
 static bool is_ws_path(const char *path)
 {

@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "host/serve/serve.h"
-#include "host/tree.h"
-#include "host/validate.h"
+#include "base/tree.h"
+#include "host/prompt/validate.h"
 
 /* {id: {node_id, display_node, parent_node, real_node_id}} for every output that showed something;
  * NULL when out of memory. */

@@ -1,14 +1,14 @@
 /* Any bytes as a workflow file, in either format, with the test nodes as what is installed: it is
  * refused, or it becomes a prompt that is valid or has faults with a text. Behind a first byte of
  * zero stand three strings, ended by zeros, that set an input of the prompt first. */
-#include "host/workflow.h"
+#include "host/prompt/workflow.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "host/session.h"
-#include "host/validate.h"
+#include "host/session/session.h"
+#include "host/prompt/validate.h"
 #include "tests/fuzz/fuzz.h"
 
 static void require(int cond)

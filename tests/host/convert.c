@@ -2,7 +2,7 @@
 #include <time.h>
 
 #include "base/png.h"
-#include "host/file_name.h"
+#include "host/prompt/file_name.h"
 #include "tests/host/fixture.h"
 
 static void expect(const char *graph, const char *want, int line)

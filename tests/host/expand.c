@@ -1,4 +1,4 @@
-#include "host/dispatch.h"
+#include "host/run/dispatch.h"
 #include "tests/host/listener.h"
 
 static void failing(const char *text, graft_status st, const char *words, int line)

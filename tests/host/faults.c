@@ -1,7 +1,7 @@
 /* Every allocation of reading, checking and running a workflow fails once: the caller gets an
  * error, nothing leaks, and the next attempt works. */
-#include "host/executor.h"
-#include "host/object_info.h"
+#include "host/run/executor.h"
+#include "host/schema/object_info.h"
 #include "tests/host/fixture.h"
 
 static const char api[] =

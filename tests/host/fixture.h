@@ -6,10 +6,10 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "host/session.h"
-#include "host/tree.h"
-#include "host/validate.h"
-#include "host/workflow.h"
+#include "host/session/session.h"
+#include "base/tree.h"
+#include "host/prompt/validate.h"
+#include "host/prompt/workflow.h"
 #include "tests/test.h"
 
 static graft_session fixture;

@@ -2,7 +2,7 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "host/object_info.h"
+#include "host/schema/object_info.h"
 #include "tests/host/fixture.h"
 
 static void reserve(const char *key, const char *prefix, const char *want_name,

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "host/executor.h"
+#include "host/run/executor.h"
 #include "tests/host/fixture.h"
 
 static graft_executor *executor;

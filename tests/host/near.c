@@ -1,5 +1,5 @@
 /* Which names may have been meant, and in which order. */
-#include "host/near.h"
+#include "host/schema/near.h"
 #include "tests/test.h"
 
 static void expect(const char *wanted, const char *const *names, const char *text)

@@ -3,8 +3,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "host/phases.h"
-#include "host/progress.h"
+#include "host/session/phases.h"
+#include "host/session/progress.h"
 #include "tests/test.h"
 
 static char text[8000];

@@ -1,12 +1,13 @@
 #!/bin/sh
-# calls.sh NM OBJECTS FOLDER...: whether the engine's folders, given bottom first, call only themselves and those before
-# them. engine.h declares functions of all of them, so the includes alone do not tell. OBJECTS: a file with the paths of
-# object files, .../graft_engine.dir/FOLDER/NAME.c.o, a line each.
+# calls.sh NM LIBRARY OBJECTS FOLDER...: whether a library's folders, given bottom first, call only themselves and those
+# before them. A header at the top, such as engine.h, declares functions of all of them, so the includes alone do not
+# tell. OBJECTS: a file with the paths of object files, .../LIBRARY.dir/FOLDER/NAME.c.o, a line each.
 set -eu
 nm=$1
-objects=$2
-shift 2
-xargs "$nm" -A < "$objects" | awk -v folders="$*" '
+library=$2
+objects=$3
+shift 3
+xargs "$nm" -A < "$objects" | awk -v library="$library" -v folders="$*" '
 BEGIN {
     n = split(folders, f, " ")
     for (i = 1; i <= n; i++) floor[f[i]] = i
@@ -14,7 +15,7 @@ BEGIN {
 {
     file = substr($1, 1, index($1, ".o:") + 1) # nm -A joins the path and what comes first
     name = file
-    sub(/.*graft_engine\.dir\/(\.\/)?/, "", name)
+    sub(".*" library "\\.dir/(\\./)?", "", name)
     split(name, part, "/")
     if (!(part[1] in floor)) {
         print name ": in none of the folders"
@@ -30,7 +31,7 @@ END {
         if (to == "" || to == from[i]) continue
         seen++
         if (floor[to] > floor[from[i]]) {
-            print "engine/" by[i] " calls " called[i] "(), which is above it, in engine/" to
+            print by[i] " calls " called[i] "(), which is above it, in " to "/"
             bad++
         }
     }

@@ -69,6 +69,8 @@ static const char *const stacks[][20] = {
      "engine/passes/", "engine/weights/", "engine/image/", "engine/models/", "engine/exec/",
      "engine/quant/", "engine/cache/", "engine/objects/", "engine/prompts/", "engine/files/",
      "engine/pictures/", "engine/denoise/", "engine/calibrate/", "engine/report/"},
+    {"host/services/", "host/schema/", "host/prompt/", "host/run/", "host/session/", "host/serve/",
+     "host/commands/"},
     {"kernels/cuda/gpu/", "kernels/cuda/device/", "kernels/cuda/libs/", "kernels/cuda/ops/",
      "kernels/cuda/"}};
 static const char *const folders[] = {"base", "plugin", "kernels", "engine", "nodes",

@@ -1,5 +1,5 @@
 // Placeholders in file names that an editor fills in before it sends a prompt: the rules of
-// host/file_name.c, which does the same for `graft run`.
+// host/prompt/file_name.c, which does the same for `graft run`.
 import type { Prompt, UiNode, UiWorkflow } from "./convert"
 
 // yyyy yy MM M dd d hh h mm m ss s; what is none of these stays.

@@ -1,0 +1,60 @@
+/* The editor's graph with its sub-graphs opened up: which node stands behind a link. One thread. */
+#ifndef GRAFT_HOST_PROMPT_LITEGRAPH_H
+#define GRAFT_HOST_PROMPT_LITEGRAPH_H
+#include "base/json.h"
+#include "base/map.h"
+#include "base/str.h"
+
+enum { GRAFT_LITEGRAPH_NEVER = 2, GRAFT_LITEGRAPH_BYPASS = 4 }; /* graft_litegraph_node.mode */
+#define GRAFT_LITEGRAPH_ID 64
+
+typedef struct graft_litegraph_scope graft_litegraph_scope;
+typedef struct graft_litegraph_node {
+    const cJSON *json;
+    char local[GRAFT_LITEGRAPH_ID]; /* id inside its scope */
+    char *id;                       /* "outer:inner" */
+    const char *type;
+    int64_t mode, order;
+    graft_litegraph_scope *scope; /* where it lives */
+    graft_litegraph_scope *inner; /* of a sub-graph's instance; else NULL */
+} graft_litegraph_node;
+
+typedef struct graft_litegraph_link {
+    char origin[GRAFT_LITEGRAPH_ID], target[GRAFT_LITEGRAPH_ID];
+    int64_t slot, target_slot;
+} graft_litegraph_link;
+
+/* The graph itself, or one instance of a sub-graph. */
+struct graft_litegraph_scope {
+    const cJSON *json;
+    graft_litegraph_scope *parent;
+    graft_litegraph_node *instance; /* in the parent */
+    graft_litegraph_node *node;
+    graft_litegraph_link *link;
+    size_t n_node, n_link;
+    graft_map by_id, by_link; /* -> node, link */
+};
+
+typedef struct graft_litegraph {
+    const cJSON *json; /* borrowed */
+    graft_litegraph_scope *root;
+    size_t n_nodes; /* in all scopes */
+} graft_litegraph;
+
+graft_status graft_litegraph_init(graft_litegraph *g, const cJSON *json, graft_err *e);
+void graft_litegraph_finish(graft_litegraph *g); /* fine on a zeroed one */
+
+/* What a link brings: an output of a node that runs, a value, or (both NULL) nothing. */
+typedef struct graft_litegraph_source {
+    const graft_litegraph_node *node;
+    int64_t slot;
+    const cJSON *value;
+} graft_litegraph_source;
+graft_litegraph_source graft_litegraph_resolve(const graft_litegraph_scope *scope,
+                                               const cJSON *link_id);
+
+/* Notes, reroutes and the like, which exist in the editor only. */
+bool graft_litegraph_virtual(const graft_litegraph_node *n);
+/* A value that the surrounding sub-graph's instance shows for this widget; NULL without one. */
+const cJSON *graft_litegraph_promoted(const graft_litegraph_node *n, const char *widget);
+#endif

@@ -1,0 +1,283 @@
+/* The editor's graph to the API prompt. The rules are those of ComfyUI's editor, as observed: which
+ * entry of `widgets_values` belongs to which input follows from the node's schema alone. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "host/prompt/file_name.h"
+#include "host/prompt/litegraph.h"
+#include "host/prompt/literal.h"
+#include "host/schema/schema.h"
+#include "base/tree.h"
+#include "host/prompt/workflow.h"
+
+struct writer {
+    const graft_registry *registry;
+    cJSON *prompt;
+    graft_err *e;
+};
+
+/* A literal array would read as a link, so it is wrapped. */
+static bool put_value(cJSON *inputs, const char *name, const cJSON *value)
+{
+    cJSON *copy = cJSON_Duplicate(value, 1);
+    if (copy && cJSON_IsArray(copy)) {
+        cJSON *wrapper = cJSON_CreateObject();
+        bool ok = graft_tree_put(wrapper, "__value__", copy);
+        if (!ok) cJSON_Delete(wrapper);
+        copy = ok ? wrapper : NULL;
+    }
+    return graft_tree_set(inputs, name, copy);
+}
+
+/* Editors put "what to do with the seed after a run" behind the seed. */
+static bool has_control(const graft_input *in)
+{
+    if (in->flags & GRAFT_INPUT_SEED) return true;
+    return strcmp(in->type, "INT") == 0 &&
+           (strcmp(in->name, "seed") == 0 || strcmp(in->name, "noise_seed") == 0);
+}
+
+static bool is_control(const cJSON *value)
+{
+    static const char *const word[] = {"fixed", "increment", "decrement", "randomize"};
+    for (size_t i = 0; cJSON_IsString(value) && i < sizeof word / sizeof *word; i++)
+        if (strcmp(value->valuestring, word[i]) == 0) return true;
+    return false;
+}
+
+/* What an editor shows at first; nothing for sockets, and for files: any could be meant. */
+static bool put_default(cJSON *inputs, const graft_input *in)
+{
+    graft_literal literal;
+    if (graft_literal_initial(in, &literal, NULL)) return false;
+    cJSON *item = NULL;
+    bool needed = true;
+    if (literal.value.kind != GRAFT_NONE)
+        item = graft_literal_json(in, &literal.value);
+    else if (strcmp(in->type, "STRING") == 0 && graft_schema_widget(in))
+        item = cJSON_CreateString("");
+    else if (graft_schema_combo(in) && graft_schema_widget(in) && in->choices && *in->choices)
+        item = cJSON_CreateString(*in->choices);
+    else
+        needed = false;
+    graft_literal_finish(&literal);
+    return !needed || graft_tree_set(inputs, in->name, item);
+}
+
+static bool put_or_default(cJSON *inputs, const graft_input *in, const cJSON *value)
+{
+    if (!value || cJSON_IsNull(value)) return put_default(inputs, in);
+    return put_value(inputs, in->name, value);
+}
+
+/* Widget number k in the order in which an editor shows them, required inputs first; NULL behind
+ * the last. */
+static const graft_input *widget_at(const graft_node *node, size_t k)
+{
+    for (size_t pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < graft_schema_inputs(node); i++) {
+            const graft_input *in = node->inputs[i];
+            bool optional = in->flags & GRAFT_INPUT_OPTIONAL;
+            if (optional == (pass == 1) && graft_schema_widget(in) && !k--) return in;
+        }
+    return NULL;
+}
+
+static size_t count_widgets(const graft_node *node)
+{
+    size_t n = 0;
+    while (widget_at(node, n)) n++;
+    return n;
+}
+
+static size_t count_values(const cJSON *value)
+{
+    size_t n = 0;
+    for (; value; value = value->next) n++;
+    return n;
+}
+
+/* Entries that were not read yet, and for how many widgets. */
+struct entries {
+    const cJSON *at;
+    size_t n, widgets;
+};
+
+static void skip(struct entries *s)
+{
+    s->at = s->at->next;
+    s->n--;
+}
+
+/* Whether `next`, which may be NULL, could have this text for its value. Which files there are is
+ * not known here, but none is called like a control. */
+static bool could_take(const graft_input *next, const cJSON *text)
+{
+    if (!next || !graft_schema_combo(next)) return next && strcmp(next->type, "STRING") == 0;
+    if (!next->choices) return !is_control(text);
+    for (const char *const *c = next->choices; *c; c++)
+        if (strcmp(*c, text->valuestring) == 0) return true;
+    return false;
+}
+
+/* A text that is no value: there are more entries than widgets, or the next widget could not have
+ * it. A node may have more widgets today than it had when the file was written. */
+static bool is_extra(const struct entries *s, const graft_input *next)
+{
+    return s->n > s->widgets || !could_take(next, s->at);
+}
+
+static void skip_extras(struct entries *s, const graft_input *in, const graft_input *next)
+{
+    if (s->at && has_control(in) && is_control(s->at) && is_extra(s, next)) {
+        skip(s);
+        bool filter = s->at && graft_schema_combo(in) && cJSON_IsString(s->at);
+        if (filter && is_extra(s, next)) skip(s);
+    }
+    /* Its button, which some editors put behind all widgets. */
+    bool upload = s->at && (in->flags & GRAFT_INPUT_IMAGE_UPLOAD) && cJSON_IsString(s->at) &&
+                  strcmp(s->at->valuestring, "image") == 0;
+    if (upload && is_extra(s, next)) skip(s);
+}
+
+/* Walks over `values`, which may be no list. */
+static bool take_values(const graft_node *node, const cJSON *values, cJSON *inputs)
+{
+    struct entries s = {.at = cJSON_IsArray(values) ? values->child : NULL,
+                        .widgets = count_widgets(node)};
+    s.n = count_values(s.at);
+    size_t k = 0;
+    for (const graft_input *in = widget_at(node, 0), *next; in; in = next) {
+        if (!put_or_default(inputs, in, s.at)) return false;
+        if (s.at) skip(&s);
+        s.widgets--;
+        next = widget_at(node, ++k);
+        skip_extras(&s, in, next);
+    }
+    return true;
+}
+
+/* The object form names its values; only the schema's inputs are taken from it. */
+static bool take_named(const graft_node *node, const cJSON *values, cJSON *inputs)
+{
+    for (size_t i = 0; i < graft_schema_inputs(node); i++) {
+        const graft_input *in = node->inputs[i];
+        const cJSON *value = graft_tree_get(values, in->name);
+        if (graft_schema_literal(in) && !put_or_default(inputs, in, value)) return false;
+    }
+    return true;
+}
+
+static bool take_promoted(const graft_node *node, const graft_litegraph_node *n, cJSON *inputs)
+{
+    for (size_t i = 0; i < graft_schema_inputs(node); i++) {
+        const graft_input *in = node->inputs[i];
+        const cJSON *value = graft_litegraph_promoted(n, in->name);
+        if (value && !cJSON_IsNull(value) && graft_schema_literal(in) &&
+            !put_value(inputs, in->name, value))
+            return false;
+    }
+    return true;
+}
+
+static bool take_links(const graft_litegraph_node *n, cJSON *inputs)
+{
+    const cJSON *input;
+    cJSON_ArrayForEach(input, graft_tree_get(n->json, "inputs"))
+    {
+        const char *name = graft_json_str(input, "name", NULL);
+        const cJSON *link = graft_tree_get(input, "link");
+        if (!name || !link || cJSON_IsNull(link)) continue;
+        graft_litegraph_source source = graft_litegraph_resolve(n->scope, link);
+        if (source.value && !cJSON_IsNull(source.value)) {
+            if (!put_value(inputs, name, source.value)) return false;
+        } else if (source.node) {
+            cJSON *pair = cJSON_CreateArray();
+            if (!graft_tree_push(pair, cJSON_CreateString(source.node->id)) ||
+                !graft_tree_push(pair, graft_json_new_i64(source.slot))) {
+                cJSON_Delete(pair);
+                return false;
+            }
+            if (!graft_tree_set(inputs, name, pair)) return false;
+        }
+    }
+    return true;
+}
+
+/* Nodes that older editors made of several others. */
+static bool is_group_node(const char *type)
+{
+    return graft_str_starts(type, "workflow>") || graft_str_starts(type, "workflow/");
+}
+
+static graft_status write_node(struct writer *w, const graft_litegraph_node *n)
+{
+    const graft_registry_node *entry = graft_registry_find(w->registry, n->type);
+    const cJSON *values = graft_tree_get(n->json, "widgets_values");
+    const char *title = graft_json_str(n->json, "title", NULL);
+    if (!entry && is_group_node(n->type))
+        return graft_fail(w->e, GRAFT_E_UNSUPPORTED,
+                          "node %s (%.80s): group nodes are not read; convert it to a sub-graph in "
+                          "ComfyUI",
+                          n->id, n->type);
+    cJSON *out = cJSON_CreateObject(), *inputs = cJSON_AddObjectToObject(out, "inputs");
+    bool ok = inputs && graft_tree_text(out, "class_type", n->type);
+    if (ok && entry) {
+        ok = cJSON_IsObject(values) ? take_named(entry->node, values, inputs)
+                                    : take_values(entry->node, values, inputs);
+        ok = ok && take_promoted(entry->node, n, inputs);
+    }
+    ok = ok && take_links(n, inputs);
+    if (!title || !*title) title = entry ? entry->node->title : n->type;
+    cJSON *meta = ok ? cJSON_AddObjectToObject(out, "_meta") : NULL;
+    ok = ok && graft_tree_text(meta, "title", title ? title : n->type);
+    if (!ok) cJSON_Delete(out);
+    if (!ok || !graft_tree_put(w->prompt, n->id, out)) return graft_fail_nomem(w->e, "a prompt");
+    return GRAFT_OK;
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const graft_litegraph_node *x = *(const graft_litegraph_node *const *)a;
+    const graft_litegraph_node *y = *(const graft_litegraph_node *const *)b;
+    if (x->order != y->order) return x->order < y->order ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static graft_status write_scope(struct writer *w, const graft_litegraph_scope *s)
+{
+    graft_status st = GRAFT_OK;
+    const graft_litegraph_node **list = graft_calloc(s->n_node, sizeof *list);
+    if (!list) return graft_fail_nomem(w->e, "a prompt");
+    for (size_t i = 0; i < s->n_node; i++) list[i] = &s->node[i];
+    if (s->n_node > 1) qsort(list, s->n_node, sizeof *list, by_order);
+    for (size_t i = 0; i < s->n_node && !st; i++) {
+        const graft_litegraph_node *n = list[i];
+        if (n->mode == GRAFT_LITEGRAPH_NEVER || n->mode == GRAFT_LITEGRAPH_BYPASS) continue;
+        if (n->inner)
+            st = write_scope(w, n->inner);
+        else if (!graft_litegraph_virtual(n))
+            st = write_node(w, n);
+    }
+    graft_free(list);
+    return st;
+}
+
+graft_status graft_workflow_from_ui(const cJSON *graph, const graft_registry *r, cJSON **prompt,
+                                    graft_err *e)
+{
+    graft_litegraph g;
+    *prompt = NULL;
+    graft_status st = graft_litegraph_init(&g, graph, e);
+    if (st) return st;
+    struct writer w = {r, cJSON_CreateObject(), e};
+    st = w.prompt ? write_scope(&w, g.root) : graft_fail_nomem(e, "a prompt");
+    if (!st) st = graft_file_name_fill(w.prompt, &g, e);
+    graft_litegraph_finish(&g);
+    if (st)
+        cJSON_Delete(w.prompt);
+    else
+        *prompt = w.prompt;
+    return st;
+}
