@@ -1,10 +1,10 @@
 // What strokes make of a mask.
 import assert from "node:assert/strict"
 import { test } from "node:test"
-import { Mask } from "../../../host/editor/src/brush"
-import { Near } from "../../../host/editor/src/near"
-import { orientationOf } from "../../../host/editor/src/turned"
-import { fileOf, isElsewhere, nameOf } from "../../../host/editor/src/chosen"
+import { Mask } from "../../../host/editor/src/page/brush"
+import { Near } from "../../../host/editor/src/page/near"
+import { orientationOf } from "../../../host/editor/src/page/turned"
+import { fileOf, isElsewhere, nameOf } from "../../../host/editor/src/canvas/chosen"
 
 const at = (mask: Mask, x: number, y: number) => mask.values[y * mask.width + x]
 const sum = (mask: Mask) => mask.values.reduce((all, value) => all + value, 0) / 255

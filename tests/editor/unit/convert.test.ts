@@ -1,18 +1,18 @@
 import assert from "node:assert/strict"
 import { readFileSync } from "node:fs"
 import { test } from "node:test"
-import { isPrompt, isUiWorkflow, toPrompt } from "../../../host/editor/src/convert"
-import { fillFileNames, formatDate } from "../../../host/editor/src/filename"
-import { fromPrompt } from "../../../host/editor/src/import"
-import { normalise } from "../../../host/editor/src/normalise"
-import { parseJson } from "../../../host/editor/src/json"
+import { isPrompt, isUiWorkflow, toPrompt } from "../../../host/editor/src/workflow/convert"
+import { fillFileNames, formatDate } from "../../../host/editor/src/workflow/filename"
+import { fromPrompt } from "../../../host/editor/src/workflow/import"
+import { normalise } from "../../../host/editor/src/workflow/normalise"
+import { parseJson } from "../../../host/editor/src/workflow/json"
 import {
   alignValues,
   compatible,
   defaultValue,
   parseObjectInfo,
   widgetPlaces,
-} from "../../../host/editor/src/schema"
+} from "../../../host/editor/src/workflow/schema"
 
 const source = process.env.GRAFT_SOURCE_DIR!
 const info = JSON.parse(readFileSync(`${source}/tests/editor/mock/object_info.json`, "utf8"))

@@ -1,20 +1,20 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 import { deflateSync } from "node:zlib"
-import { nodeFaults, promptFaults, unknownNodes } from "../../../host/editor/src/errors"
-import { find, score } from "../../../host/editor/src/find"
-import { readFrame } from "../../../host/editor/src/frames"
-import { parseJson, stringifyPrompt } from "../../../host/editor/src/json"
-import { layout } from "../../../host/editor/src/layout"
-import { Paced } from "../../../host/editor/src/paced"
-import { readPng } from "../../../host/editor/src/png"
-import { apply, createRun, expectedOf, fraction, resume } from "../../../host/editor/src/progress"
-import { parseObjectInfo } from "../../../host/editor/src/schema"
-import { showLeft, showRate } from "../../../host/editor/src/status"
-import { inkOn } from "../../../host/editor/src/ink"
-import { calculate } from "../../../host/editor/src/sum"
-import { comparedOf, quantizationOf, subjectOf } from "../../../host/editor/src/subject"
-import { Undo } from "../../../host/editor/src/undo"
+import { nodeFaults, promptFaults, unknownNodes } from "../../../host/editor/src/server/errors"
+import { find, score } from "../../../host/editor/src/workflow/find"
+import { readFrame } from "../../../host/editor/src/workflow/frames"
+import { parseJson, stringifyPrompt } from "../../../host/editor/src/workflow/json"
+import { layout } from "../../../host/editor/src/workflow/layout"
+import { Paced } from "../../../host/editor/src/page/paced"
+import { readPng } from "../../../host/editor/src/workflow/png"
+import { apply, createRun, expectedOf, fraction, resume } from "../../../host/editor/src/workflow/progress"
+import { parseObjectInfo } from "../../../host/editor/src/workflow/schema"
+import { showLeft, showRate } from "../../../host/editor/src/app/status"
+import { inkOn } from "../../../host/editor/src/page/ink"
+import { calculate } from "../../../host/editor/src/workflow/sum"
+import { comparedOf, quantizationOf, subjectOf } from "../../../host/editor/src/workflow/subject"
+import { Undo } from "../../../host/editor/src/workflow/undo"
 import {
   addTo,
   clampNumber,
@@ -23,7 +23,7 @@ import {
   showNumber,
   tidyFloat,
   wrapText,
-} from "../../../host/editor/src/values"
+} from "../../../host/editor/src/workflow/values"
 import { readFileSync } from "node:fs"
 
 const info = JSON.parse(

@@ -12,7 +12,7 @@ import {
   seesAttention,
   speed,
   unmeasured,
-} from "../../../host/editor/src/plan"
+} from "../../../host/editor/src/workflow/plan"
 
 const layer = (
   name: string,

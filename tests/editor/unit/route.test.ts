@@ -1,7 +1,7 @@
 // Ways of links around nodes.
 import assert from "node:assert/strict"
 import { test } from "node:test"
-import { Router, runsBelow, type Box, type Point } from "../../../host/editor/src/route"
+import { Router, runsBelow, type Box, type Point } from "../../../host/editor/src/workflow/route"
 
 const column = (x: number, ...spans: [number, number][]): Box[] =>
   spans.map(([top, bottom]) => [x, top, x + 100, bottom])

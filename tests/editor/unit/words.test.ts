@@ -1,13 +1,13 @@
 // What the page says and offers: faults in words, names of embeddings, what a file can keep.
 import assert from "node:assert/strict"
 import { test } from "node:test"
-import { matching as shelvesFor } from "../../../host/editor/src/browse"
-import { matching, nameAt } from "../../../host/editor/src/embeddings"
-import { toPrompt, type UiWorkflow } from "../../../host/editor/src/convert"
-import { nodeFaults } from "../../../host/editor/src/errors"
-import { fromPrompt } from "../../../host/editor/src/import"
-import { promptFile } from "../../../host/editor/src/json"
-import { apply, createRun } from "../../../host/editor/src/progress"
+import { matching as shelvesFor } from "../../../host/editor/src/page/browse"
+import { matching, nameAt } from "../../../host/editor/src/workflow/embeddings"
+import { toPrompt, type UiWorkflow } from "../../../host/editor/src/workflow/convert"
+import { nodeFaults } from "../../../host/editor/src/server/errors"
+import { fromPrompt } from "../../../host/editor/src/workflow/import"
+import { promptFile } from "../../../host/editor/src/workflow/json"
+import { apply, createRun } from "../../../host/editor/src/workflow/progress"
 
 const fault = (type: string, details: string, input_name = "image", folder?: string) =>
   nodeFaults({

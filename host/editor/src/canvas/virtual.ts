@@ -1,0 +1,120 @@
+// Nodes that only the page knows: the server never sees them.
+import { LGraphNode, LiteGraph } from "@comfyorg/litegraph"
+import { addWidget } from "./widgets"
+import { CONTROLS, type InputSpec, type Specs } from "../workflow/schema"
+import type { GraftNode } from "./nodes"
+
+const noteInput: InputSpec = {
+  name: "text",
+  type: "STRING",
+  optional: false,
+  widget: true,
+  options: { multiline: true, placeholder: "Write a note…" },
+}
+
+class Note extends LGraphNode {
+  constructor(title: string) {
+    super(title || "Note", "Note")
+    this.serialize_widgets = true
+    addWidget(this, { name: "text", kind: "value", input: noteInput })
+    this.setSize([260, 140])
+  }
+}
+
+class Reroute extends LGraphNode {
+  static title_mode = LiteGraph.NO_TITLE // as ComfyUI draws it
+  constructor(title: string) {
+    super(title || "Reroute", "Reroute")
+    this.addInput("", "*")
+    this.addOutput("", "*")
+    this.setSize([75, 26])
+  }
+  // Both ends carry the type of what flows through.
+  onConnectionsChange(): void {
+    const link = this.inputs[0]?.link
+    const origin = link == null ? undefined : this.graph?.getLink(link)
+    const type = origin?.type ?? "*"
+    if (!this.outputs[0]) return
+    this.outputs[0].type = type
+    this.outputs[0].name = type === "*" ? "" : String(type)
+  }
+}
+
+// One value for the inputs it is linked to. Its widgets are those of the value that the file holds.
+class PrimitiveNode extends LGraphNode {
+  constructor(title: string) {
+    super(title || "Primitive", "PrimitiveNode")
+    this.serialize_widgets = true
+    this.addOutput("connect to widget input", "*")
+  }
+  configure(info: any): void {
+    this.widgets = []
+    const values: unknown[] = Array.isArray(info.widgets_values) ? info.widgets_values : []
+    values.forEach((value, i) => {
+      if (i > 0)
+        this.addWidget("combo", "control_after_generate", String(value), () => {}, {
+          values: CONTROLS,
+        })
+      else if (typeof value === "number")
+        this.addWidget("number", "value", value, () => {}, {
+          step2: 1,
+          precision: Number.isInteger(value) ? 0 : 3,
+        })
+      else if (typeof value === "boolean") this.addWidget("toggle", "value", value, () => {}, {})
+      else this.addWidget("text", "value", String(value), () => {}, {})
+    })
+    super.configure(info)
+  }
+  // A new one takes its value from the first widget it is linked to.
+  onConnectionsChange(_type: number, _slot: number, connected: boolean): void {
+    if (!connected || this.widgets?.length || !this.graph) return
+    const link = this.graph.getLink(this.outputs[0]?.links?.[0])
+    const target = link && (this.graph.getNodeById(link.target_id) as GraftNode | null)
+    const input = target?.spec?.inputs.find(
+      (i) => i.name === target.inputs[link!.target_slot]?.name,
+    )
+    const source = target?.widgets?.find((w) => w.name === input?.name)
+    if (!input || !source) return
+    const widget = addWidget(this, {
+      name: "value",
+      kind: "value",
+      input: { ...input, name: "value" },
+    })
+    widget.value = source.value
+    if (input.type === "INT")
+      addWidget(this, { name: "control_after_generate", kind: "control", input })
+    this.outputs[0].type = input.type
+    this.outputs[0].name = input.type
+    this.setSize(this.computeSize())
+  }
+}
+
+const CLASSES: [string, string, string, any][] = [
+  ["Note", "Note", "A text for whoever reads the workflow.", Note],
+  [
+    "MarkdownNote",
+    "Markdown Note",
+    "A text for whoever reads the workflow.",
+    class extends Note {},
+  ],
+  ["Reroute", "Reroute", "A bend in a link.", Reroute],
+  ["PrimitiveNode", "Primitive", "One value for the settings that it is linked to.", PrimitiveNode],
+]
+
+// As the search sees them.
+export const virtualSpecs: Specs = new Map(
+  CLASSES.map(([name, title, description]) => {
+    const slots = name === "Reroute" ? [{ name: "", type: "*" }] : []
+    const inputs = slots.map((s) => ({ ...s, optional: true, widget: false, options: {} }))
+    const outputs = slots.map((s) => ({ ...s, list: false }))
+    const rest = { output: false, deprecated: false, experimental: false, aliases: [] }
+    return [name, { name, title, description, category: "utils", inputs, outputs, ...rest }]
+  }),
+)
+
+export function registerVirtual() {
+  for (const [name, title, , cls] of CLASSES) {
+    LiteGraph.registerNodeType(name, cls)
+    Object.assign(cls, { category: "utils", title })
+  }
+}
