@@ -505,7 +505,7 @@ graft_status graft_cond_zero_out(const graft_cond *c, graft_cond **out, graft_er
  * one of its kind; what is outside the picture when sampling is cut off. GRAFT_E_ARG for what is
  * negative or no number. */
 typedef struct graft_area {
-    double x, y, width, height; /* pixels, in steps of 8; or shares of the picture */
+    double x, y, width, height; /* pixels, in steps of 8 or 16; or shares of the picture */
     bool shares;
 } graft_area;
 /* Only this part of the latent is denoised with these prompts, as if it were a picture. */
@@ -574,8 +574,8 @@ graft_status graft_cond_control(const graft_cond *positive, const graft_cond *ne
 
 graft_latent *graft_latent_retain(graft_latent *l);
 void graft_latent_release(graft_latent *l);
-/* Zeros (batch, channels, height/8, width/8). Sampling takes zeros of 4 channels for those of any
- * model. */
+/* Zeros (batch, channels, height/8, width/8); with 128 channels, FLUX.2's, a 16th. Sampling takes
+ * zeros of any channels for those of its model, for as many pixels. */
 graft_status graft_latent_empty(int64_t channels, int64_t width, int64_t height, int64_t batch,
                                 graft_latent **out, graft_err *e);
 /* Copies (N,C,h,w) floats. */
@@ -584,7 +584,8 @@ graft_status graft_latent_from_data(const float *data, const int64_t shape[4], g
 /* shape[4] = N,C,h,w; the data lives as long as the latent. */
 const float *graft_latent_data(const graft_latent *l, int64_t shape[4]);
 /* `method`: "nearest-exact" "bilinear" "area" "bicubic" "bislerp"; width, height in pixels (latent
- * = /8); 0 keeps the aspect, both 0: unchanged; center: cut to the new aspect first. */
+ * = /8 or /16, as above); 0 keeps the aspect, both 0: unchanged; center: cut to the new aspect
+ * first. */
 graft_status graft_latent_upscale(const graft_latent *l, const char *method, int64_t width,
                                   int64_t height, bool center, graft_latent **out, graft_err *e);
 graft_status graft_latent_upscale_by(const graft_latent *l, const char *method, double scale,
@@ -595,8 +596,8 @@ graft_status graft_latent_from_batch(const graft_latent *l, int64_t index, int64
                                      graft_latent **out, graft_err *e);
 graft_status graft_latent_set_mask(const graft_latent *l, const graft_image *mask,
                                    graft_latent **out, graft_err *e);
-/* Positions and sizes in pixels (latent = /8). Masks of latents are changed with them. What the
- * part would have beyond the edges is left out; GRAFT_E_ARG when nothing remains. */
+/* Positions and sizes in pixels (latent = /8 or /16). Masks of latents are changed with them. What
+ * the part would have beyond the edges is left out; GRAFT_E_ARG when nothing remains. */
 graft_status graft_latent_crop(const graft_latent *l, int64_t x, int64_t y, int64_t width,
                                int64_t height, graft_latent **out, graft_err *e);
 /* Upside down, or left to right. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/image/latent.h"
 #include "engine/objects/alike.h"
 #include "engine/objects/objects.h"
 #include "engine/image/resize.h"
@@ -381,12 +382,13 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
     graft_status st = graft_options_from(n->engine, options, &n->options, e);
     if (!st && options->width > 0 && options->height > 0) {
         int64_t batch = options->batch_size > 0 ? options->batch_size : 1;
+        const int64_t scale = graft_latent_scale(n->arch.latent_channels);
         const bool flux = n->arch.kind == GRAFT_NET_FLUX, zimage = n->arch.kind == GRAFT_NET_ZIMAGE;
         const graft_unet_use use = {.pictures = batch,
                                     .entries =
                                         flux || zimage ? 1 : 2, /* without negative prompts */
-                                    .height = options->height / 8,
-                                    .width = options->width / 8,
+                                    .height = options->height / scale,
+                                    .width = options->width / scale,
                                     .tokens = flux     ? GRAFT_FLUX_TOKENS
                                               : zimage ? ZIMAGE_WORDS
                                                        : GRAFT_TEXT_CHUNK,
@@ -407,8 +409,9 @@ graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *
     if (!n) return graft_fail_nomem(e, "VAE");
     graft_status st = graft_options_from(n->engine, options, &n->options, e);
     if (!st && options->width > 0 && options->height > 0) {
-        int64_t f = graft_vae_factor(&n->arch);
-        st = graft_vae_prepare(n, true, options->height / f, options->width / f, task, e);
+        const int64_t scale = graft_vae_scale(&n->arch), fold = graft_vae_fold(&n->arch);
+        st = graft_vae_prepare(n, true, options->height / scale * fold,
+                               options->width / scale * fold, task, e);
     }
     if (st)
         graft_vae_release(n);

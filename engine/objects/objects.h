@@ -8,6 +8,7 @@
 #include "engine/cache/compiled.h"
 #include "engine/engine.h"
 #include "engine/models/arch.h"
+#include "engine/models/folding.h"
 #include "engine/models/hypertile.h"
 #include "engine/models/net.h"
 #include "engine/models/textenc.h"
@@ -210,12 +211,14 @@ struct graft_vae {
      * travel between nodes are these divided by the scale factor, plus the shift. */
     double scale_factor, latent_shift;
     graft_preview_colours colours;
+    graft_folding folding; /* of one whose arch.fold says so */
 };
 static inline graft_weights *graft_vae_weights(const graft_vae *v, bool decoder)
 {
     return decoder || !v->encoder_weights ? v->weights : v->encoder_weights;
 }
-/* In tiles.h's terms: height and width of the latent for the decoder, of the picture otherwise. */
+/* In tiles.h's terms: height and width of the latent in cells for the decoder, of the picture
+ * otherwise. */
 graft_status graft_vae_bind(const graft_vae *v, bool decoder, int64_t height, int64_t width,
                             const graft_task *task, graft_binding **out, graft_err *e);
 /* Compiles, and packs where there is room, what running such a picture takes. */
