@@ -10,7 +10,8 @@
  * are pruned; or tiny-sd1, tiny-sd2, tiny-unclip, tiny-sdxl, tiny-sd3, which are small enough to
  * run whole workflows in tests; z-image, tiny-z-image, and z-image-layer, which has one block of
  * each kind in the real width, have no text encoder; tiny-refiner is a UNet alone, whose prompts
- * are as wide as all. Those of SD 3 have no T5. The names come from the same graph builders that
+ * are as wide as all. flux2-vae and tiny-flux2-vae are a VAE alone (--parts vae); tiny-qwen3-deep
+ * has as many layers as FLUX.2 asks for. Those of SD 3 have no T5. The names come from the same graph builders that
  * read them. Weights are normal with a spread of 1 / sqrt(inputs), so that activations stay in
  * float16's range; a tensor depends on seed and name only. Pictures made with them are noise, but
  * always the same noise. */
@@ -54,6 +55,7 @@ typedef struct kind {
     graft_zimage_arch zimage;
     bool unclip; /* with an encoder of pictures, as its clip's */
     int32_t vae_channels, vae_mult[4], vae_res_blocks;
+    bool vae_folds; /* FLUX.2's, as a file of its own */
     encoder text[2];
     graft_t5_arch t5;       /* a file of its own, without a prefix */
     graft_qwen3_arch qwen3; /* likewise */
@@ -195,6 +197,16 @@ static const kind kinds[] = {
     {.name = "qwen3-4b",
      .qwen3 = {.layers = 36, .width = 2560, .head_dim = 128, .intermediate = 9728, .vocab = 151936,
                .heads = 32, .key_heads = 8}},
+    {.name = "qwen3-8b",
+     .qwen3 = {.layers = 36, .width = 4096, .head_dim = 128, .intermediate = 12288,
+               .vocab = 151936, .heads = 32, .key_heads = 8}},
+    {.name = "tiny-qwen3-deep",
+     .qwen3 = {.layers = 28, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
+               .heads = 4, .key_heads = 2}},
+    {.name = "flux2-vae", .vae_folds = true,
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2},
+    {.name = "tiny-flux2-vae", .vae_folds = true,
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1},
     {.name = "tiny-qwen3",
      .qwen3 = {.layers = 3, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
                .heads = 4, .key_heads = 2}},
@@ -478,24 +490,40 @@ static graft_status add_upscaler(const kind *k, list *l, graft_err *e)
     return st;
 }
 
+/* What FLUX.2's latents are normalized by: variances of about 1. */
+static graft_status add_statistics(list *l, graft_err *e)
+{
+    const int64_t planes = GRAFT_VAE_FOLDED_PLANES;
+    graft_status st = add(l, "", GRAFT_VAE_MEAN, 1, &planes, e);
+    if (!st) l->at[l->n - 1].spread = 0.3f;
+    if (!st) st = add(l, "", GRAFT_VAE_VARIANCE, 1, &planes, e);
+    if (!st) l->at[l->n - 1].mean = 1.0f;
+    if (!st) l->at[l->n - 1].spread = 0.1f;
+    return st;
+}
+
 static graft_status add_vae(const kind *k, list *l, graft_err *e)
 {
-    const int32_t channels = is_transformer(k) ? 16 : 4;
+    const int32_t channels = k->vae_folds ? 32 : is_transformer(k) ? 16 : 4;
+    const char *prefix = k->vae_folds ? "" : "first_stage_model.";
     graft_vae_arch a = {.in_channels = 3,
                         .out_channels = 3,
                         .z_channels = channels,
                         .embed_dim = channels,
                         .levels = 4,
                         .res_blocks = k->vae_res_blocks,
-                        .quant_conv = !is_transformer(k),
+                        .quant_conv = k->vae_folds        ? GRAFT_QUANT_CONV_WITHIN
+                                      : is_transformer(k) ? GRAFT_QUANT_CONV_NONE
+                                                          : GRAFT_QUANT_CONV_BESIDE,
                         .encoder = 1,
                         .decoder = 1};
     for (int i = 0; i < a.levels; i++) a.channels[i] = k->vae_mult[i] * k->vae_channels;
     graft_graph *in = NULL, *out = NULL;
     graft_status st = graft_vae_encoder_build(&a, 1, 64, 64, GRAFT_F32, &in, e);
     if (!st) st = graft_vae_decoder_build(&a, 1, 8, 8, GRAFT_F32, &out, e);
-    if (!st) st = add_slots(l, "first_stage_model.", in, false, e);
-    if (!st) st = add_slots(l, "first_stage_model.", out, false, e);
+    if (!st) st = add_slots(l, prefix, in, false, e);
+    if (!st) st = add_slots(l, prefix, out, false, e);
+    if (!st && k->vae_folds) st = add_statistics(l, e);
     graft_graph_destroy(in);
     graft_graph_destroy(out);
     return st;
