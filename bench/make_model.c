@@ -684,7 +684,7 @@ static graft_status add_qwen3(const graft_qwen3_arch *a, list *l, graft_err *e)
     const graft_qwen3_shape shape = {.batch = 1, .tokens = 32, .act_dtype = GRAFT_F32};
     graft_qwen3_arch whole = *a;
     graft_graph *g = NULL;
-    whole.layers++;
+    whole.layers++; /* nothing reads the last */
     if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no Qwen 3");
     graft_status st = graft_qwen3_build(&whole, &shape, &g, e);
     if (!st) st = add_slots(l, "", g, true, e);

@@ -35,7 +35,7 @@ static const struct kind {
     {"text_model.encoder.", "a text encoder", "CLIPLoader"},
     {"transformer.resblocks.", "a text encoder", "CLIPLoader"},
     {"SelfAttention.", "a T5 text encoder", "TripleCLIPLoader"},
-    {"self_attn.q_norm.", "a Qwen 3 text encoder", "CLIPLoader with type lumina2"},
+    {"self_attn.q_norm.", "a Qwen 3 text encoder", "CLIPLoader with type lumina2 or flux2"},
     {"body.0.weight", "an upscale model", "UpscaleModelLoader"},
 };
 /* Several of them in one file. */

@@ -256,6 +256,8 @@ graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, 
 graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_flux_arch *out, graft_err *e);
 #define GRAFT_FLUX_TENSOR "double_blocks.0.img_attn.qkv.weight"
+/* FLUX.2's, which has the former as well. */
+#define GRAFT_FLUX2_TENSOR "double_stream_modulation_img.lin.weight"
 /* Tensors that tell a ControlNet of a transformer, in the names that it has once its file is open
  * (diffusers_file.h). */
 #define GRAFT_CONTROL_FLUX_TENSOR  "controlnet_x_embedder.weight"

@@ -63,8 +63,8 @@ static graft_status encode(golden *g, const graft_vae *v, const graft_safetensor
     float *x = golden_copy(t), *in = golden_copy(t), *expected = golden_copy(want);
     float *moments = graft_malloc_array(2 * per_out, sizeof *moments);
     float *out = graft_malloc_array(golden_count(want), sizeof *out);
-    graft_status st = x && in && expected && moments && out ? GRAFT_OK
-                                                            : graft_fail_nomem(e, "a VAE");
+    graft_status st =
+        x && in && expected && moments && out ? GRAFT_OK : graft_fail_nomem(e, "a VAE");
     char what[64];
     if (!st) golden_move_channels(x, in, t->shape, true);
     for (int64_t i = 0; i < t->shape[0] && !st; i++) {
