@@ -5,7 +5,6 @@
 
 #include "base/quantity.h"
 #include "base/alloc.h"
-#include "engine/image/latent.h"
 #include "engine/calibrate/quantize.h"
 #include "kernels/quant.h"
 
@@ -315,7 +314,7 @@ static graft_status print_plan(graft_str *s, const graft_model *m, const graft_q
     kind_sum kind[GRAFT_LAYER_KINDS] = {{0}}, all = {0};
     graft_hash weights;
     size_t chosen = graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN), patches, tensors;
-    const long long scale = graft_latent_scale(m->arch.latent_channels);
+    const long long scale = graft_net_cell(&m->arch);
     for (size_t i = 0; i < p->n; i++) {
         add(&kind[p->layer[i].kind], &p->layer[i]);
         add(&all, &p->layer[i]);

@@ -225,7 +225,7 @@ static void note_size(const graft_quantizer *q, const graft_net_arch *a, const g
 {
     int64_t shape[4];
     graft_err none = GRAFT_ERR_INIT; /* the run will say so */
-    const long long scale = graft_latent_scale(a->latent_channels);
+    const long long scale = graft_net_cell(a);
     if (!l || !task || graft_latent_shape_for(l, a->latent_channels, shape, &none)) return;
     if (graft_net_side(a, shape[2]) == p->height && graft_net_side(a, shape[3]) == p->width) return;
     graft_log_printf(&task->log, GRAFT_LOG_WARN,

@@ -75,11 +75,23 @@ typedef struct graft_zimage_arch {
     int32_t context_dim;
 } graft_zimage_arch;
 
+/* FLUX.2's transformer (flux2.h). */
+typedef struct graft_flux2_arch {
+    int32_t channels; /* of the latent, going in and coming out; each of its cells is one token */
+    int32_t hidden, heads;
+    int32_t mlp;                 /* values behind the gates */
+    int32_t depth, single_depth; /* blocks of two streams, then of one */
+    int32_t time_dim;            /* numbers that tell the timestep */
+    int32_t context_dim;
+    int32_t guidance; /* 1: it is told the guidance scale (dev) */
+} graft_flux2_arch;
+
 typedef enum graft_net_kind {
     GRAFT_NET_UNET = 0,
     GRAFT_NET_MMDIT = 1,
     GRAFT_NET_FLUX = 2,
-    GRAFT_NET_ZIMAGE = 3
+    GRAFT_NET_ZIMAGE = 3,
+    GRAFT_NET_FLUX2 = 4
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -109,6 +121,7 @@ typedef struct graft_net_arch {
     graft_mmdit_arch mmdit;
     graft_flux_arch flux;
     graft_zimage_arch zimage;
+    graft_flux2_arch flux2;
 } graft_net_arch;
 
 #define GRAFT_MAX_HINT 16
@@ -256,8 +269,6 @@ graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, 
 graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_flux_arch *out, graft_err *e);
 #define GRAFT_FLUX_TENSOR "double_blocks.0.img_attn.qkv.weight"
-/* FLUX.2's, which has the former as well. */
-#define GRAFT_FLUX2_TENSOR "double_stream_modulation_img.lin.weight"
 /* Tensors that tell a ControlNet of a transformer, in the names that it has once its file is open
  * (diffusers_file.h). */
 #define GRAFT_CONTROL_FLUX_TENSOR  "controlnet_x_embedder.weight"
@@ -265,6 +276,10 @@ graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, c
 graft_status graft_zimage_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                  graft_zimage_arch *out, graft_err *e);
 #define GRAFT_ZIMAGE_TENSOR "cap_embedder.1.weight"
+/* Of both klein and dev. Its file has FLUX.1's tensor, too. */
+graft_status graft_flux2_detect(const graft_safetensors *f, const char *prefix,
+                                graft_flux2_arch *out, graft_err *e);
+#define GRAFT_FLUX2_TENSOR "double_stream_modulation_img.lin.weight"
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e);
 /* What the folded latents of FLUX.2's VAE are normalized by, and of how many planes: GRAFT_E_FORMAT

@@ -10,8 +10,6 @@
     32 /* texts are padded to a multiple of so many tokens, which one graph                        \
           serves; no token sees what is behind it */
 
-#define GRAFT_FLUX2_TOKENS 512 /* least of its prompts; padding is attended to, as in training */
-
 /* hidden (tokens,arch->width) float32 of ids (tokens). `weights` is the model's part, whose names
  * begin with "model.". Precision and device are those of the options, but for float16, which it is
  * not made for: bfloat16 takes its place, or float32 where the backend has no bfloat16. With

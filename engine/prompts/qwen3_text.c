@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "engine/models/flux2.h"
 #include "engine/prompts/qwen3.h"
 
 #define BEFORE "<|im_start|>user\n"
