@@ -170,11 +170,11 @@ static graft_vae *within(const graft_vae *v, int64_t mb, bool tile)
 /* In less memory than it takes in one piece: the same picture and the same latent. */
 static void strips(void)
 {
-    enum { MB = 8, SIDE = 40 };
+    enum { MB = 15, PLACES = 64 };
     graft_vae *v = load_vae(SMALL), *tight = within(v, MB, true), *whole = within(v, 0, true);
     graft_vae *refused = within(v, MB, false);
-    graft_latent *l = latent_of((int64_t[]){1, 128, SIDE, SIDE / 2}), *none = NULL;
-    graft_image *p = picture_of(1, SCALE * SIDE, SCALE * SIDE / 2), *nothing = NULL;
+    graft_latent *l = latent_of((int64_t[]){1, 128, PLACES, PLACES / 2}), *none = NULL;
+    graft_image *p = picture_of(1, SCALE * PLACES, SCALE * PLACES / 2), *nothing = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_INT(graft_vae_decode(refused, l, NULL, NULL, &nothing, &e), GRAFT_E_LIMIT);
     CHECK_INT(graft_vae_encode(refused, p, NULL, NULL, &none, &e), GRAFT_E_LIMIT);
