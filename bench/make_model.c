@@ -406,7 +406,7 @@ static graft_status add_transformer(const kind *k, list *l, graft_err *e)
     graft_status st = k->flux2.depth    ? graft_flux2_build(&k->flux2, &shape, &g, e)
                       : k->zimage.depth ? graft_zimage_build(&k->zimage, &shape, &g, e)
                       : k->flux.depth   ? graft_flux_build(&k->flux, &shape, &g, e)
-                                      : graft_mmdit_build(&k->mmdit, &shape, &g, e);
+                                        : graft_mmdit_build(&k->mmdit, &shape, &g, e);
     if (!st) st = add_slots(l, "model.diffusion_model.", g, true, e);
     graft_graph_destroy(g);
     return st;
