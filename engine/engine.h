@@ -489,7 +489,7 @@ graft_status graft_cond_concat(const graft_cond *to, const graft_cond *from, gra
 /* to * strength + from * (1 - strength), the shorter one padded with zero tokens. */
 graft_status graft_cond_average(const graft_cond *to, const graft_cond *from, double strength,
                                 graft_cond **out, graft_err *e);
-/* The guidance scale that FLUX's network is told with these prompts, 0 to 100, in place of
+/* The guidance scale that a dev model of FLUX is told with these prompts, 0 to 100, in place of
  * GRAFT_FLUX_GUIDANCE; other networks are told none. */
 #define GRAFT_FLUX_GUIDANCE 3.5
 graft_status graft_cond_guidance(const graft_cond *c, double guidance, graft_cond **out,
@@ -534,12 +534,13 @@ graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, 
  * that is sampled, or all of it to be painted. Retains the latent. */
 graft_status graft_cond_picture(const graft_cond *c, const graft_latent *picture, graft_cond **out,
                                 graft_err *e);
-/* One more picture that FLUX.1 sees as tokens of its own (Kontext), of any size, behind those that
- * the prompts have; at most 8, else GRAFT_E_LIMIT. Other networks, and Fill, Canny and Depth, do
- * not look at it. Retains the latent. */
+/* One more picture that FLUX.1 (Kontext) and FLUX.2 see as tokens of its own, of any size, behind
+ * those that the prompts have; at most 8, else GRAFT_E_LIMIT. Other networks, and Fill, Canny and
+ * Depth, do not look at it. Retains the latent. */
 graft_status graft_cond_reference(const graft_cond *c, const graft_latent *picture,
                                   graft_cond **out, graft_err *e);
-/* Where references stand for the network, which was trained with one of these. */
+/* Where references stand for the network, which was trained with one of these; those of FLUX.2 each
+ * by itself, and GRAFT_PLACE_DIAGONAL is GRAFT_E_UNSUPPORTED there when sampling. */
 typedef enum graft_placing {
     GRAFT_PLACE_BESIDE = 0,  /* all in the first layer behind the picture's: each to the right of
                               * those before, or below them where both become less high and wide

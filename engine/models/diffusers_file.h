@@ -30,7 +30,7 @@ bool graft_diffusers_is_flux(const graft_safetensors *f);
 graft_diffusers_adopt graft_diffusers_adopt_zimage;
 bool graft_diffusers_is_zimage(const graft_safetensors *f);
 /* transformer_blocks.3.ff.linear_in.weight -> double_blocks.3.img_mlp.0.weight. Queries, keys and
- * values of blocks of two streams are copied, a twelfth of klein's file. */
+ * values of blocks of two streams are copied, a thirteenth of klein's file. */
 graft_diffusers_adopt graft_diffusers_adopt_flux2;
 bool graft_diffusers_is_flux2(const graft_safetensors *f);
 /* Of these five the one that the file is. */

@@ -170,7 +170,7 @@ static graft_vae *within(const graft_vae *v, int64_t mb, bool tile)
 /* In less memory than it takes in one piece: the same picture and the same latent. */
 static void strips(void)
 {
-    enum { MB = 15, PLACES = 64 };
+    enum { MB = 14, PLACES = 64 };
     graft_vae *v = load_vae(SMALL), *tight = within(v, MB, true), *whole = within(v, 0, true);
     graft_vae *refused = within(v, MB, false);
     graft_latent *l = latent_of((int64_t[]){1, 128, PLACES, PLACES / 2}), *none = NULL;
