@@ -8,8 +8,9 @@
 #include "engine/models/folding.h"
 #include "tests/engine/diffusers.h"
 
-#define SMALL GRAFT_SOURCE_DIR "/golden/small/flux2_vae.safetensors"
-#define SCALE 4 /* its pixels in a place: it has two levels, real ones have four */
+#define SMALL       GRAFT_SOURCE_DIR "/golden/small/flux2_vae.safetensors"
+#define FOUR_LEVELS MODELS "/../vae/tiny-flux2-vae.safetensors"
+#define SCALE       4 /* its pixels in a place: it has two levels, real ones have four */
 
 static graft_engine *engine;
 
@@ -167,19 +168,24 @@ static graft_vae *within(const graft_vae *v, int64_t mb, bool tile)
     return out;
 }
 
-/* In less memory than it takes in one piece: the same picture and the same latent. */
+/* In less memory than it takes in one piece: the same picture and the same latent. With as many
+ * levels as real ones have. */
 static void strips(void)
 {
-    enum { MB = 14, PLACES = 64 };
-    graft_vae *v = load_vae(SMALL), *tight = within(v, MB, true), *whole = within(v, 0, true);
+    enum { MB = 10, ROWS = 24, COLUMNS = 12 };
+    graft_vae *v = load_vae(FOUR_LEVELS), *tight = within(v, MB, true), *whole = within(v, 0, true);
     graft_vae *refused = within(v, MB, false);
-    graft_latent *l = latent_of((int64_t[]){1, 128, PLACES, PLACES / 2}), *none = NULL;
-    graft_image *p = picture_of(1, SCALE * PLACES, SCALE * PLACES / 2), *nothing = NULL;
+    graft_latent *l = latent_of((int64_t[]){1, 128, ROWS, COLUMNS}), *none = NULL;
+    graft_image *p = picture_of(1, 16 * ROWS + 3, 16 * COLUMNS + 15), *nothing = NULL;
     graft_err e = GRAFT_ERR_INIT;
+    CHECK_INT(graft_vae_scale(&v->arch), 16);
     CHECK_INT(graft_vae_decode(refused, l, NULL, NULL, &nothing, &e), GRAFT_E_LIMIT);
     CHECK_INT(graft_vae_encode(refused, p, NULL, NULL, &none, &e), GRAFT_E_LIMIT);
     graft_image *a = decoded(whole, l, NULL), *b = decoded(tight, l, NULL);
     graft_latent *c = encoded(whole, p, NULL), *d = encoded(tight, p, NULL);
+    int64_t s[4];
+    graft_latent_data(c, s);
+    CHECK(s[1] == 128 && s[2] == ROWS && s[3] == COLUMNS);
     CHECK(images_apart(a, b) < 1e-4);
     CHECK(latents_apart(c, d) < 1e-4);
     graft_image_release(a), graft_image_release(b), graft_image_release(p);
