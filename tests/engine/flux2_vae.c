@@ -357,6 +357,44 @@ static void areas(void)
     CHECK(b.y == 2 && b.x == 4 && b.height == 5 && b.width == 8);
 }
 
+/* Whichever allocation fails: an error, nothing lost, and the same when none does. */
+static void short_of_memory(void)
+{
+    const char *path = temp_path("names.safetensors");
+    graft_vae *v = load_vae(SMALL);
+    graft_latent *l = latent_of((int64_t[]){1, 128, 3, 4});
+    graft_image *p = picture_of(1, 12, 16), *want = decoded(v, l, NULL);
+    graft_latent *mean = encoded(v, p, NULL);
+    write_file(in_diffusers_names(v), path, NULL);
+    adopt_short_of_memory(path, graft_diffusers_adopt_vae);
+    const int64_t live = live_blocks();
+    int failed = 0;
+    for (int n = 1; n < 2000; n++) {
+        graft_err e = GRAFT_ERR_INIT;
+        graft_image *image = NULL;
+        graft_latent *latent = NULL;
+        graft_alloc_fail_at(n);
+        graft_status st = graft_vae_decode(v, l, NULL, NULL, &image, &e);
+        if (!st) st = graft_vae_encode(v, p, NULL, NULL, &latent, &e);
+        graft_alloc_fail_at(0);
+        if (!st) {
+            CHECK(images_apart(image, want) == 0 && latents_apart(latent, mean) == 0);
+            n = 2000;
+        } else {
+            CHECK_INT(st, GRAFT_E_NOMEM);
+            failed++;
+        }
+        graft_image_release(image);
+        graft_latent_release(latent);
+    }
+    CHECK(failed > 4);
+    CHECK_INT(live_blocks(), live);
+    unlink(path);
+    graft_latent_release(l), graft_latent_release(mean);
+    graft_image_release(p), graft_image_release(want);
+    graft_vae_release(v);
+}
+
 static void folding(void)
 {
     static graft_folding f;
@@ -385,6 +423,7 @@ int main(void)
     RUN(compiled);
     RUN(areas);
     RUN(folding);
+    RUN(short_of_memory);
     graft_engine_destroy(engine);
     return test_end();
 }

@@ -145,6 +145,34 @@ static void too_few_layers(void)
     unlink(path);
 }
 
+static void no_memory(void)
+{
+    graft_clip *c = flux2_clip();
+    graft_cond *want = encoded(c, "the");
+    const size_t bytes = 512 * (size_t)want->entry[0]->width * sizeof(float);
+    const int64_t live = live_blocks();
+    int failed = 0;
+    for (int n = 1; n < 1000; n++) {
+        graft_err e = GRAFT_ERR_INIT;
+        graft_cond *k = NULL;
+        graft_alloc_fail_at(n);
+        graft_status st = graft_clip_encode(c, "the", NULL, &k, &e);
+        graft_alloc_fail_at(0);
+        if (!st) {
+            CHECK(memcmp(k->entry[0]->data, want->entry[0]->data, bytes) == 0);
+            n = 1000;
+        } else {
+            CHECK_INT(st, GRAFT_E_NOMEM);
+            failed++;
+        }
+        graft_cond_release(k);
+    }
+    CHECK(failed > 8);
+    CHECK_INT(live_blocks(), live);
+    graft_cond_release(want);
+    graft_clip_release(c);
+}
+
 int main(void)
 {
     engine = make_engine("cpu");
@@ -153,6 +181,7 @@ int main(void)
     RUN(long_prompts);
     RUN(padding_is_unseen);
     RUN(too_few_layers);
+    RUN(no_memory);
     graft_engine_destroy(engine);
     return test_end();
 }
