@@ -8,10 +8,12 @@
  *
  * KIND: sd15, sd21, sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large; ssd1b and bk-sdm-small, which
  * are pruned; or tiny-sd1, tiny-sd2, tiny-unclip, tiny-sdxl, tiny-sd3, which are small enough to
- * run whole workflows in tests; z-image, tiny-z-image, and z-image-layer, which has one block of
- * each kind in the real width, have no text encoder; tiny-refiner is a UNet alone, whose prompts
- * are as wide as all. Those of SD 3 have no T5. The names come from the same graph builders that
- * read them. Weights are normal with a spread of 1 / sqrt(inputs), so that activations stay in
+ * run whole workflows in tests; z-image, tiny-z-image, flux2-klein, flux2-klein-9b and tiny-flux2,
+ * and z-image-layer and flux2-layer, which have one block of each kind in the real width, have no
+ * text encoder, and FLUX.2's no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae);
+ * tiny-qwen3-deep has as many layers as FLUX.2 asks for; tiny-refiner is a UNet alone, whose
+ * prompts are as wide as all. Those of SD 3 have no T5. The names come from the same graph builders
+ * that read them. Weights are normal with a spread of 1 / sqrt(inputs), so that activations stay in
  * float16's range; a tensor depends on seed and name only. Pictures made with them are noise, but
  * always the same noise. */
 #include <math.h>
@@ -25,6 +27,7 @@
 #include "bench/model_file.h"
 #include "engine/models/controlnet.h"
 #include "engine/models/flux.h"
+#include "engine/models/flux2.h"
 #include "engine/models/mmdit.h"
 #include "engine/models/qwen3.h"
 #include "engine/models/t5.h"
@@ -52,8 +55,10 @@ typedef struct kind {
     graft_mmdit_arch mmdit; /* instead of a UNet, where it has a depth */
     graft_flux_arch flux;   /* likewise */
     graft_zimage_arch zimage;
+    graft_flux2_arch flux2;
     bool unclip; /* with an encoder of pictures, as its clip's */
     int32_t vae_channels, vae_mult[4], vae_res_blocks;
+    bool vae_folds; /* FLUX.2's, as a file of its own */
     encoder text[2];
     graft_t5_arch t5;       /* a file of its own, without a prefix */
     graft_qwen3_arch qwen3; /* likewise */
@@ -108,6 +113,12 @@ typedef struct kind {
         .channels = 16, .hidden = 3840, .heads = 30, .mlp = 10240, .depth = blocks,                \
         .noise_depth = before, .context_depth = before, .patch = 2, .rope_dim = 48,                \
         .time_dim = 256, .time_mlp = 1024, .told = 256, .context_dim = 2560                        \
+    }
+/* FLUX.2 klein's, with so many heads and blocks, and words of so many numbers. */
+#define FLUX2_NET(n, two, one, words)                                                              \
+    {                                                                                              \
+        .channels = 128, .hidden = 128 * (n), .heads = n, .mlp = 384 * (n), .depth = two,          \
+        .single_depth = one, .time_dim = 256, .context_dim = words                                 \
     }
 /* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
 #define TINY_FLUX(more)                                                                            \
@@ -195,6 +206,16 @@ static const kind kinds[] = {
     {.name = "qwen3-4b",
      .qwen3 = {.layers = 36, .width = 2560, .head_dim = 128, .intermediate = 9728, .vocab = 151936,
                .heads = 32, .key_heads = 8}},
+    {.name = "qwen3-8b",
+     .qwen3 = {.layers = 36, .width = 4096, .head_dim = 128, .intermediate = 12288,
+               .vocab = 151936, .heads = 32, .key_heads = 8}},
+    {.name = "tiny-qwen3-deep",
+     .qwen3 = {.layers = 28, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
+               .heads = 4, .key_heads = 2}},
+    {.name = "flux2-vae", .vae_folds = true,
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2},
+    {.name = "tiny-flux2-vae", .vae_folds = true,
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1},
     {.name = "tiny-qwen3",
      .qwen3 = {.layers = 3, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
                .heads = 4, .key_heads = 2}},
@@ -208,6 +229,12 @@ static const kind kinds[] = {
                 .context_depth = 1, .patch = 2, .rope_dim = 12, .time_dim = 256, .time_mlp = 48,
                 .told = 24, .context_dim = 32},
      .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1},
+    {.name = "flux2-klein", .flux2 = FLUX2_NET(24, 5, 20, 3 * 2560)},
+    {.name = "flux2-klein-9b", .flux2 = FLUX2_NET(32, 8, 24, 3 * 4096)},
+    {.name = "flux2-layer", .flux2 = FLUX2_NET(24, 1, 1, 3 * 2560)},
+    {.name = "tiny-flux2",
+     .flux2 = {.channels = 128, .hidden = 64, .heads = 2, .mlp = 192, .depth = 1, .single_depth = 2,
+               .time_dim = 256, .context_dim = 96}},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,
@@ -381,7 +408,7 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
 
 static bool is_transformer(const kind *k)
 {
-    return k->mmdit.depth || k->flux.depth || k->zimage.depth;
+    return k->mmdit.depth || k->flux.depth || k->zimage.depth || k->flux2.depth;
 }
 
 static graft_status add_transformer(const kind *k, list *l, graft_err *e)
@@ -389,9 +416,10 @@ static graft_status add_transformer(const kind *k, list *l, graft_err *e)
     const graft_unet_shape shape = {
         .batch = 1, .height = 8, .width = 8, .tokens = 32, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
-    graft_status st = k->zimage.depth ? graft_zimage_build(&k->zimage, &shape, &g, e)
-                      : k->flux.depth ? graft_flux_build(&k->flux, &shape, &g, e)
-                                      : graft_mmdit_build(&k->mmdit, &shape, &g, e);
+    graft_status st = k->flux2.depth    ? graft_flux2_build(&k->flux2, &shape, &g, e)
+                      : k->zimage.depth ? graft_zimage_build(&k->zimage, &shape, &g, e)
+                      : k->flux.depth   ? graft_flux_build(&k->flux, &shape, &g, e)
+                                        : graft_mmdit_build(&k->mmdit, &shape, &g, e);
     if (!st) st = add_slots(l, "model.diffusion_model.", g, true, e);
     graft_graph_destroy(g);
     return st;
@@ -479,24 +507,40 @@ static graft_status add_upscaler(const kind *k, list *l, graft_err *e)
     return st;
 }
 
+/* What FLUX.2's latents are normalized by: variances of about 1. */
+static graft_status add_statistics(list *l, graft_err *e)
+{
+    const int64_t planes = GRAFT_VAE_FOLDED_PLANES;
+    graft_status st = add(l, "", GRAFT_VAE_MEAN, 1, &planes, e);
+    if (!st) l->at[l->n - 1].spread = 0.3f;
+    if (!st) st = add(l, "", GRAFT_VAE_VARIANCE, 1, &planes, e);
+    if (!st) l->at[l->n - 1].mean = 1.0f;
+    if (!st) l->at[l->n - 1].spread = 0.1f;
+    return st;
+}
+
 static graft_status add_vae(const kind *k, list *l, graft_err *e)
 {
-    const int32_t channels = is_transformer(k) ? 16 : 4;
+    const int32_t channels = k->vae_folds ? 32 : is_transformer(k) ? 16 : 4;
+    const char *prefix = k->vae_folds ? "" : "first_stage_model.";
     graft_vae_arch a = {.in_channels = 3,
                         .out_channels = 3,
                         .z_channels = channels,
                         .embed_dim = channels,
                         .levels = 4,
                         .res_blocks = k->vae_res_blocks,
-                        .quant_conv = !is_transformer(k),
+                        .quant_conv = k->vae_folds        ? GRAFT_QUANT_CONV_WITHIN
+                                      : is_transformer(k) ? GRAFT_QUANT_CONV_NONE
+                                                          : GRAFT_QUANT_CONV_BESIDE,
                         .encoder = 1,
                         .decoder = 1};
     for (int i = 0; i < a.levels; i++) a.channels[i] = k->vae_mult[i] * k->vae_channels;
     graft_graph *in = NULL, *out = NULL;
     graft_status st = graft_vae_encoder_build(&a, 1, 64, 64, GRAFT_F32, &in, e);
     if (!st) st = graft_vae_decoder_build(&a, 1, 8, 8, GRAFT_F32, &out, e);
-    if (!st) st = add_slots(l, "first_stage_model.", in, false, e);
-    if (!st) st = add_slots(l, "first_stage_model.", out, false, e);
+    if (!st) st = add_slots(l, prefix, in, false, e);
+    if (!st) st = add_slots(l, prefix, out, false, e);
+    if (!st && k->vae_folds) st = add_statistics(l, e);
     graft_graph_destroy(in);
     graft_graph_destroy(out);
     return st;
@@ -657,7 +701,7 @@ static graft_status add_qwen3(const graft_qwen3_arch *a, list *l, graft_err *e)
     const graft_qwen3_shape shape = {.batch = 1, .tokens = 32, .act_dtype = GRAFT_F32};
     graft_qwen3_arch whole = *a;
     graft_graph *g = NULL;
-    whole.layers++;
+    whole.layers++; /* nothing reads the last */
     if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no Qwen 3");
     graft_status st = graft_qwen3_build(&whole, &shape, &g, e);
     if (!st) st = add_slots(l, "", g, true, e);

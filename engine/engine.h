@@ -489,7 +489,7 @@ graft_status graft_cond_concat(const graft_cond *to, const graft_cond *from, gra
 /* to * strength + from * (1 - strength), the shorter one padded with zero tokens. */
 graft_status graft_cond_average(const graft_cond *to, const graft_cond *from, double strength,
                                 graft_cond **out, graft_err *e);
-/* The guidance scale that FLUX's network is told with these prompts, 0 to 100, in place of
+/* The guidance scale that a dev model of FLUX is told with these prompts, 0 to 100, in place of
  * GRAFT_FLUX_GUIDANCE; other networks are told none. */
 #define GRAFT_FLUX_GUIDANCE 3.5
 graft_status graft_cond_guidance(const graft_cond *c, double guidance, graft_cond **out,
@@ -505,7 +505,7 @@ graft_status graft_cond_zero_out(const graft_cond *c, graft_cond **out, graft_er
  * one of its kind; what is outside the picture when sampling is cut off. GRAFT_E_ARG for what is
  * negative or no number. */
 typedef struct graft_area {
-    double x, y, width, height; /* pixels, in steps of 8; or shares of the picture */
+    double x, y, width, height; /* pixels, in steps of 8 or 16; or shares of the picture */
     bool shares;
 } graft_area;
 /* Only this part of the latent is denoised with these prompts, as if it were a picture. */
@@ -534,12 +534,13 @@ graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, 
  * that is sampled, or all of it to be painted. Retains the latent. */
 graft_status graft_cond_picture(const graft_cond *c, const graft_latent *picture, graft_cond **out,
                                 graft_err *e);
-/* One more picture that FLUX.1 sees as tokens of its own (Kontext), of any size, behind those that
- * the prompts have; at most 8, else GRAFT_E_LIMIT. Other networks, and Fill, Canny and Depth, do
- * not look at it. Retains the latent. */
+/* One more picture that FLUX.1 (Kontext) and FLUX.2 see as tokens of its own, of any size, behind
+ * those that the prompts have; at most 8, else GRAFT_E_LIMIT. Other networks, and Fill, Canny and
+ * Depth, do not look at it. Retains the latent. */
 graft_status graft_cond_reference(const graft_cond *c, const graft_latent *picture,
                                   graft_cond **out, graft_err *e);
-/* Where references stand for the network, which was trained with one of these. */
+/* Where references stand for the network, which was trained with one of these; those of FLUX.2 each
+ * by itself, and GRAFT_PLACE_DIAGONAL is GRAFT_E_UNSUPPORTED there when sampling. */
 typedef enum graft_placing {
     GRAFT_PLACE_BESIDE = 0,  /* all in the first layer behind the picture's: each to the right of
                               * those before, or below them where both become less high and wide
@@ -574,8 +575,8 @@ graft_status graft_cond_control(const graft_cond *positive, const graft_cond *ne
 
 graft_latent *graft_latent_retain(graft_latent *l);
 void graft_latent_release(graft_latent *l);
-/* Zeros (batch, channels, height/8, width/8). Sampling takes zeros of 4 channels for those of any
- * model. */
+/* Zeros (batch, channels, height/8, width/8); with 128 channels, FLUX.2's, a 16th. Sampling takes
+ * zeros of any channels for those of its model, for as many pixels. */
 graft_status graft_latent_empty(int64_t channels, int64_t width, int64_t height, int64_t batch,
                                 graft_latent **out, graft_err *e);
 /* Copies (N,C,h,w) floats. */
@@ -584,7 +585,8 @@ graft_status graft_latent_from_data(const float *data, const int64_t shape[4], g
 /* shape[4] = N,C,h,w; the data lives as long as the latent. */
 const float *graft_latent_data(const graft_latent *l, int64_t shape[4]);
 /* `method`: "nearest-exact" "bilinear" "area" "bicubic" "bislerp"; width, height in pixels (latent
- * = /8); 0 keeps the aspect, both 0: unchanged; center: cut to the new aspect first. */
+ * = /8 or /16, as above); 0 keeps the aspect, both 0: unchanged; center: cut to the new aspect
+ * first. */
 graft_status graft_latent_upscale(const graft_latent *l, const char *method, int64_t width,
                                   int64_t height, bool center, graft_latent **out, graft_err *e);
 graft_status graft_latent_upscale_by(const graft_latent *l, const char *method, double scale,
@@ -595,8 +597,8 @@ graft_status graft_latent_from_batch(const graft_latent *l, int64_t index, int64
                                      graft_latent **out, graft_err *e);
 graft_status graft_latent_set_mask(const graft_latent *l, const graft_image *mask,
                                    graft_latent **out, graft_err *e);
-/* Positions and sizes in pixels (latent = /8). Masks of latents are changed with them. What the
- * part would have beyond the edges is left out; GRAFT_E_ARG when nothing remains. */
+/* Positions and sizes in pixels (latent = /8 or /16). Masks of latents are changed with them. What
+ * the part would have beyond the edges is left out; GRAFT_E_ARG when nothing remains. */
 graft_status graft_latent_crop(const graft_latent *l, int64_t x, int64_t y, int64_t width,
                                int64_t height, graft_latent **out, graft_err *e);
 /* Upside down, or left to right. */

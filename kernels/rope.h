@@ -10,9 +10,9 @@
 
 typedef struct graft_rope {
     int64_t before, cells; /* tokens ahead of the grid, and of it */
-    /* Of a head, in this order: values that stay, and those that turn with the grid's own place,
-     * the row and the column, each of which is even. */
-    int64_t still, of_frame, of_row, of_column;
+    /* Of a head, in this order: values that stay, those that turn with the grid's own place, the
+     * row and the column, and values that stay again; each is even. */
+    int64_t still, of_frame, of_row, of_column, last;
     double base; /* of the angles */
 } graft_rope;
 
@@ -22,6 +22,7 @@ typedef struct graft_rope_grid {
     int32_t behind;               /* tokens behind it, which stay */
     int32_t top, left, frame;     /* where it stands */
     int32_t of_row, of_column;    /* values of a head that these turn */
+    int32_t last;                 /* values behind these, which stay */
     float base;                   /* of the angles; 0: GRAFT_ROPE_BASE */
 } graft_rope_grid;
 
@@ -33,6 +34,7 @@ static inline graft_attrs graft_rope_attrs(const graft_rope_grid *g)
                          .pad_bottom = g->behind,
                          .pad_top = g->top,
                          .pad_left = g->left,
+                         .pad_right = g->last,
                          .groups = g->frame,
                          .kernel_h = g->of_row,
                          .kernel_w = g->of_column,
@@ -45,8 +47,9 @@ static inline bool graft_rope_of(const graft_attrs *a, int64_t tokens, int64_t c
 {
     if (a->heads < 1 || channels % (2 * (int64_t)a->heads)) return false;
     const int64_t head = channels / a->heads;
-    if (head > GRAFT_ROPE_HEAD_MAX || a->kernel_h < 0 || a->kernel_w < 0 || a->kernel_h % 2 ||
-        a->kernel_w % 2 || (int64_t)a->kernel_h + a->kernel_w > head)
+    if (head > GRAFT_ROPE_HEAD_MAX || a->kernel_h < 0 || a->kernel_w < 0 || a->pad_right < 0 ||
+        a->kernel_h % 2 || a->kernel_w % 2 || a->pad_right % 2 ||
+        (int64_t)a->kernel_h + a->kernel_w + a->pad_right > head)
         return false;
     if (a->up_h < 1 || a->up_w < 1 || a->pad_bottom < 0 || a->pad_bottom > tokens ||
         (tokens - a->pad_bottom) / a->up_h < a->up_w)
@@ -58,8 +61,10 @@ static inline bool graft_rope_of(const graft_attrs *a, int64_t tokens, int64_t c
     out->before = tokens - a->pad_bottom - out->cells;
     out->of_row = a->kernel_h;
     out->of_column = a->kernel_w;
-    out->of_frame = a->groups ? head - out->of_row - out->of_column : 0;
-    out->still = head - out->of_frame - out->of_row - out->of_column;
+    out->last = a->pad_right;
+    const int64_t first = head - out->of_row - out->of_column - out->last;
+    out->of_frame = a->groups ? first : 0;
+    out->still = first - out->of_frame;
     return true;
 }
 #endif

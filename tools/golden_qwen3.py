@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Makes golden/small/qwen3.safetensors: a small random Qwen 3 (arXiv:2505.09388), token ids, and
-what PyTorch computes of them in float32: the stream behind all layers but the last.
+"""Makes golden/small/qwen3.safetensors and qwen3_joined.safetensors: small random Qwen 3
+(arXiv:2505.09388), token ids, and what PyTorch computes of them in float32: the stream behind all
+layers but the last, as Z-Image reads it, and that behind three of them, as FLUX.2 klein does.
 golden/README.md lists the tensors.
 
-    tools/golden_qwen3.py OUTPUT-FOLDER     write the file
+    tools/golden_qwen3.py OUTPUT-FOLDER     write the files
     tools/golden_qwen3.py --check FILE...   hold what is computed here against such files
 
 Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
-PyTorch's version and the processor; the file in the repository is from 1.13.
+PyTorch's version and the processor; those in the repository are from 1.13.
 """
 import json
 import sys
@@ -24,6 +25,11 @@ BASE = 1e6  # of the angles
 CONFIG = dict(vocab_size=300, hidden_size=32, intermediate_size=48, num_hidden_layers=4,
               num_attention_heads=6, num_key_value_heads=2, head_dim=12)
 CASES = [5, 32, 45, 1, 129]  # tokens: less than a step of padding, one, more, and several
+JOINED = [9, 18, 27]  # layers
+DEEP = dict(vocab_size=300, hidden_size=16, intermediate_size=24, num_hidden_layers=28,
+            num_attention_heads=4, num_key_value_heads=2, head_dim=8)
+# Words and tokens, of which the rest is padding: some, none, one word, and no whole steps.
+PADDED = [(5, 32), (32, 32), (1, 64), (40, 77)]
 
 
 def turn(x):
@@ -47,7 +53,7 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(self.heads * d, width, bias=False)
         self.q_norm, self.k_norm = RMSNorm(d), RMSNorm(d)
 
-    def forward(self, x):
+    def forward(self, x, words):
         n, tokens, _ = x.shape
         q, k, v = (part(x).view(n, tokens, heads, -1).transpose(1, 2)
                    for part, heads in ((self.q_proj, self.heads), (self.k_proj, self.shared),
@@ -57,8 +63,9 @@ class Attention(nn.Module):
         for head in range(self.heads):
             own = head * self.shared // self.heads
             score = q[:, head] @ k[:, own].transpose(1, 2) / q.shape[3] ** 0.5
-            later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
-            out[:, head] = torch.softmax(score.masked_fill(later, -torch.inf), 2) @ v[:, own]
+            unseen = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+            unseen[:, words:] = True
+            out[:, head] = torch.softmax(score.masked_fill(unseen, -torch.inf), 2) @ v[:, own]
         return self.o_proj(out.transpose(1, 2).flatten(2))
 
 
@@ -82,8 +89,8 @@ class Layer(nn.Module):
         self.post_attention_layernorm = RMSNorm(cfg["hidden_size"])
         self.mlp = Gated(cfg)
 
-    def forward(self, x):
-        x = x + self.self_attn(self.input_layernorm(x))
+    def forward(self, x, words):
+        x = x + self.self_attn(self.input_layernorm(x), words)
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
@@ -104,12 +111,21 @@ class Qwen3(nn.Module):
         """Ids (T) -> hidden (T,width)."""
         x = self.model.embed_tokens(tokens[None])
         for layer in self.model.layers[:-1]:
-            x = layer(x)
+            x = layer(x, len(tokens))
         return x[0]
 
+    def joined(self, tokens, words):
+        """Ids (T), of which the first so many are words -> hidden (T,3 width)."""
+        x, stream = self.model.embed_tokens(tokens[None]), []
+        for layer in self.model.layers[:max(JOINED)]:
+            x = layer(x, words)
+            stream.append(x[0])
+        return torch.cat([stream[i - 1] for i in JOINED], 1)
 
-def randomize(net, g):
-    """Values of a size that keeps activations near 1, rounded to what the file stores."""
+
+def randomize(net, g, added=1.0):
+    """Values of a size that keeps activations near 1, rounded to what the file stores. `added`: what
+    layers add to the stream, which they share."""
     for name, p in net.named_parameters():
         r = torch.randn(p.shape, generator=g)
         if "q_norm" in name or "k_norm" in name:
@@ -120,10 +136,31 @@ def randomize(net, g):
             r = r * 0.5
         else:
             r = r / p.shape[1] ** 0.5
+            if "o_proj" in name or "down_proj" in name:
+                r = r * added
         p.data.copy_(r.half().float())
 
 
+def make_joined(folder):
+    g = torch.Generator().manual_seed(2509)
+    net = Qwen3(DEEP)
+    randomize(net, g, 0.2)
+    tensors = {k: v.half() for k, v in net.state_dict().items()}
+    wide = load(Qwen3(DEEP), tensors, "").double()
+    for k, (words, count) in enumerate(PADDED):
+        tokens = torch.randint(DEEP["vocab_size"], (count,), generator=g)
+        tokens[words:] = 7
+        with torch.no_grad():
+            hidden, exact = net.joined(tokens, words), wide.joined(tokens, words)
+        print(f"joined case{k}: largest value {hidden.abs().max():.2f},",
+              f"{error(hidden, exact):.1g} from float64")
+        tensors.update({f"case{k}.tokens": tokens, f"case{k}.words": torch.tensor([words]),
+                        f"case{k}.joined": hidden})
+    td.st_save(f"{folder}/qwen3_joined.safetensors", tensors, {"golden": json.dumps(DEEP)})
+
+
 def make(folder):
+    make_joined(folder)
     g = torch.Generator().manual_seed(2505)
     net = Qwen3(CONFIG)
     randomize(net, g)
@@ -146,7 +183,10 @@ def check(path):
     net = load(Qwen3(config(path, "golden")),
                {key: v for key, v in t.items() if not key.startswith("case")}, "")
     while f"case{k}.tokens" in t:
-        ok = holds(path, f"case{k}", net(t[f"case{k}.tokens"]), t[f"case{k}.hidden"]) and ok
+        tokens, words = t[f"case{k}.tokens"], t.get(f"case{k}.words")
+        got = net(tokens) if words is None else net.joined(tokens, words.item())
+        ok = holds(path, f"case{k}", got, t[f"case{k}.hidden" if words is None
+                                            else f"case{k}.joined"]) and ok
         k += 1
     return ok and k > 0
 

@@ -1,4 +1,5 @@
 /* Calibration: which layers of a model may be computed in integers. */
+#include "engine/image/latent.h"
 #include "engine/calibrate/quantize.h"
 
 #include <math.h>
@@ -427,7 +428,8 @@ static graft_status make_plan(calibration *k, graft_err *e)
     graft_unet_shape shape;
     int64_t dim[4];
     if (!s->positive->n) return graft_fail(e, GRAFT_E_ARG, "the positive conditioning is empty");
-    graft_latent_data(c->latent, dim);
+    graft_status st = graft_latent_shape_for(c->latent, k->base->arch.latent_channels, dim, e);
+    if (st) return st;
     memset(&shape, 0, sizeof shape);
     shape.batch = dim[0] * (fabs(s->cfg - 1.0) > 1e-9 ? 2 : 1);
     shape.height = graft_net_side(&k->base->arch, dim[2]);
@@ -435,7 +437,7 @@ static graft_status make_plan(calibration *k, graft_err *e)
     shape.tokens = graft_net_tokens(&k->base->arch, s->positive->entry[0]->tokens);
     shape.act_dtype = GRAFT_F32;
     graft_hypertile_grids(&k->base->hypertile, &k->base->arch.unet, &shape, 0);
-    graft_status st = graft_quant_plan_create(&k->base->arch, &shape, &k->plan, e);
+    st = graft_quant_plan_create(&k->base->arch, &shape, &k->plan, e);
     if (st) return st;
     k->plan->bits = c->bits;
     k->plan->format = c->format;

@@ -314,6 +314,7 @@ static graft_status print_plan(graft_str *s, const graft_model *m, const graft_q
     kind_sum kind[GRAFT_LAYER_KINDS] = {{0}}, all = {0};
     graft_hash weights;
     size_t chosen = graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN), patches, tensors;
+    const long long scale = graft_net_cell(&m->arch);
     for (size_t i = 0; i < p->n; i++) {
         add(&kind[p->layer[i].kind], &p->layer[i]);
         add(&all, &p->layer[i]);
@@ -327,7 +328,8 @@ static graft_status print_plan(graft_str *s, const graft_model *m, const graft_q
         p->limits.mse[GRAFT_LAYER_ATTENTION], p->limits.density);
     graft_str_printf(s, "  calibrated    %s %lldx%lld pixels, batch %lld\n",
                      m->quantizer->unmeasured ? "not: chosen unmeasured for" : "at",
-                     (long long)p->width * 8, (long long)p->height * 8, (long long)p->batch);
+                     (long long)p->width * scale, (long long)p->height * scale,
+                     (long long)p->batch);
     if (m->quantizer->path) graft_str_printf(s, "  plan          %s\n", m->quantizer->path);
     graft_status st = graft_quant_weights_hash(&m->arch, m->weights, &weights, e);
     if (st) return st;

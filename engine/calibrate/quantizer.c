@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "engine/image/latent.h"
 #include "engine/calibrate/quantize.h"
 #include "engine/denoise/sample.h"
 
@@ -208,13 +209,15 @@ static void note_size(const graft_quantizer *q, const graft_net_arch *a, const g
                       const graft_latent *l, const graft_task *task)
 {
     int64_t shape[4];
-    if (!l || !task || !graft_latent_data(l, shape)) return;
+    graft_err none = GRAFT_ERR_INIT; /* the run will say so */
+    const long long scale = graft_net_cell(a);
+    if (!l || !task || graft_latent_shape_for(l, a->latent_channels, shape, &none)) return;
     if (graft_net_side(a, shape[2]) == p->height && graft_net_side(a, shape[3]) == p->width) return;
     graft_log_printf(&task->log, GRAFT_LOG_WARN,
                      "%s was calibrated at %lldx%lld pixels, this picture has %lldx%lld: densities "
                      "and times are of the former; recalibrate to renew them",
-                     q->path, (long long)p->width * 8, (long long)p->height * 8,
-                     (long long)shape[3] * 8, (long long)shape[2] * 8);
+                     q->path, (long long)p->width * scale, (long long)p->height * scale,
+                     (long long)shape[3] * scale, (long long)shape[2] * scale);
 }
 
 /* A plan for the quantizer, from its file or from the conditioning that was given; none where it

@@ -155,14 +155,15 @@ void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool 
         graft_unclip_fill(g->c.model, k, g->c.seed, y);
         return;
     }
-    int64_t adm = a->adm_channels, sizes = count ? count * 256 : a->flux.guidance;
+    const bool told = graft_net_told_guidance(a);
+    int64_t adm = a->adm_channels, sizes = count ? count * 256 : told;
     int64_t pooled = adm > sizes ? adm - sizes : 0;
     memset(y, 0, (size_t)adm * sizeof *y);
     int64_t have = k->pooled ? k->pooled_width : 0;
     memcpy(y, k->pooled ? k->pooled : y, (size_t)(have < pooled ? have : pooled) * sizeof *y);
     int64_t each = count ? (adm - pooled) / count / 2 * 2 : 0;
     for (int i = 0; i < count; i++) graft_guided_waves(numbers[i], each, y + pooled + i * each);
-    if (a->flux.guidance) y[pooled] = (float)(k->has_guidance ? k->guidance : GRAFT_FLUX_GUIDANCE);
+    if (told) y[pooled] = (float)(k->has_guidance ? k->guidance : GRAFT_FLUX_GUIDANCE);
 }
 
 /* Values of a part of the latent, all pictures. */

@@ -28,7 +28,7 @@ graft_status graft_latent_noised(const graft_model *m, const graft_latent *laten
 {
     int64_t s[4];
     size_t count, n;
-    const float *data = graft_latent_data(latent, s), *sigma = graft_sigmas_data(sigmas, &count);
+    const float *sigma = graft_sigmas_data(sigmas, &count);
     float *noise = NULL;
     graft_latent *r = NULL;
     *out = NULL;
@@ -36,18 +36,16 @@ graft_status graft_latent_noised(const graft_model *m, const graft_latent *laten
         *out = graft_latent_retain((graft_latent *)latent);
         return GRAFT_OK;
     }
-    bool empty = graft_latent_is_empty(latent);
-    if (s[1] != m->arch.latent_channels && !empty)
-        return graft_fail(e, GRAFT_E_ARG, "the latent has %lld channels, this model takes %d",
-                          (long long)s[1], m->arch.latent_channels);
-    s[1] = m->arch.latent_channels;
+    graft_status st = graft_latent_shape_for(latent, m->arch.latent_channels, s, e);
+    if (st) return st;
     n = (size_t)(s[0] * s[1] * s[2] * s[3]);
     float much = count > 1 ? fabsf(sigma[0] - sigma[count - 1]) : sigma[0];
-    graft_status st = graft_latent_create_like(latent, s, &r, e);
+    st = graft_latent_create_like(latent, s, &r, e);
     if (!st && !(noise = graft_calloc(n, sizeof *noise))) st = graft_fail_nomem(e, "noise");
     if (!st && add_noise)
         st = graft_noise_latent(seed, s, graft_latent_batch_index(latent), noise, e);
-    if (!st) st = add(m, empty ? NULL : data, n, much, noise, e);
+    const float *data = graft_latent_is_empty(latent) ? NULL : graft_latent_data(latent, NULL);
+    if (!st) st = add(m, data, n, much, noise, e);
     if (!st) {
         graft_model_unscale_latent(m, noise, n, graft_latent_writable(r));
         *out = r;

@@ -28,12 +28,11 @@ typedef struct span {
 /* Shares have their two ends rounded, so that areas which meet in shares meet in cells; pixels are
  * those of whole cells. At least one cell, before the latent's end cuts it; a share that begins
  * inside is not outside by rounding. */
-static span span_of(double first, double size, bool shares, int64_t cells)
+static span span_of(double first, double size, bool shares, int64_t cells, double scale)
 {
-    double begin = shares ? round(first * (double)cells) : floor(first / GRAFT_LATENT_SCALE);
+    double begin = shares ? round(first * (double)cells) : floor(first / scale);
     if (shares && first < 1 && begin >= (double)cells) begin = (double)(cells - 1);
-    double end =
-        shares ? round((first + size) * (double)cells) : begin + floor(size / GRAFT_LATENT_SCALE);
+    double end = shares ? round((first + size) * (double)cells) : begin + floor(size / scale);
     if (end < begin + 1) end = begin + 1;
     if (end > (double)cells) end = (double)cells;
     return begin < end ? (span){(int64_t)begin, (int64_t)(end - begin)} : (span){0, 0};
@@ -43,8 +42,9 @@ graft_box graft_regions_area(const graft_cond_entry *k, const int64_t shape[4])
 {
     const graft_area *a = &k->area;
     if (!k->has_area) return (graft_box){0, 0, shape[2], shape[3]};
-    span y = span_of(a->y, a->height, a->shares, shape[2]);
-    span x = span_of(a->x, a->width, a->shares, shape[3]);
+    const double scale = (double)graft_latent_scale(shape[1]);
+    span y = span_of(a->y, a->height, a->shares, shape[2], scale);
+    span x = span_of(a->x, a->width, a->shares, shape[3], scale);
     return (graft_box){y.first, x.first, y.count, x.count};
 }
 

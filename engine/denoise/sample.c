@@ -60,25 +60,19 @@ static void finish(run_state *r)
 
 /* ------------------------------------------------------------------ latents and noise */
 
-/* The latent in the UNet's space. A latent of zeros with other channels is widened. */
+/* The latent in the UNet's space. */
 static graft_status take_latent(run_state *r, const graft_latent *l, graft_err *e)
 {
     const graft_model *m = r->s->model;
-    const float *data = graft_latent_data(l, r->shape);
-    bool empty = graft_latent_is_empty(l);
-    int32_t channels = m->arch.latent_channels;
-    if (r->shape[1] != channels) {
-        if (!empty)
-            return graft_fail(e, GRAFT_E_ARG, "the latent has %lld channels, this model takes %d",
-                              (long long)r->shape[1], channels);
-        r->shape[1] = channels;
-    }
+    graft_status st = graft_latent_shape_for(l, m->arch.latent_channels, r->shape, e);
+    if (st) return st;
     r->n = r->shape[0] * r->shape[1] * r->shape[2] * r->shape[3];
     r->latent = graft_calloc((size_t)r->n, sizeof(float));
     r->noise = graft_calloc((size_t)r->n, sizeof(float));
     r->start = graft_malloc_array((size_t)r->n, sizeof(float));
     if (!r->latent || !r->noise || !r->start) return graft_fail_nomem(e, "latents");
-    if (!empty) graft_model_scale_latent(m, data, (size_t)r->n, r->latent);
+    if (!graft_latent_is_empty(l))
+        graft_model_scale_latent(m, graft_latent_data(l, NULL), (size_t)r->n, r->latent);
     return GRAFT_OK;
 }
 

@@ -358,7 +358,11 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
     if (c->clip && c->clip->t5)
         GRAFT_TRY(add_t5(j, c->clip->t5, "text_encoders.t5xxl.transformer.", e));
     if (c->clip && c->clip->qwen3)
-        GRAFT_TRY(add_part(j, c->clip->qwen3->weights, "text_encoders.qwen3_4b.transformer.", e));
+        GRAFT_TRY(add_part(j, c->clip->qwen3->weights,
+                           strcmp(graft_qwen3_name(c->clip->qwen3), "qwen3_8b") == 0
+                               ? "text_encoders.qwen3_8b.transformer."
+                               : "text_encoders.qwen3_4b.transformer.",
+                           e));
     if (c->vae) GRAFT_TRY(add_vae(j, c, alone ? "" : "first_stage_model.", e));
     if (!j->n) st = graft_fail(e, GRAFT_E_ARG, "there is nothing to save");
 out:

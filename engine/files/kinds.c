@@ -18,6 +18,7 @@ static const struct kind {
     {"controlnet_", "a ControlNet", "ControlNetLoader"},
     {"joint_blocks.", "a diffusion transformer (SD 3)", "UNETLoader"},
     {"pos_embed.pos_embed", "a diffusion transformer (SD 3)", "UNETLoader"},
+    {"double_stream_modulation_", "a diffusion transformer (FLUX.2)", "UNETLoader"},
     {"double_blocks.", "a diffusion transformer (FLUX or a relative)", "UNETLoader"},
     {"single_transformer_blocks.", "a diffusion transformer (FLUX or a relative)", "UNETLoader"},
     {"cap_embedder.", "a diffusion transformer (Z-Image or a relative)", "UNETLoader"},
@@ -35,7 +36,7 @@ static const struct kind {
     {"text_model.encoder.", "a text encoder", "CLIPLoader"},
     {"transformer.resblocks.", "a text encoder", "CLIPLoader"},
     {"SelfAttention.", "a T5 text encoder", "TripleCLIPLoader"},
-    {"self_attn.q_norm.", "a Qwen 3 text encoder", "CLIPLoader with type lumina2"},
+    {"self_attn.q_norm.", "a Qwen 3 text encoder", "CLIPLoader with type lumina2 or flux2"},
     {"body.0.weight", "an upscale model", "UpscaleModelLoader"},
 };
 /* Several of them in one file. */

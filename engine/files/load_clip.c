@@ -82,17 +82,28 @@ static graft_status add_t5(graft_clip *c, graft_weights *file, const char *place
     return st;
 }
 
-#define QWEN3_PLACE "text_encoders.qwen3_4b.transformer."
+/* In a checkpoint; a file of its own has the last. */
+static const char *const qwen3_places[] = {"text_encoders.qwen3_4b.transformer.",
+                                           "text_encoders.qwen3_8b.transformer.", "", NULL};
 
-/* The same for Qwen 3, which is alone. */
-static graft_status add_qwen3(graft_clip *c, graft_weights *file, const char *place,
-                              const graft_task *task, bool *found, graft_err *e)
+/* The same for Qwen 3, which is alone, in any of its places. */
+static graft_status add_qwen3(graft_clip *c, graft_weights *file, const graft_task *task,
+                              bool *found, graft_err *e)
 {
-    *found = graft_load_has(graft_weights_file(file), place, GRAFT_QWEN3_TENSOR);
-    if (!*found) return GRAFT_OK;
+    const graft_safetensors *f = graft_weights_file(file);
+    const char *place = graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR);
+    *found = place != NULL;
+    if (!place) return GRAFT_OK;
     graft_status st = graft_qwen3_load(c->engine, file, place, task, &c->qwen3, e);
-    if (!st) c->width = c->qwen3->arch.width;
-    return st;
+    if (st) return st;
+    c->width = c->qwen3->arch.width;
+    if (c->kind != GRAFT_CLIP_FLUX2) return GRAFT_OK;
+    c->width *= GRAFT_QWEN3_JOINED;
+    if (c->qwen3->arch.layers > GRAFT_QWEN3_JOINED_END) return GRAFT_OK;
+    return graft_fail(
+        e, GRAFT_E_UNSUPPORTED,
+        "%s: a Qwen 3 of %d layers; FLUX.2 wants what layer %d of one with more gives",
+        graft_safetensors_path(f), c->qwen3->arch.layers, GRAFT_QWEN3_JOINED_END);
 }
 
 static bool may_have_t5(const graft_clip *c)
@@ -124,11 +135,16 @@ static graft_clip *new_clip(graft_engine *engine)
     return c;
 }
 
+static bool is_qwen3(graft_clip_kind kind)
+{
+    return kind == GRAFT_CLIP_QWEN3 || kind == GRAFT_CLIP_FLUX2;
+}
+
 static graft_status no_encoder(const graft_safetensors *f, graft_clip_kind kind, graft_err *e)
 {
     char guess[128];
     return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: no %s text encoder in it%s",
-                      graft_safetensors_path(f), kind == GRAFT_CLIP_QWEN3 ? "Qwen 3" : "CLIP",
+                      graft_safetensors_path(f), is_qwen3(kind) ? "Qwen 3" : "CLIP",
                       graft_kind_guess(f, "CLIPLoader", guess, sizeof guess));
 }
 
@@ -139,7 +155,7 @@ static void note_missing(graft_clip *c, const graft_safetensors *f, const char *
     graft_fail(&c->missing, GRAFT_E_UNSUPPORTED,
                "%s: %s; %s opens text encoders that are files of their own",
                graft_safetensors_path(f), what,
-               c->kind == GRAFT_CLIP_ONE ? "CLIPLoader" : "DualCLIPLoader");
+               c->kind == GRAFT_CLIP_ONE || is_qwen3(c->kind) ? "CLIPLoader" : "DualCLIPLoader");
 }
 
 /* What is known once all encoders are there: SDXL's refiner has one of SDXL's; of two the second is
@@ -160,8 +176,9 @@ static void settle(graft_clip *c)
 static graft_clip_kind kind_of(const graft_safetensors *f)
 {
     static const char token[] = "text_model.embeddings.token_embedding.weight";
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX2_TENSOR)) return GRAFT_CLIP_FLUX2;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR)) return GRAFT_CLIP_FLUX;
-    if (graft_load_has(f, QWEN3_PLACE, GRAFT_QWEN3_TENSOR)) return GRAFT_CLIP_QWEN3;
+    if (graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR)) return GRAFT_CLIP_QWEN3;
     if (graft_load_has(f, "text_encoders.clip_l.transformer.", token) ||
         graft_load_has(f, "text_encoders.clip_g.transformer.", token))
         return GRAFT_CLIP_SD3;
@@ -197,9 +214,10 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, con
         bool found;
         GRAFT_TRY(add_encoder(c, file, *p, &found, e));
     }
-    if (c->kind == GRAFT_CLIP_QWEN3) {
+    if (is_qwen3(c->kind)) {
         bool found;
-        GRAFT_TRY(add_qwen3(c, file, QWEN3_PLACE, task, &found, e));
+        GRAFT_TRY(add_qwen3(c, file, task, &found, e));
+        if (!found) note_missing(c, f, "no Qwen 3 in it");
     } else if (c->n_encoders) {
         GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
         settle(c);
@@ -222,10 +240,7 @@ static graft_status add_any(graft_clip *c, graft_weights *file, const graft_task
 {
     graft_status st = GRAFT_OK;
     *found = false;
-    if (c->kind == GRAFT_CLIP_QWEN3) {
-        st = add_qwen3(c, file, QWEN3_PLACE, task, found, e);
-        return st || *found ? st : add_qwen3(c, file, "", task, found, e);
-    }
+    if (is_qwen3(c->kind)) return add_qwen3(c, file, task, found, e);
     for (const char *const *p = places; *p && !*found && !st; p++)
         st = add_encoder(c, file, *p, found, e);
     if (!st && !*found && may_have_t5(c)) st = add_t5(c, file, T5_PLACE, task, found, e);
@@ -244,7 +259,8 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                  [GRAFT_CLIP_SDXL] = {"sdxl", 2, 2},
                  [GRAFT_CLIP_SD3] = {"sd3", 1, 3},
                  [GRAFT_CLIP_FLUX] = {"flux", 2, 2},
-                 [GRAFT_CLIP_QWEN3] = {"lumina2", 1, 1}};
+                 [GRAFT_CLIP_QWEN3] = {"lumina2", 1, 1},
+                 [GRAFT_CLIP_FLUX2] = {"flux2", 1, 1}};
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
     if (kind == n_kinds)

@@ -30,9 +30,26 @@ static bool is_sd2_v(const graft_safetensors *f, const char *prefix)
  * not. */
 #define FLUX_MU 1.15
 
+/* FLUX.2's for both klein and dev. */
+#define FLUX2_MU 2.02
+
+/* The latents are what the VAE gives, of which there is no preview. */
+static void configure_flux2(graft_model *m, const graft_checkpoint_config *c)
+{
+    m->prediction = GRAFT_PREDICT_FLOW;
+    m->flow_shift = exp(FLUX2_MU);
+    m->flow_steps = GRAFT_SCHEDULE_MOST;
+    m->scale_factor = c->scale_factor > 0 ? c->scale_factor : 1;
+    m->latent_shift = 0;
+}
+
 static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
 {
     const bool flux = m->arch.kind == GRAFT_NET_FLUX, dev = flux && m->arch.flux.guidance;
+    if (m->arch.kind == GRAFT_NET_FLUX2) {
+        configure_flux2(m, c);
+        return;
+    }
     const bool same_latents = flux || m->arch.kind == GRAFT_NET_ZIMAGE;
     m->prediction = GRAFT_PREDICT_FLOW;
     m->flow_shift = dev ? exp(FLUX_MU) : flux ? 1 : 3;
@@ -89,6 +106,7 @@ graft_status graft_load_model_part(graft_engine *engine, graft_weights *file,
     const graft_safetensors *f = graft_weights_file(file);
     const char *prefix = graft_load_prefix(f, graft_load_unet_prefixes, "input_blocks.0.0.weight");
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_MMDIT_TENSOR);
+    if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX2_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ZIMAGE_TENSOR);
     if (!prefix) return no_unet(f, e);

@@ -152,6 +152,7 @@ graft_status graft_load_vae_part(graft_engine *engine, graft_weights *file, graf
     GRAFT_TRY(graft_vae_detect(f, prefix, &v->arch, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &v->weights, e));
     if (v->arch.kind == GRAFT_VAE_TINY) GRAFT_TRY(configure_tiny(v, f, e));
+    if (v->arch.fold) GRAFT_TRY(graft_folding_read(v->weights, &v->folding, e));
     GRAFT_TRY(check_halves(v, e));
     *out = v;
     v = NULL;

@@ -126,6 +126,24 @@ bool graft_latent_is_empty(const graft_latent *l)
     return true;
 }
 
+graft_status graft_latent_shape_for(const graft_latent *l, int64_t channels, int64_t shape[4],
+                                    graft_err *e)
+{
+    const int64_t from = graft_latent_scale(l->shape[1]), to = graft_latent_scale(channels);
+    memcpy(shape, l->shape, sizeof l->shape);
+    if (shape[1] == channels) return GRAFT_OK;
+    if (!graft_latent_is_empty(l))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "the latent has %" PRId64 " channels, this model takes %" PRId64,
+                          shape[1], channels);
+    shape[1] = channels;
+    for (int d = 2; d < 4; d++) {
+        shape[d] = shape[d] * from / to;
+        if (!shape[d]) shape[d] = 1;
+    }
+    return GRAFT_OK;
+}
+
 const graft_image *graft_latent_mask(const graft_latent *l)
 {
     return l->mask;
@@ -165,8 +183,8 @@ const float *graft_latent_data(const graft_latent *l, int64_t shape[4])
 graft_status graft_latent_empty(int64_t channels, int64_t width, int64_t height, int64_t batch,
                                 graft_latent **out, graft_err *e)
 {
-    const int64_t shape[4] = {batch, channels, height / GRAFT_LATENT_SCALE,
-                              width / GRAFT_LATENT_SCALE};
+    const int64_t scale = graft_latent_scale(channels);
+    const int64_t shape[4] = {batch, channels, height / scale, width / scale};
     graft_status st = graft_latent_create(shape, out, e);
     if (!st) memset((*out)->data, 0, (size_t)elements(shape) * sizeof(float));
     return st;
@@ -252,7 +270,7 @@ static int64_t in_proportion(int64_t side, int64_t to, int64_t from)
 graft_status graft_latent_upscale(const graft_latent *l, const char *method, int64_t width,
                                   int64_t height, bool center, graft_latent **out, graft_err *e)
 {
-    const int64_t max = (int64_t)GRAFT_IMAGE_MAX_SIDE * GRAFT_LATENT_SCALE;
+    const int64_t scale = graft_latent_scale(l->shape[1]), max = GRAFT_IMAGE_MAX_SIDE * scale;
     *out = NULL;
     if (width < 0 || height < 0 || width > max || height > max)
         return graft_fail(e, GRAFT_E_ARG,
@@ -269,8 +287,7 @@ graft_status graft_latent_upscale(const graft_latent *l, const char *method, int
     if (height && height < 64) height = 64;
     if (width == 0) width = in_proportion(l->shape[3], height, l->shape[2]);
     if (height == 0) height = in_proportion(l->shape[2], width, l->shape[3]);
-    return upscale_to(l, method, width / GRAFT_LATENT_SCALE, height / GRAFT_LATENT_SCALE, center,
-                      out, e);
+    return upscale_to(l, method, width / scale, height / scale, center, out, e);
 }
 
 graft_status graft_latent_upscale_by(const graft_latent *l, const char *method, double scale,

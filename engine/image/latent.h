@@ -8,6 +8,16 @@
 #include "engine/engine.h"
 
 #define GRAFT_LATENT_SCALE 8 /* pixels of a picture per place of a latent, each way */
+/* FLUX.2's latents, which these many channels tell: a place has the channels of a square of cells.
+ */
+#define GRAFT_LATENT_FOLDED_CHANNELS 128
+#define GRAFT_LATENT_FOLDED_SCALE    16
+/* Of latents with so many channels. */
+static inline int64_t graft_latent_scale(int64_t channels)
+{
+    return channels == GRAFT_LATENT_FOLDED_CHANNELS ? GRAFT_LATENT_FOLDED_SCALE
+                                                    : GRAFT_LATENT_SCALE;
+}
 
 /* A latent (N,C,h,w) without mask and batch indices, whose samples are not set yet. Every size is
  * at least 1, h and w at most GRAFT_IMAGE_MAX_SIDE. */
@@ -23,6 +33,11 @@ graft_status graft_latent_set_index(graft_latent *l, const int64_t *index, graft
 
 /* All samples are 0, as EmptyLatentImage makes them. */
 bool graft_latent_is_empty(const graft_latent *l);
+/* The shape in which a model of so many channels takes it. An empty one becomes what it would be
+ * for that model: its channels, and its places for as many pixels. GRAFT_E_ARG for another that has
+ * other channels. */
+graft_status graft_latent_shape_for(const graft_latent *l, int64_t channels, int64_t shape[4],
+                                    graft_err *e);
 /* Borrowed from the latent; NULL when there is none. */
 const graft_image *graft_latent_mask(const graft_latent *l);
 /* N numbers, at least 0. */

@@ -27,18 +27,19 @@ static graft_status take_mask(graft_latent **l, graft_image *mask, graft_err *e)
 graft_status graft_latent_crop(const graft_latent *l, int64_t x, int64_t y, int64_t width,
                                int64_t height, graft_latent **out, graft_err *e)
 {
-    int64_t s[4], left = x / GRAFT_LATENT_SCALE, top = y / GRAFT_LATENT_SCALE;
-    int64_t w = width / GRAFT_LATENT_SCALE, h = height / GRAFT_LATENT_SCALE;
+    int64_t s[4];
     const float *data = graft_latent_data(l, s);
+    const int64_t scale = graft_latent_scale(s[1]), left = x / scale, top = y / scale;
+    int64_t w = width / scale, h = height / scale;
     graft_latent *r = NULL;
     graft_image *all = NULL, *part = NULL;
     *out = NULL;
     if (x < 0 || y < 0 || w < 1 || h < 1 || left >= s[3] || top >= s[2])
-        return graft_fail(
-            e, GRAFT_E_ARG,
-            "nothing remains of a latent of %" PRId64 " x %" PRId64 " pixels: the part of %" PRId64
-            " x %" PRId64 " at %" PRId64 ", %" PRId64 " is outside",
-            s[3] * GRAFT_LATENT_SCALE, s[2] * GRAFT_LATENT_SCALE, width, height, x, y);
+        return graft_fail(e, GRAFT_E_ARG,
+                          "nothing remains of a latent of %" PRId64 " x %" PRId64
+                          " pixels: the part of %" PRId64 " x %" PRId64 " at %" PRId64 ", %" PRId64
+                          " is outside",
+                          s[3] * scale, s[2] * scale, width, height, x, y);
     if (w > s[3] - left) w = s[3] - left;
     if (h > s[2] - top) h = s[2] - top;
     const int64_t planes[4] = {s[0] * s[1], s[2], s[3], 1}, shape[4] = {s[0], s[1], h, w};
@@ -344,10 +345,11 @@ static graft_status check_place(int64_t x, int64_t y, graft_err *e)
 graft_status graft_latent_composite(const graft_latent *to, const graft_latent *from, int64_t x,
                                     int64_t y, int64_t feather, graft_latent **out, graft_err *e)
 {
-    int64_t s[4], n = feather / GRAFT_LATENT_SCALE;
-    layer k = {.masks = 1, .y = y / GRAFT_LATENT_SCALE, .x = x / GRAFT_LATENT_SCALE};
+    int64_t s[4];
     *out = NULL;
     graft_latent_data(to, s);
+    const int64_t scale = graft_latent_scale(s[1]), n = feather / scale;
+    layer k = {.masks = 1, .y = y / scale, .x = x / scale};
     k.data = graft_latent_data(from, k.shape);
     graft_status st = same_channels(s, k.shape, e);
     if (!st) st = check_place(x, y, e);
@@ -370,11 +372,12 @@ graft_status graft_latent_composite_masked(const graft_latent *to, const graft_l
                                            graft_err *e)
 {
     int64_t s[4], m[4] = {1, 0, 0, 1};
-    layer k = {.y = y / GRAFT_LATENT_SCALE, .x = x / GRAFT_LATENT_SCALE};
     graft_image *sized = NULL;
     float *other = NULL;
     *out = NULL;
     graft_latent_data(to, s);
+    const int64_t scale = graft_latent_scale(s[1]);
+    layer k = {.y = y / scale, .x = x / scale};
     k.data = graft_latent_data(from, k.shape);
     graft_status st = same_channels(s, k.shape, e);
     if (!st) st = check_place(x, y, e);

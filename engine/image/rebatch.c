@@ -117,8 +117,8 @@ static bool mask_size(const graft_latent *const *latents, const plan *p, span s,
         if (!mask) continue;
         graft_image_data(mask, m);
         if (any && (m[1] != size[0] || m[2] != size[1])) {
-            size[0] = one[2] * GRAFT_LATENT_SCALE;
-            size[1] = one[3] * GRAFT_LATENT_SCALE;
+            size[0] = one[2] * graft_latent_scale(one[1]);
+            size[1] = one[3] * graft_latent_scale(one[1]);
             return true;
         }
         any = true;

@@ -75,11 +75,23 @@ typedef struct graft_zimage_arch {
     int32_t context_dim;
 } graft_zimage_arch;
 
+/* FLUX.2's transformer (flux2.h). */
+typedef struct graft_flux2_arch {
+    int32_t channels; /* of the latent, going in and coming out; each of its cells is one token */
+    int32_t hidden, heads;
+    int32_t mlp;                 /* values behind the gates */
+    int32_t depth, single_depth; /* blocks of two streams, then of one */
+    int32_t time_dim;            /* numbers that tell the timestep */
+    int32_t context_dim;
+    int32_t guidance; /* 1: it is told the guidance scale (dev) */
+} graft_flux2_arch;
+
 typedef enum graft_net_kind {
     GRAFT_NET_UNET = 0,
     GRAFT_NET_MMDIT = 1,
     GRAFT_NET_FLUX = 2,
-    GRAFT_NET_ZIMAGE = 3
+    GRAFT_NET_ZIMAGE = 3,
+    GRAFT_NET_FLUX2 = 4
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -109,6 +121,7 @@ typedef struct graft_net_arch {
     graft_mmdit_arch mmdit;
     graft_flux_arch flux;
     graft_zimage_arch zimage;
+    graft_flux2_arch flux2;
 } graft_net_arch;
 
 #define GRAFT_MAX_HINT 16
@@ -137,6 +150,12 @@ typedef enum graft_vae_kind {
     GRAFT_VAE_TINY = 1 /* TAESD */
 } graft_vae_kind;
 
+typedef enum graft_quant_conv {
+    GRAFT_QUANT_CONV_NONE = 0,
+    GRAFT_QUANT_CONV_BESIDE = 1, /* quant_conv and post_quant_conv, beside the halves */
+    GRAFT_QUANT_CONV_WITHIN = 2  /* encoder.quant_conv and decoder.post_quant_conv */
+} graft_quant_conv;
+
 typedef enum graft_tiny_names {
     GRAFT_TINY_LAYERS = 0, /* diffusers': encoder.layers.N and decoder.layers.N in one file */
     GRAFT_TINY_NUMBERS = 1 /* the author's: N, each half in a file of its own */
@@ -155,7 +174,10 @@ typedef struct graft_vae_arch {
     /* AutoencoderKL */
     int32_t channels[GRAFT_MAX_LEVELS]; /* of each level, outermost first */
     int32_t res_blocks;                 /* of the encoder; the decoder has one more */
-    int32_t quant_conv;                 /* 1: quant_conv and post_quant_conv are there */
+    int32_t quant_conv;                 /* graft_quant_conv */
+    /* 2: FLUX.2's. Each place of its latents has the planes of a square of so many cells a side,
+     * normalized (folding.h); 0: cells are places. */
+    int32_t fold;
     /* TAESD */
     int32_t names;           /* graft_tiny_names */
     graft_tiny_half half[2]; /* encoder, decoder */
@@ -254,8 +276,17 @@ graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, c
 graft_status graft_zimage_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                  graft_zimage_arch *out, graft_err *e);
 #define GRAFT_ZIMAGE_TENSOR "cap_embedder.1.weight"
+/* Of both klein and dev. Its file has FLUX.1's tensor, too. */
+graft_status graft_flux2_detect(const graft_safetensors *f, const char *prefix,
+                                graft_flux2_arch *out, graft_err *e);
+#define GRAFT_FLUX2_TENSOR "double_stream_modulation_img.lin.weight"
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e);
+/* What the folded latents of FLUX.2's VAE are normalized by, and of how many planes: GRAFT_E_FORMAT
+ * where one of the two is missing, GRAFT_E_UNSUPPORTED where they have another length. */
+#define GRAFT_VAE_MEAN          "bn.running_mean"
+#define GRAFT_VAE_VARIANCE      "bn.running_var"
+#define GRAFT_VAE_FOLDED_PLANES 128
 /* Of either kind; TAESD in diffusers' names. */
 graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
                               graft_err *e);

@@ -211,7 +211,8 @@ static graft_status fits_unet(const graft_control_arch *a, const graft_unet_arch
 static const char *const kinds[] = {[GRAFT_NET_UNET] = "Stable Diffusion 1.x, 2.x or XL",
                                     [GRAFT_NET_MMDIT] = "Stable Diffusion 3",
                                     [GRAFT_NET_FLUX] = "FLUX.1",
-                                    [GRAFT_NET_ZIMAGE] = "Z-Image"};
+                                    [GRAFT_NET_ZIMAGE] = "Z-Image",
+                                    [GRAFT_NET_FLUX2] = "FLUX.2"};
 
 /* What has to be the same in both. */
 typedef struct widths {

@@ -305,6 +305,29 @@ static graft_status detect_decoder(const graft_safetensors *f, const char *prefi
     return GRAFT_OK;
 }
 
+/* Statistics of its latents tell a VAE whose places are squares of cells: FLUX.2's. */
+static graft_status detect_folding(const graft_safetensors *f, const char *prefix,
+                                   graft_vae_arch *out, graft_err *e)
+{
+    static const char *const names[] = {GRAFT_VAE_MEAN, GRAFT_VAE_VARIANCE};
+    if (!graft_detect_find(f, prefix, "%s", names[0]) &&
+        !graft_detect_find(f, prefix, "%s", names[1]))
+        return GRAFT_OK;
+    out->fold = 2;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const graft_st_tensor *t = graft_detect_find(f, prefix, "%s", names[i]);
+        if (!t) return graft_detect_missing(f, prefix, names[i], e);
+        if (t->rank != 1 || graft_detect_dim(t, 0) != GRAFT_VAE_FOLDED_PLANES ||
+            4 * (int64_t)out->embed_dim != GRAFT_VAE_FOLDED_PLANES)
+            return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                              "%s: %s%s of a VAE with %d channels; FLUX.2's has %d numbers there "
+                              "and %d channels",
+                              graft_safetensors_path(f), prefix, names[i], out->embed_dim,
+                              GRAFT_VAE_FOLDED_PLANES, GRAFT_VAE_FOLDED_PLANES / 4);
+    }
+    return GRAFT_OK;
+}
+
 graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
                               graft_err *e)
 {
@@ -317,9 +340,14 @@ graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, gr
     out->encoder = in != NULL;
     out->in_channels = in ? graft_detect_dim(in, 1) : out->out_channels;
     const graft_st_tensor *post = graft_detect_find(f, prefix, "post_quant_conv.weight");
-    out->quant_conv = post || graft_detect_find(f, prefix, "quant_conv.weight");
+    const graft_st_tensor *within = graft_detect_find(f, prefix, "decoder.post_quant_conv.weight");
+    if (post || graft_detect_find(f, prefix, "quant_conv.weight"))
+        out->quant_conv = GRAFT_QUANT_CONV_BESIDE;
+    else if (within || graft_detect_find(f, prefix, "encoder.quant_conv.weight"))
+        out->quant_conv = GRAFT_QUANT_CONV_WITHIN;
+    if (!post) post = within;
     out->embed_dim = post ? graft_detect_dim(post, 1) : out->z_channels;
-    return GRAFT_OK;
+    return detect_folding(f, prefix, out, e);
 }
 
 /* ------------------------------------------------------------------ text encoders */

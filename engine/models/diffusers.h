@@ -34,6 +34,8 @@ bool graft_diffusers_flux_name(const graft_flux_arch *a, const char *name,
 /* "layers.0.attention.qkv" -> "layers.0.attention.to_q", "…to_k" and "…to_v"; also of layers that
  * are called alike. */
 bool graft_diffusers_zimage_name(const char *name, graft_diffusers_rows *out);
+/* "double_blocks.0.img_mlp.0" -> "transformer_blocks.0.ff.linear_in". */
+bool graft_diffusers_flux2_name(const char *name, graft_diffusers_rows *out);
 /* "transformer.resblocks.0.mlp.c_fc" -> "text_model.encoder.layers.0.mlp.fc1". */
 bool graft_diffusers_text_name(const char *name, char *out, size_t size);
 #endif

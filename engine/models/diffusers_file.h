@@ -1,7 +1,8 @@
 /* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel,
- * FluxTransformer2DModel, the ControlNets of these two, and ZImageTransformer2DModel): their
- * tensors get the names that checkpoints have, by which all else knows them. Which block a tensor
- * belongs to depends on how many layers the blocks before it have, which is counted in the file.
+ * FluxTransformer2DModel, the ControlNets of these two, ZImageTransformer2DModel and
+ * Flux2Transformer2DModel): their tensors get the names that checkpoints have, by which all else
+ * knows them. Which block a tensor belongs to depends on how many layers the blocks before it have,
+ * which is counted in the file.
  *
  * For files just opened, of which nobody else knows yet. A file of another kind stays as it is. Of
  * one that has diffusers' names every tensor must be known, and all that belong to a layer must be
@@ -28,7 +29,11 @@ bool graft_diffusers_is_flux(const graft_safetensors *f);
  * quarter of the file is copied. */
 graft_diffusers_adopt graft_diffusers_adopt_zimage;
 bool graft_diffusers_is_zimage(const graft_safetensors *f);
-/* Of these four the one that the file is. */
+/* transformer_blocks.3.ff.linear_in.weight -> double_blocks.3.img_mlp.0.weight. Queries, keys and
+ * values of blocks of two streams are copied, a thirteenth of klein's file. */
+graft_diffusers_adopt graft_diffusers_adopt_flux2;
+bool graft_diffusers_is_flux2(const graft_safetensors *f);
+/* Of these five the one that the file is. */
 graft_diffusers_adopt graft_diffusers_adopt_net;
 /* A ControlNet for FLUX or Stable Diffusion 3: blocks likewise; what it has beside the
  * transformer's keeps its name. Also one of Stability's for 3.5 large, whose blocks have their own

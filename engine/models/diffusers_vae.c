@@ -135,6 +135,9 @@ static bool is_vae(const graft_safetensors *f)
 graft_status graft_diffusers_adopt_vae(graft_safetensors *f, graft_err *e)
 {
     static const char *const quant[] = {"quant_conv", "post_quant_conv"};
+    /* FLUX.2's; the last says how long its training was. */
+    static const char *const statistics[] = {GRAFT_VAE_MEAN, GRAFT_VAE_VARIANCE,
+                                             "bn.num_batches_tracked"};
     graft_diffusers_names n;
     vae_half h[2] = {halves[0], halves[1]};
     graft_status st = GRAFT_OK;
@@ -147,6 +150,10 @@ graft_status graft_diffusers_adopt_vae(graft_safetensors *f, graft_err *e)
         if (graft_diffusers_names_any(&n, NAME("%s.", quant[i])))
             graft_diffusers_names_layer(&n, NAME("%s", quant[i]), NAME("%s", quant[i]));
     }
+    for (size_t i = 0; i < sizeof statistics / sizeof *statistics; i++)
+        if (graft_safetensors_find(f, statistics[i]))
+            graft_diffusers_names_tensor(&n, NAME("%s", statistics[i]), NAME("%s", statistics[i]),
+                                         false);
     if (!n.status) n.status = check_counts(f, h, e);
     st = graft_diffusers_names_apply(&n, "Stable Diffusion's VAE");
     graft_diffusers_names_finish(&n);

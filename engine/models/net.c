@@ -4,6 +4,7 @@
 
 #include "engine/models/detect.h"
 #include "engine/models/flux.h"
+#include "engine/models/flux2.h"
 #include "engine/models/mmdit.h"
 #include "engine/models/zimage.h"
 
@@ -54,6 +55,16 @@ static void of_zimage(const graft_zimage_arch *a, graft_net_arch *out)
     memcpy(&out->zimage, a, sizeof *a);
 }
 
+static void of_flux2(const graft_flux2_arch *a, graft_net_arch *out)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = GRAFT_NET_FLUX2;
+    out->in_channels = out->latent_channels = a->channels;
+    out->context_dim = a->context_dim;
+    out->adm_channels = a->guidance;
+    memcpy(&out->flux2, a, sizeof *a);
+}
+
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
                               graft_net_arch *out, graft_err *e)
 {
@@ -61,9 +72,15 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     graft_mmdit_arch mmdit;
     graft_flux_arch flux;
     graft_zimage_arch zimage;
+    graft_flux2_arch flux2;
     if (graft_detect_find(f, prefix, GRAFT_MMDIT_TENSOR)) {
         graft_status st = graft_mmdit_detect(f, prefix, config, &mmdit, e);
         if (!st) of_mmdit(&mmdit, out);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_FLUX2_TENSOR)) {
+        graft_status st = graft_flux2_detect(f, prefix, &flux2, e);
+        if (!st) of_flux2(&flux2, out);
         return st;
     }
     if (graft_detect_find(f, prefix, GRAFT_FLUX_TENSOR)) {
@@ -93,6 +110,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *sh
         return graft_flux_build(&a->flux, shape, out, e);
     case GRAFT_NET_ZIMAGE:
         return graft_zimage_build(&a->zimage, shape, out, e);
+    case GRAFT_NET_FLUX2:
+        return graft_flux2_build(&a->flux2, shape, out, e);
     default:
         return graft_unet_build_guided(&a->unet, shape, pictures, out, e);
     }
@@ -129,7 +148,17 @@ graft_unet_shape graft_net_some_shape(const graft_net_arch *a)
 
 bool graft_net_takes_references(const graft_net_arch *a)
 {
-    return a->kind == GRAFT_NET_FLUX && !a->beside;
+    return (a->kind == GRAFT_NET_FLUX && !a->beside) || a->kind == GRAFT_NET_FLUX2;
+}
+
+bool graft_net_told_guidance(const graft_net_arch *a)
+{
+    return a->flux.guidance || a->flux2.guidance;
+}
+
+int64_t graft_net_cell(const graft_net_arch *a)
+{
+    return a->kind == GRAFT_NET_FLUX2 ? GRAFT_FLUX2_CELL : 8;
 }
 
 int64_t graft_net_x_values(const graft_net_arch *a, int64_t height, int64_t width,
@@ -172,6 +201,8 @@ graft_hash graft_net_hash(const graft_net_arch *a)
         return graft_hash128(&a->flux, sizeof a->flux);
     case GRAFT_NET_ZIMAGE:
         return graft_hash128(&a->zimage, sizeof a->zimage);
+    case GRAFT_NET_FLUX2:
+        return graft_hash128(&a->flux2, sizeof a->flux2);
     default:
         return graft_hash128(&a->unet, sizeof a->unet);
     }

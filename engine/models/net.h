@@ -1,5 +1,5 @@
 /* The network that denoises, whichever it is: a UNet (unet.h) or a transformer (mmdit.h, flux.h,
- * zimage.h).
+ * zimage.h, flux2.h).
  * Pure functions, any thread. */
 #ifndef GRAFT_MODELS_NET_H
 #define GRAFT_MODELS_NET_H
@@ -36,6 +36,10 @@ bool graft_net_takes_references(const graft_net_arch *a);
 /* Numbers of one row of x, for latents of height x width. */
 int64_t graft_net_x_values(const graft_net_arch *a, int64_t height, int64_t width,
                            const graft_references *r);
+/* Whether it is told a guidance scale, by the last number of y. */
+bool graft_net_told_guidance(const graft_net_arch *a);
+/* Pixels of the picture on a side of the latent's cells, as the VAEs of its kind have it. */
+int64_t graft_net_cell(const graft_net_arch *a);
 /* Of how many cells the height and width of what it sees are multiples. */
 int64_t graft_net_patch(const graft_net_arch *a);
 /* How many tokens it sees for so many of a prompt: more where it wants a prompt filled up. */

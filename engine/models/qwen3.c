@@ -1,15 +1,19 @@
 #include "engine/models/qwen3.h"
 
+#include <math.h>
+
 #include "engine/models/stream.h"
 #include "kernels/rope.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
-#define BASE      1e6f /* of the angles that places turn by */
+#define BASE      1e6f  /* of the angles that places turn by */
+#define UNSEEN    -1e9f /* beside any score; infinities would make a block of keys of no number */
 
 typedef struct qwen3 {
     graft_build b;
     const graft_qwen3_arch *a;
     int64_t batch, tokens;
+    graft_vid bias; /* GRAFT_NO_VALUE: a token sees those before it and itself */
 } qwen3;
 
 const char *graft_qwen3_embeddings_name(void)
@@ -70,6 +74,15 @@ static graft_vid repeated(const qwen3 *m, graft_vid x)
                                (const int64_t[]){m->batch, m->tokens, m->a->heads * d});
 }
 
+static graft_vid attend(const qwen3 *m, graft_vid query, graft_vid key, graft_vid value)
+{
+    const graft_vid in[4] = {query, key, value, m->bias};
+    const graft_attrs a = {.heads = m->a->heads, .scale = 1.0f / sqrtf((float)m->a->head_dim)};
+    if (m->bias < 0) return graft_build_attention(&m->b, query, key, value, m->a->heads, true);
+    if (query < 0 || key < 0 || value < 0) return GRAFT_NO_VALUE;
+    return graft_graph_node(m->b.g, GRAFT_OP_ATTENTION, &a, in, 4, GRAFT_DTYPE_NONE);
+}
+
 static graft_vid attention(const qwen3 *m, int i, graft_vid x)
 {
     const int32_t d = m->a->head_dim, heads = m->a->heads, key_heads = m->a->key_heads;
@@ -80,8 +93,7 @@ static graft_vid attention(const qwen3 *m, int i, graft_vid x)
     const graft_vid value = linear(m, NAME("%s.v_proj", name.text), h, key_heads * d);
     query = turned(m, NAME("%s.q_norm.weight", name.text), query, heads);
     key = turned(m, NAME("%s.k_norm.weight", name.text), key, key_heads);
-    const graft_vid y =
-        graft_build_attention(&m->b, query, repeated(m, key), repeated(m, value), heads, true);
+    const graft_vid y = attend(m, query, repeated(m, key), repeated(m, value));
     return added(m, x, linear(m, NAME("%s.o_proj", name.text), y, m->a->width));
 }
 
@@ -97,20 +109,58 @@ static graft_vid feed_forward(const qwen3 *m, int i, graft_vid x)
     return added(m, x, linear(m, NAME("%s.down_proj", name.text), h, m->a->width));
 }
 
-graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *s,
-                               graft_graph **out, graft_err *e)
+static graft_vid all_but_the_last(const qwen3 *m, graft_vid x)
 {
-    graft_graph *g = graft_graph_create();
-    if (!g) return graft_fail_nomem(e, "text encoder graph");
-    const qwen3 m = {{g, s->act_dtype}, a, s->batch, s->tokens};
+    for (int i = 0; i + 1 < m->a->layers; i++) x = feed_forward(m, i, attention(m, i, x));
+    return x;
+}
+
+/* FLUX.2's. */
+static graft_vid joined(const qwen3 *m, graft_vid x)
+{
+    static const int at[GRAFT_QWEN3_JOINED] = GRAFT_QWEN3_JOINED_AT;
+    graft_vid all = GRAFT_NO_VALUE;
+    int i = 0;
+    for (int k = 0; k < GRAFT_QWEN3_JOINED && m->a->layers > GRAFT_QWEN3_JOINED_END; k++) {
+        for (; i < at[k]; i++) x = feed_forward(m, i, attention(m, i, x));
+        all = k ? graft_build_concat(&m->b, all, x) : x;
+    }
+    return all;
+}
+
+static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_graph *g)
+{
     if (s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "Qwen 3 runs in float32 and bfloat16 only");
     if (s->tokens > GRAFT_QWEN3_MAX_TOKENS)
         graft_graph_fail(g, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by Qwen 3",
                          (long long)s->tokens, GRAFT_QWEN3_MAX_TOKENS);
-    graft_vid x = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){s->batch, s->tokens, a->width});
-    for (int i = 0; i + 1 < a->layers; i++) x = feed_forward(&m, i, attention(&m, i, x));
-    graft_graph_output(g, x);
+    if (s->joined && a->layers <= GRAFT_QWEN3_JOINED_END)
+        graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
+                         "a Qwen 3 of %d layers; FLUX.2 wants what layer %d of one with more gives",
+                         a->layers, GRAFT_QWEN3_JOINED_END);
+}
+
+void graft_qwen3_bias(const graft_qwen3_arch *a, int64_t words, int64_t tokens, float *bias)
+{
+    for (int64_t h = 0; h < a->heads; h++)
+        for (int64_t query = 0; query < tokens; query++)
+            for (int64_t key = 0; key < tokens; key++)
+                *bias++ = key <= query && key < words ? 0 : UNSEEN;
+}
+
+graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *s,
+                               graft_graph **out, graft_err *e)
+{
+    graft_graph *g = graft_graph_create();
+    if (!g) return graft_fail_nomem(e, "text encoder graph");
+    qwen3 m = {{g, s->act_dtype}, a, s->batch, s->tokens, GRAFT_NO_VALUE};
+    check(a, s, g);
+    const graft_vid x =
+        graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){s->batch, s->tokens, a->width});
+    if (s->joined)
+        m.bias = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){a->heads, s->tokens, s->tokens});
+    graft_graph_output(g, s->joined ? joined(&m, x) : all_but_the_last(&m, x));
     graft_status st = graft_graph_status(g, e);
     if (st)
         graft_graph_destroy(g);

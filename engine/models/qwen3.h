@@ -1,17 +1,27 @@
 /* Qwen 3 (Yang et al. 2025, arXiv:2505.09388; its code is public under Apache-2.0), a language
- * model, as a graph that ends before its last layer: the text encoder of Z-Image.
+ * model, as a graph that ends before its last layer: the text encoder of Z-Image. Or one that ends
+ * earlier and gives what three of its layers made: that of FLUX.2 klein.
  *
  * Norms are RMS norms in front of attention and of the gated layers, and of each head's queries and
  * keys; there are no biases. A few heads of keys and values serve several of queries each (Ainslie
  * et al. 2023, arXiv:2305.13245). Places turn halves of a head's values against each other
  * (arXiv:2104.09864). A token sees those before it and itself, so padding at the end changes
- * nothing. Token embeddings are looked up by the caller, straight from the mapped table. */
+ * nothing. FLUX.2's padding is read by the network, so it must be what it was in training: padding
+ * sees all words and no padding, not even itself. Token embeddings are looked up by the caller,
+ * straight from the mapped table. */
 #ifndef GRAFT_MODELS_QWEN3_H
 #define GRAFT_MODELS_QWEN3_H
 #include "engine/graph/graph.h"
 #include "engine/models/arch.h"
 
 #define GRAFT_QWEN3_MAX_TOKENS 2048 /* of one text */
+/* Behind so many layers FLUX.2 takes the stream; the model must have more layers than the last. */
+#define GRAFT_QWEN3_JOINED 3
+#define GRAFT_QWEN3_JOINED_AT                                                                      \
+    {                                                                                              \
+        9, 18, 27                                                                                  \
+    }
+#define GRAFT_QWEN3_JOINED_END 27
 
 typedef struct graft_qwen3_shape {
     int64_t batch, tokens;
@@ -19,13 +29,18 @@ typedef struct graft_qwen3_shape {
      * values grow to tens of thousands, out of float16's range, and bfloat16 would lose beside them
      * what most layers add. */
     graft_dtype act_dtype;
-    int32_t zero; /* so that equal shapes are equal bytes */
+    int32_t joined; /* 1: for FLUX.2 */
 } graft_qwen3_shape;
 
 /* Input: embeddings (N,T,width) float32. Output: hidden (N,T,width) float32, the sum of the
- * embeddings and of all layers but the last, without a norm. */
+ * embeddings and of all layers but the last, without a norm. Joined: a second input, (heads,T,T)
+ * float32 of graft_qwen3_bias(); output (N,T,3 width), that sum behind 9, 18 and 27 layers side by
+ * side. GRAFT_E_UNSUPPORTED where there are no more layers than these. */
 graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *shape,
                                graft_graph **out, graft_err *e);
+/* What is added to the scores of attention, for texts of which the first so many of T tokens are
+ * words: bias (heads,T,T). */
+void graft_qwen3_bias(const graft_qwen3_arch *a, int64_t words, int64_t tokens, float *bias);
 /* Name of the tokens' table (vocab,width). Static. */
 const char *graft_qwen3_embeddings_name(void);
 #endif

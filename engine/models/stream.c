@@ -1,10 +1,10 @@
 #include "engine/models/stream.h"
 
-void graft_stream_modulate(const graft_build *b, graft_stream *s, graft_name layer, graft_vid vec,
-                           int vectors)
+static void modulate(const graft_build *b, graft_stream *s, graft_name layer, graft_vid vec,
+                     int vectors, bool bias)
 {
     const int64_t width = vectors * graft_build_dim(b, s->h, 2);
-    graft_vid v = graft_build_linear(b, layer, vec, (int32_t)width, true);
+    graft_vid v = graft_build_linear(b, layer, vec, (int32_t)width, bias);
     v = graft_build_cast(b, v, GRAFT_F32);
     s->shifts =
         graft_graph_reshape(b->g, v, 3, (const int64_t[]){graft_build_dim(b, v, 0), 1, width});
@@ -12,6 +12,18 @@ void graft_stream_modulate(const graft_build *b, graft_stream *s, graft_name lay
                     ? s->shifts
                     : graft_graph_node(b->g, GRAFT_OP_SCALE, &(graft_attrs){.scale = 1, .shift = 1},
                                        &s->shifts, 1, GRAFT_DTYPE_NONE);
+}
+
+void graft_stream_modulate(const graft_build *b, graft_stream *s, graft_name layer, graft_vid vec,
+                           int vectors)
+{
+    modulate(b, s, layer, vec, vectors, true);
+}
+
+void graft_stream_modulate_unbiased(const graft_build *b, graft_stream *s, graft_name layer,
+                                    graft_vid vec, int vectors)
+{
+    modulate(b, s, layer, vec, vectors, false);
 }
 
 static graft_vid vector(const graft_build *b, const graft_stream *s, graft_vid of, int i)

@@ -17,6 +17,9 @@ typedef struct graft_stream {
  * vec (N,hidden). */
 void graft_stream_modulate(const graft_build *b, graft_stream *s, graft_name layer, graft_vid vec,
                            int vectors);
+/* The same by a layer without a bias. */
+void graft_stream_modulate_unbiased(const graft_build *b, graft_stream *s, graft_name layer,
+                                    graft_vid vec, int vectors);
 /* The stream, normed, times one more than vector shift + 1, plus vector shift. */
 graft_vid graft_stream_normed(const graft_build *b, const graft_stream *s, int shift);
 /* The stream + vector `gate` times v (N,tokens,hidden). */

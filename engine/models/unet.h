@@ -49,9 +49,9 @@ typedef struct graft_unet_shrink {
     int32_t down, up;    /* methods of graft_build_resize() */
 } graft_unet_shrink;
 
-/* Pictures that FLUX's transformer sees as tokens of their own, behind those of the latent (FLUX.1
- * Kontext: Black Forest Labs 2025, arXiv:2506.15742). Each is a latent of any size, and stands
- * where graft_placing says (engine.h). */
+/* Pictures that FLUX's transformers see as tokens of their own, behind those of the latent (FLUX.1
+ * Kontext: Black Forest Labs 2025, arXiv:2506.15742; FLUX.2). Each is a latent of any size, and
+ * stands where graft_placing says (engine.h), with FLUX.2 where flux2.h does. */
 #define GRAFT_REFERENCES 8
 typedef struct graft_references {
     int32_t n, placing; /* graft_placing; 0 without references */
@@ -88,7 +88,7 @@ typedef struct graft_unet_shape {
     /* Of each level, 0 the outermost; rows and columns must divide its height and width. */
     graft_unet_grid grid[GRAFT_UNET_GRIDS];
     graft_unet_shrink shrink;    /* with WHOLE, without control and grids only */
-    graft_references references; /* FLUX's transformer only; n 0: none */
+    graft_references references; /* FLUX's transformers only; n 0: none */
 } graft_unet_shape;
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes

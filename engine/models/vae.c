@@ -78,11 +78,16 @@ static graft_vid finish(half_build *v, const char *half, graft_vid h, int32_t ch
     return graft_build_conv3(&v->b, NAME("%s.conv_out", half), h, channels);
 }
 
+static graft_name quant_conv_name(const half_build *v, const char *half, const char *name)
+{
+    return NAME("%s%s", v->arch->quant_conv == GRAFT_QUANT_CONV_WITHIN ? half : "", name);
+}
+
 static graft_vid head(half_build *v, graft_vid x, int32_t channels)
 {
     graft_vid h = graft_build_to_nhwc(&v->b, x, v->b.act_dtype);
     if (v->arch->quant_conv)
-        h = graft_build_conv(&v->b, NAME("post_quant_conv"), h,
+        h = graft_build_conv(&v->b, quant_conv_name(v, "decoder.", "post_quant_conv"), h,
                              (graft_conv_spec){v->arch->z_channels, 1, 1, {0, 0, 0, 0}});
     h = graft_build_conv3(&v->b, NAME("decoder.conv_in"), h, channels);
     return middle(v, "decoder", h);
@@ -93,7 +98,7 @@ static graft_vid tail(half_build *v, graft_vid x, int32_t channels)
     graft_vid h = middle(v, "encoder", x);
     h = finish(v, "encoder", h, 2 * v->arch->z_channels);
     if (v->arch->quant_conv)
-        h = graft_build_conv(&v->b, NAME("quant_conv"), h,
+        h = graft_build_conv(&v->b, quant_conv_name(v, "encoder.", "quant_conv"), h,
                              (graft_conv_spec){channels, 1, 1, {0, 0, 0, 0}});
     return graft_build_to_nchw(&v->b, h, GRAFT_F32);
 }

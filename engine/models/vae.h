@@ -9,10 +9,26 @@
 #include "engine/graph/graph.h"
 #include "engine/models/arch.h"
 
-/* How many latent pixels lie in a picture's: 2 for each level but one. */
+/* A picture's pixels a side in a cell, which is what the halves see: 2 for each level but one. */
 static inline int64_t graft_vae_factor(const graft_vae_arch *a)
 {
     return (int64_t)1 << (a->levels - 1);
+}
+
+/* Cells a side in a place of the latents that travel between nodes. */
+static inline int64_t graft_vae_fold(const graft_vae_arch *a)
+{
+    return a->fold ? a->fold : 1;
+}
+
+/* A picture's pixels a side in such a place, and its planes. */
+static inline int64_t graft_vae_scale(const graft_vae_arch *a)
+{
+    return graft_vae_factor(a) * graft_vae_fold(a);
+}
+static inline int64_t graft_vae_planes(const graft_vae_arch *a)
+{
+    return a->embed_dim * graft_vae_fold(a) * graft_vae_fold(a);
 }
 
 /* Channels that the encoder gives. */

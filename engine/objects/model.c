@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/models/flux2.h"
 #include "engine/objects/alike.h"
 #include "engine/objects/objects.h"
 #include "engine/objects/quantizer.h"
@@ -374,6 +375,26 @@ graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan 
 
 #define ZIMAGE_WORDS 64 /* of a short prompt, filled up */
 
+static int64_t usual_words(const graft_net_arch *a)
+{
+    switch (a->kind) {
+    case GRAFT_NET_FLUX:
+        return GRAFT_FLUX_TOKENS;
+    case GRAFT_NET_ZIMAGE:
+        return ZIMAGE_WORDS;
+    case GRAFT_NET_FLUX2:
+        return GRAFT_FLUX2_TOKENS;
+    default:
+        return GRAFT_TEXT_CHUNK;
+    }
+}
+
+/* Whether its distilled models are the usual ones: without negative prompts. */
+static bool usually_distilled(const graft_net_arch *a)
+{
+    return a->kind == GRAFT_NET_FLUX || a->kind == GRAFT_NET_ZIMAGE || a->kind == GRAFT_NET_FLUX2;
+}
+
 graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,
                                  const graft_task *task, graft_model **out, graft_err *e)
 {
@@ -382,15 +403,11 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
     graft_status st = graft_options_from(n->engine, options, &n->options, e);
     if (!st && options->width > 0 && options->height > 0) {
         int64_t batch = options->batch_size > 0 ? options->batch_size : 1;
-        const bool flux = n->arch.kind == GRAFT_NET_FLUX, zimage = n->arch.kind == GRAFT_NET_ZIMAGE;
         const graft_unet_use use = {.pictures = batch,
-                                    .entries =
-                                        flux || zimage ? 1 : 2, /* without negative prompts */
-                                    .height = options->height / 8,
-                                    .width = options->width / 8,
-                                    .tokens = flux     ? GRAFT_FLUX_TOKENS
-                                              : zimage ? ZIMAGE_WORDS
-                                                       : GRAFT_TEXT_CHUNK,
+                                    .entries = usually_distilled(&n->arch) ? 1 : 2,
+                                    .height = options->height / graft_net_cell(&n->arch),
+                                    .width = options->width / graft_net_cell(&n->arch),
+                                    .tokens = usual_words(&n->arch),
                                     .perturbed = graft_model_perturbs(n) ? batch : 0};
         st = graft_model_prepare(n, &use, task, e);
     }

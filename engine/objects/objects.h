@@ -8,6 +8,7 @@
 #include "engine/cache/compiled.h"
 #include "engine/engine.h"
 #include "engine/models/arch.h"
+#include "engine/models/folding.h"
 #include "engine/models/hypertile.h"
 #include "engine/models/net.h"
 #include "engine/models/textenc.h"
@@ -204,12 +205,14 @@ struct graft_vae {
      * travel between nodes are these divided by the scale factor, plus the shift. */
     double scale_factor, latent_shift;
     graft_preview_colours colours;
+    graft_folding folding; /* of one whose arch.fold says so */
 };
 static inline graft_weights *graft_vae_weights(const graft_vae *v, bool decoder)
 {
     return decoder || !v->encoder_weights ? v->weights : v->encoder_weights;
 }
-/* In tiles.h's terms: height and width of the latent for the decoder, of the picture otherwise. */
+/* In tiles.h's terms: height and width of the latent in cells for the decoder, of the picture
+ * otherwise. */
 graft_status graft_vae_bind(const graft_vae *v, bool decoder, int64_t height, int64_t width,
                             const graft_task *task, graft_binding **out, graft_err *e);
 /* Compiles, and packs where there is room, what running such a picture takes. */
@@ -241,11 +244,12 @@ typedef struct graft_encoder {
 
 /* Which models a text encoder, or several, are for. */
 typedef enum graft_clip_kind {
-    GRAFT_CLIP_ONE = 0,  /* one encoder: SD 1 and 2, SDXL's refiner */
-    GRAFT_CLIP_SDXL = 1, /* L and G */
-    GRAFT_CLIP_SD3 = 2,  /* any of L, G and T5 (clip_sd3.c) */
-    GRAFT_CLIP_FLUX = 3, /* L and T5 (clip_flux.c) */
-    GRAFT_CLIP_QWEN3 = 4 /* Qwen 3 alone: Z-Image (clip_qwen3.c) */
+    GRAFT_CLIP_ONE = 0,   /* one encoder: SD 1 and 2, SDXL's refiner */
+    GRAFT_CLIP_SDXL = 1,  /* L and G */
+    GRAFT_CLIP_SD3 = 2,   /* any of L, G and T5 (clip_sd3.c) */
+    GRAFT_CLIP_FLUX = 3,  /* L and T5 (clip_flux.c) */
+    GRAFT_CLIP_QWEN3 = 4, /* Qwen 3 alone: Z-Image (clip_qwen3.c) */
+    GRAFT_CLIP_FLUX2 = 5  /* likewise: FLUX.2 klein */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 #define GRAFT_FLUX_TOKENS 256  /* least of its prompts; padding is attended to, as in training */
@@ -257,7 +261,7 @@ struct graft_clip {
     size_t n_encoders; /* 1, or 2: L, then G; 0 where T5 or Qwen 3 is alone */
     graft_encoder encoder[2];
     struct graft_t5 *t5;            /* of SD 3 and FLUX (t5.h); or NULL */
-    struct graft_qwen3 *qwen3;      /* of Z-Image (qwen3.h); or NULL */
+    struct graft_qwen3 *qwen3;      /* of Z-Image and FLUX.2 (qwen3.h); or NULL */
     graft_build_options t5_options; /* of both, by default what is best: T5-XXL in float32 takes
                                        19 GB */
     int64_t width; /* SD 3: of the conditioning, which has zeros behind what encoders give */

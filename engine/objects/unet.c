@@ -16,7 +16,8 @@ typedef struct unet_job {
 static const char *const kinds[] = {[GRAFT_NET_UNET] = UNET,
                                     [GRAFT_NET_MMDIT] = "mmdit",
                                     [GRAFT_NET_FLUX] = "flux",
-                                    [GRAFT_NET_ZIMAGE] = "zimage"};
+                                    [GRAFT_NET_ZIMAGE] = "zimage",
+                                    [GRAFT_NET_FLUX2] = "flux2"};
 
 const char *graft_net_kind_name(const graft_net_arch *a)
 {
@@ -65,7 +66,9 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
                              .build = build_graph};
     graft_status st = graft_unet_use_batch(use, &unet.shape.batch, e);
     if (st) return st;
-    unet.pictures = m->arch.adm_channels ? unet.shape.batch : use->pictures; /* as unet.c has it */
+    /* As unet.c has it; a transformer computes all rows. */
+    const bool shares = graft_net_is_unet(&m->arch) && !m->arch.adm_channels;
+    unet.pictures = shares ? use->pictures : unet.shape.batch;
     unet.shape.height = graft_net_side(&m->arch, use->height);
     unet.shape.width = graft_net_side(&m->arch, use->width);
     unet.shape.tokens = use->tokens;

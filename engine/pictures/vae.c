@@ -31,8 +31,9 @@ graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *
     if (!n) return graft_fail_nomem(e, "VAE");
     graft_status st = graft_options_from(n->engine, options, &n->options, e);
     if (!st && options->width > 0 && options->height > 0) {
-        int64_t f = graft_vae_factor(&n->arch);
-        st = graft_vae_prepare(n, true, options->height / f, options->width / f, task, e);
+        const int64_t scale = graft_vae_scale(&n->arch), fold = graft_vae_fold(&n->arch);
+        st = graft_vae_prepare(n, true, options->height / scale * fold,
+                               options->width / scale * fold, task, e);
     }
     if (st)
         graft_vae_release(n);
@@ -45,7 +46,7 @@ graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *
 typedef struct half_run {
     const graft_vae *vae;
     bool decoder;
-    int64_t height, width;      /* of the latent for the decoder, of the picture otherwise */
+    int64_t height, width;      /* of the latent in cells for the decoder, of the picture else */
     const graft_tiling *tiling; /* NULL: whole, or in strips */
 } half_run;
 
@@ -120,10 +121,20 @@ static void to_unit_range(const graft_vae *v, float *p, int64_t n)
     }
 }
 
-/* One latent as the decoder reads it; `room` is for as many numbers, where it is a TAESD. */
-static const float *decoder_input(const graft_vae *v, const float *z, int64_t n, float *room)
+/* Whether the decoder reads something else than a latent. */
+static bool wants_room(const graft_vae *v)
 {
-    if (!is_tiny(v)) return z;
+    return is_tiny(v) || v->arch.fold;
+}
+
+/* One latent of this shape as the decoder reads it; `room` is for as many numbers, where it
+ * wants_room(). */
+static const float *decoder_input(const graft_vae *v, const float *z, const int64_t shape[4],
+                                  float *room)
+{
+    const int64_t n = shape[1] * shape[2] * shape[3];
+    if (v->arch.fold) graft_folding_undo(&v->folding, z, shape[2], shape[3], room);
+    if (!is_tiny(v)) return v->arch.fold ? room : z;
     const float scale = (float)v->scale_factor, shift = (float)v->latent_shift;
     for (int64_t i = 0; i < n; i++) room[i] = (z[i] - shift) * scale;
     graft_taesd_clamp(room, (size_t)n);
@@ -134,19 +145,19 @@ static graft_status decode_all(const half_run *run, const float *z, const int64_
                                const graft_task *task, graft_err *e)
 {
     const graft_vae *v = run->vae;
-    int64_t f = graft_vae_factor(&v->arch), small = in[1] * in[2] * in[3];
+    int64_t f = graft_vae_scale(&v->arch), small = in[1] * in[2] * in[3];
     int64_t large = in[2] * in[3] * f * f * v->arch.out_channels;
     bool idle = task && task->compile_only;
     graft_status st = GRAFT_OK;
     float *room = NULL;
-    if (is_tiny(v) && !(room = graft_malloc_array((size_t)small, sizeof *room)))
+    if (wants_room(v) && !(room = graft_malloc_array((size_t)small, sizeof *room)))
         return graft_fail_nomem(e, "a latent");
     if (idle) memset(p, 0, (size_t)(in[0] * large) * sizeof *p);
     for (int64_t i = 0; i < (idle ? 1 : in[0]) && !st; i++) {
         graft_picture_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
         const graft_task one = graft_picture_task_of(&batch);
         graft_task_progress(&one, 0, 1);
-        st = run_half(run, decoder_input(v, z + i * small, small, room), p + i * large, &one, e);
+        st = run_half(run, decoder_input(v, z + i * small, in, room), p + i * large, &one, e);
     }
     graft_free(room);
     return st;
@@ -155,18 +166,18 @@ static graft_status decode_all(const half_run *run, const float *z, const int64_
 graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const graft_tiling *tiling,
                               const graft_task *task, graft_image **out, graft_err *e)
 {
-    int64_t in[4], f = graft_vae_factor(&v->arch);
+    int64_t in[4], f = graft_vae_scale(&v->arch), fold = graft_vae_fold(&v->arch);
     const float *z = graft_latent_data(l, in);
-    if (in[1] != v->arch.embed_dim)
-        return graft_fail(e, GRAFT_E_ARG, "the latent has %lld channels, this VAE takes %d",
-                          (long long)in[1], v->arch.embed_dim);
+    if (in[1] != graft_vae_planes(&v->arch))
+        return graft_fail(e, GRAFT_E_ARG, "the latent has %lld channels, this VAE takes %lld",
+                          (long long)in[1], (long long)graft_vae_planes(&v->arch));
     int64_t shape[4] = {in[0], in[2] * f, in[3] * f, v->arch.out_channels};
     graft_image *image = NULL;
     graft_status st = graft_image_create(shape, false, &image, e);
     if (st) return st;
     float *p = graft_image_writable(image);
     graft_task_phase(task, "decode");
-    const half_run run = {v, true, in[2], in[3], tiling};
+    const half_run run = {v, true, in[2] * fold, in[3] * fold, tiling};
     st = decode_all(&run, z, in, p, task, e);
     if (st) {
         graft_image_release(image);
@@ -191,10 +202,16 @@ static void encoder_input(const graft_vae *v, const float *p, int64_t pixels, in
             out[i * to + c] = p[i * from + (c < from ? c : from - 1)] * scale + shift;
 }
 
-/* n numbers of a latent, from what the encoder gave. */
-static void encoder_output(const graft_vae *v, const float *moments, int64_t n, float *out)
+/* A latent of this shape, from what the encoder gave: the mean of the posterior, as ComfyUI takes
+ * it; a TAESD gives nothing else. */
+static void encoder_output(const graft_vae *v, const float *moments, const int64_t shape[4],
+                           float *out)
 {
-    /* The mean of the posterior, as ComfyUI takes it; a TAESD gives nothing else. */
+    const int64_t n = shape[1] * shape[2] * shape[3];
+    if (v->arch.fold) {
+        graft_folding_do(&v->folding, moments, shape[2], shape[3], out);
+        return;
+    }
     const float scale = is_tiny(v) ? (float)v->scale_factor : 1.0f;
     const float shift = is_tiny(v) ? (float)v->latent_shift : 0.0f;
     for (int64_t i = 0; i < n; i++) out[i] = moments[i] / scale + shift;
@@ -204,15 +221,15 @@ static graft_status encode_cropped(const graft_vae *v, const graft_image *pixels
                                    const graft_tiling *tiling, const graft_task *task,
                                    graft_latent **out, graft_err *e)
 {
-    int64_t in[4], f = graft_vae_factor(&v->arch), z = v->arch.embed_dim;
+    int64_t in[4], f = graft_vae_factor(&v->arch), scale = graft_vae_scale(&v->arch);
     const float *p = graft_image_data(pixels, in);
     int64_t c = v->arch.in_channels, area = in[1] * in[2];
-    int64_t shape[4] = {in[0], z, in[1] / f, in[2] / f};
-    int64_t small = shape[2] * shape[3];
+    int64_t shape[4] = {in[0], graft_vae_planes(&v->arch), in[1] / scale, in[2] / scale};
+    int64_t cells = (in[1] / f) * (in[2] / f), numbers = shape[1] * shape[2] * shape[3];
     graft_latent *latent = NULL;
     float *x = graft_malloc_array((size_t)area, (size_t)c * sizeof *x);
     size_t given = (size_t)graft_vae_moments(&v->arch);
-    float *moments = graft_malloc_array((size_t)small, given * sizeof *moments);
+    float *moments = graft_malloc_array((size_t)cells, given * sizeof *moments);
     graft_status st = GRAFT_OK;
     if (!x || !moments) {
         st = graft_fail_nomem(e, "VAE encoder");
@@ -222,13 +239,13 @@ static graft_status encode_cropped(const graft_vae *v, const graft_image *pixels
     graft_task_phase(task, "encode");
     const half_run run = {v, false, in[1], in[2], tiling};
     bool idle = task && task->compile_only;
-    if (idle) memset(moments, 0, (size_t)small * given * sizeof *moments);
+    if (idle) memset(moments, 0, (size_t)cells * given * sizeof *moments);
     for (int64_t i = 0; i < in[0]; i++) {
         encoder_input(v, p + i * area * in[3], area, in[3], x);
         graft_picture_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
         const graft_task one = graft_picture_task_of(&batch);
         GRAFT_TRY(run_half(&run, x, moments, &one, e));
-        encoder_output(v, moments, z * small, graft_latent_writable(latent) + i * z * small);
+        encoder_output(v, moments, shape, graft_latent_writable(latent) + i * numbers);
     }
     *out = latent;
     latent = NULL;
@@ -245,7 +262,7 @@ graft_status graft_vae_encode(const graft_vae *v, const graft_image *pixels,
 {
     graft_image *cropped = NULL;
     if (!v->arch.encoder) return graft_fail(e, GRAFT_E_UNSUPPORTED, "this VAE has no encoder");
-    graft_status st = graft_image_crop_to_multiple(pixels, graft_vae_factor(&v->arch), &cropped, e);
+    graft_status st = graft_image_crop_to_multiple(pixels, graft_vae_scale(&v->arch), &cropped, e);
     if (!st) st = encode_cropped(v, cropped, tiling, task, out, e);
     graft_image_release(cropped);
     return st;
@@ -268,7 +285,7 @@ static graft_status make_masked(const graft_vae *v, const graft_image *pixels,
                                 const graft_image *mask, masked *out, graft_err *e)
 {
     graft_image *sized = NULL;
-    int64_t shape[4], f = graft_vae_factor(&v->arch);
+    int64_t shape[4], f = graft_vae_scale(&v->arch);
     *out = (masked){0};
     graft_image_data(pixels, shape);
     graft_status st = graft_image_resize_mask(mask, shape[1], shape[2], 0, &sized, e);

@@ -11,6 +11,8 @@ typedef struct qwen3_run {
     const graft_qwen3_arch *arch;
     graft_weights *weights;
     int64_t padded; /* tokens */
+    bool joined;    /* for FLUX.2, of which the first so many are words */
+    int64_t words;
 } qwen3_run;
 
 /* The tokens' table, whichever files it is the sum of. */
@@ -61,9 +63,50 @@ static graft_status bind(const qwen3_run *r, const graft_task *task, graft_bindi
                              .build = build_graph};
     shape.batch = 1;
     shape.tokens = r->padded;
+    shape.joined = r->joined;
     graft_status st =
         graft_options_resolve_wide(r->engine, r->options, &job.backend, &shape.act_dtype, e);
     return st ? st : graft_engine_bind(r->engine, r->options, &job, r->weights, task, out, e);
+}
+
+static graft_status run(qwen3_run *r, const int32_t *ids, int64_t tokens, const graft_task *task,
+                        float *hidden, graft_err *e)
+{
+    graft_binding *b = NULL;
+    if (tokens < 1) return graft_fail(e, GRAFT_E_ARG, "a text without tokens");
+    if (tokens > GRAFT_QWEN3_MAX_TOKENS)
+        return graft_fail(e, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by Qwen 3",
+                          (long long)tokens, GRAFT_QWEN3_MAX_TOKENS);
+    r->padded = (tokens + GRAFT_QWEN3_STEP - 1) / GRAFT_QWEN3_STEP * GRAFT_QWEN3_STEP;
+    const size_t padded = (size_t)r->padded, from = (size_t)r->arch->width;
+    const size_t width = from * (r->joined ? GRAFT_QWEN3_JOINED : 1);
+    graft_status st = GRAFT_OK;
+    float *x = graft_calloc(padded, from * sizeof *x);
+    float *out = graft_malloc_array(padded, width * sizeof *out);
+    float *bias = r->joined
+                      ? graft_malloc_array(padded * padded, (size_t)r->arch->heads * sizeof *bias)
+                      : NULL;
+    if (!x || !out || (r->joined && !bias)) {
+        st = graft_fail_nomem(e, "text encoder");
+        goto out;
+    }
+    GRAFT_TRY(look_up(r, ids, tokens, x, e));
+    GRAFT_TRY(bind(r, task, &b, e));
+    if (task && task->compile_only) {
+        memset(hidden, 0, (size_t)tokens * width * sizeof *hidden);
+        goto out;
+    }
+    graft_task_phase(task, "encode");
+    if (bias) graft_qwen3_bias(r->arch, r->words, r->padded, bias);
+    GRAFT_TRY(graft_exe_run(b, r->engine->arenas, (const void *[]){x, bias}, (void *[]){out}, task,
+                            NULL, e));
+    memcpy(hidden, out, (size_t)tokens * width * sizeof *hidden);
+out:
+    graft_binding_release(b);
+    graft_free(x);
+    graft_free(out);
+    graft_free(bias);
+    return st;
 }
 
 graft_status graft_qwen3_run(graft_engine *engine, const graft_build_options *options,
@@ -71,34 +114,23 @@ graft_status graft_qwen3_run(graft_engine *engine, const graft_build_options *op
                              const int32_t *ids, int64_t tokens, const graft_task *task,
                              float *hidden, graft_err *e)
 {
-    graft_binding *b = NULL;
-    if (tokens < 1) return graft_fail(e, GRAFT_E_ARG, "a text without tokens");
-    if (tokens > GRAFT_QWEN3_MAX_TOKENS)
-        return graft_fail(e, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by Qwen 3",
-                          (long long)tokens, GRAFT_QWEN3_MAX_TOKENS);
-    const int64_t padded = (tokens + GRAFT_QWEN3_STEP - 1) / GRAFT_QWEN3_STEP * GRAFT_QWEN3_STEP;
-    const qwen3_run r = {engine, options, arch, weights, padded};
-    const size_t width = (size_t)arch->width;
-    graft_status st = GRAFT_OK;
-    float *x = graft_calloc((size_t)padded, width * sizeof *x);
-    float *out = graft_malloc_array((size_t)padded, width * sizeof *out);
-    if (!x || !out) {
-        st = graft_fail_nomem(e, "text encoder");
-        goto out;
-    }
-    GRAFT_TRY(look_up(&r, ids, tokens, x, e));
-    GRAFT_TRY(bind(&r, task, &b, e));
-    if (task && task->compile_only) {
-        memset(hidden, 0, (size_t)tokens * width * sizeof *hidden);
-        goto out;
-    }
-    graft_task_phase(task, "encode");
-    GRAFT_TRY(
-        graft_exe_run(b, engine->arenas, (const void *[]){x}, (void *[]){out}, task, NULL, e));
-    memcpy(hidden, out, (size_t)tokens * width * sizeof *hidden);
-out:
-    graft_binding_release(b);
-    graft_free(x);
-    graft_free(out);
-    return st;
+    qwen3_run r = {.engine = engine, .options = options, .arch = arch, .weights = weights};
+    return run(&r, ids, tokens, task, hidden, e);
+}
+
+graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_options *options,
+                                    const graft_qwen3_arch *arch, graft_weights *weights,
+                                    const int32_t *ids, int64_t words, int64_t tokens,
+                                    const graft_task *task, float *hidden, graft_err *e)
+{
+    qwen3_run r = {.engine = engine,
+                   .options = options,
+                   .arch = arch,
+                   .weights = weights,
+                   .joined = true,
+                   .words = words};
+    if (words < 1 || words > tokens)
+        return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)words,
+                          (long long)tokens);
+    return run(&r, ids, tokens, task, hidden, e);
 }

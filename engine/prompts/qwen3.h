@@ -19,6 +19,14 @@ graft_status graft_qwen3_run(graft_engine *engine, const graft_build_options *op
                              const graft_qwen3_arch *arch, graft_weights *weights,
                              const int32_t *ids, int64_t tokens, const graft_task *task,
                              float *hidden, graft_err *e);
+/* The same for FLUX.2: hidden (tokens, 3 arch->width). The first `words` of the tokens are the
+ * text, those behind it are padding (models/qwen3.h). GRAFT_E_UNSUPPORTED for a model of too few
+ * layers.
+ */
+graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_options *options,
+                                    const graft_qwen3_arch *arch, graft_weights *weights,
+                                    const int32_t *ids, int64_t words, int64_t tokens,
+                                    const graft_task *task, float *hidden, graft_err *e);
 
 /* Its part of a file, and its tokenizer. Immutable; any thread. */
 typedef struct graft_qwen3 {
@@ -44,7 +52,14 @@ const char *graft_qwen3_name(const graft_qwen3 *q);
 graft_status graft_qwen3_encode(graft_engine *engine, const graft_build_options *options,
                                 const graft_qwen3 *q, const char *text, const graft_task *task,
                                 float **hidden, int64_t *tokens, graft_err *e);
-/* The same as conditioning. */
+/* For FLUX.2: *hidden (*tokens, 3 width). The answer that the question waits for begins behind
+ * thoughts, which are empty; padding makes texts GRAFT_FLUX2_TOKENS long, longer ones stay as they
+ * are. */
+graft_status graft_qwen3_encode_joined(graft_engine *engine, const graft_build_options *options,
+                                       const graft_qwen3 *q, const char *text,
+                                       const graft_task *task, float **hidden, int64_t *tokens,
+                                       graft_err *e);
+/* Of either, as conditioning. */
 graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, const graft_task *task,
                                      graft_cond **out, graft_err *e);
 #endif

@@ -5,10 +5,14 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "engine/models/flux2.h"
 #include "engine/prompts/qwen3.h"
 
 #define BEFORE "<|im_start|>user\n"
 #define BEHIND "<|im_end|>\n<|im_start|>assistant\n"
+/* What the model's template has there when it is to answer at once. */
+#define THOUGHTS "<think>\n\n</think>\n\n"
+#define PADDING  "<|endoftext|>"
 
 /* ------------------------------------------------------------------ the tokenizer */
 
@@ -148,25 +152,77 @@ const char *graft_qwen3_name(const graft_qwen3 *q)
 
 /* ------------------------------------------------------------------ prompts */
 
+static graft_status tokens_of(const graft_qwen3 *q, const char *text, const char *answer,
+                              int32_t **ids, size_t *n, graft_err *e)
+{
+    graft_str all = GRAFT_STR_INIT;
+    graft_str_puts(&all, BEFORE);
+    graft_str_puts(&all, text);
+    graft_str_puts(&all, BEHIND);
+    graft_str_puts(&all, answer);
+    graft_status st = all.failed ? graft_fail_nomem(e, "a prompt")
+                                 : graft_qwen_encode(q->tokenizer, all.data, all.len, ids, n, e);
+    graft_str_finish(&all);
+    return st;
+}
+
+/* The same, and behind them padding: *words are the text's. */
+static graft_status padded_tokens(const graft_qwen3 *q, const char *text, int32_t **ids,
+                                  size_t *words, size_t *n, graft_err *e)
+{
+    int32_t *own = NULL, *padding = NULL, *all = NULL;
+    size_t one = 0;
+    graft_status st = tokens_of(q, text, THOUGHTS, &own, words, e);
+    if (!st) st = graft_qwen_encode(q->tokenizer, PADDING, strlen(PADDING), &padding, &one, e);
+    *n = *words > GRAFT_FLUX2_TOKENS ? *words : GRAFT_FLUX2_TOKENS;
+    if (!st && !(all = graft_malloc_array(*n, sizeof *all))) st = graft_fail_nomem(e, "a prompt");
+    if (!st) {
+        memcpy(all, own, *words * sizeof *all);
+        for (size_t i = *words; i < *n; i++) all[i] = padding[0];
+        *ids = all;
+    }
+    graft_free(own);
+    graft_free(padding);
+    return st;
+}
+
+graft_status graft_qwen3_encode_joined(graft_engine *engine, const graft_build_options *options,
+                                       const graft_qwen3 *q, const char *text,
+                                       const graft_task *task, float **hidden, int64_t *tokens,
+                                       graft_err *e)
+{
+    const size_t width = (size_t)q->arch.width * GRAFT_QWEN3_JOINED;
+    int32_t *ids = NULL;
+    float *out = NULL;
+    size_t words = 0, n = 0;
+    graft_status st = padded_tokens(q, text, &ids, &words, &n, e);
+    if (!st && !(out = graft_malloc_array(n, width * sizeof *out)))
+        st = graft_fail_nomem(e, "text encoder");
+    if (!st)
+        st = graft_qwen3_run_joined(engine, options, &q->arch, q->weights, ids, (int64_t)words,
+                                    (int64_t)n, task, out, e);
+    graft_free(ids);
+    if (st) {
+        graft_free(out);
+        return st;
+    }
+    *hidden = out;
+    *tokens = (int64_t)n;
+    return GRAFT_OK;
+}
+
 graft_status graft_qwen3_encode(graft_engine *engine, const graft_build_options *options,
                                 const graft_qwen3 *q, const char *text, const graft_task *task,
                                 float **hidden, int64_t *tokens, graft_err *e)
 {
-    graft_str all = GRAFT_STR_INIT;
     int32_t *ids = NULL;
     float *out = NULL;
     size_t n = 0;
-    graft_status st = GRAFT_OK;
-    graft_str_puts(&all, BEFORE);
-    graft_str_puts(&all, text);
-    graft_str_puts(&all, BEHIND);
-    if (all.failed) st = graft_fail_nomem(e, "a prompt");
-    if (!st) st = graft_qwen_encode(q->tokenizer, all.data, all.len, &ids, &n, e);
+    graft_status st = tokens_of(q, text, "", &ids, &n, e);
     if (!st && !(out = graft_malloc_array(n, (size_t)q->arch.width * sizeof *out)))
         st = graft_fail_nomem(e, "text encoder");
     if (!st)
         st = graft_qwen3_run(engine, options, &q->arch, q->weights, ids, (int64_t)n, task, out, e);
-    graft_str_finish(&all);
     graft_free(ids);
     if (st) {
         graft_free(out);

@@ -352,6 +352,7 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     const graft_mmdit_arch *t = &net->mmdit;
     const graft_flux_arch *x = &net->flux;
     const graft_zimage_arch *z = &net->zimage;
+    const graft_flux2_arch *f = &net->flux2;
     switch (net->kind) {
     case GRAFT_NET_MMDIT:
         graft_str_printf(s,
@@ -372,6 +373,13 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
             "  architecture %d + %d blocks of picture and prompt apart, %d of both, %d "
             "channels wide, context %d, heads %d\n",
             z->noise_depth, z->context_depth, z->depth, z->hidden, z->context_dim, z->heads);
+        return;
+    case GRAFT_NET_FLUX2:
+        graft_str_printf(s,
+                         "  architecture %d blocks of two streams, %d of one, %d channels wide, "
+                         "context %d, heads %d%s\n",
+                         f->depth, f->single_depth, f->hidden, f->context_dim, f->heads,
+                         f->guidance ? ", told the guidance" : "");
         return;
     default:
         graft_str_printf(s,

@@ -8,6 +8,7 @@
 #define GRAFT_SAMPLING_SCHEDULE_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -68,4 +69,9 @@ size_t graft_schedule_beta(const graft_sigma_table *t, int steps, double alpha, 
  * above 0, descending) to any number of steps, by linear interpolation of log sigma; the last
  * becomes 0. As many steps as there are levels but one give these. */
 void graft_schedule_aligned(const double *level, int levels, int steps, float *out);
+/* FLUX.2's, for a picture of so many tokens, as its authors have it (diffusers'
+ * compute_empirical_mu, public under Apache-2.0): equal steps of t from 1 to 0, sigma = m t / (1 +
+ * (m - 1) t) with the logarithm of m linear in both numbers up to 4300 tokens, in the tokens alone
+ * beyond. */
+void graft_schedule_flux2(int steps, int64_t tokens, float *out);
 #endif

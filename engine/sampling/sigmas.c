@@ -179,6 +179,22 @@ graft_status graft_sigmas_vp(int64_t steps, double beta_d, double beta_min, doub
     return finish(s, out, e);
 }
 
+#define TOKEN 16 /* pixels of a token's side */
+
+graft_status graft_sigmas_flux2(int64_t steps, int64_t width, int64_t height, graft_sigmas **out,
+                                graft_err *e)
+{
+    graft_sigmas *s = NULL;
+    *out = NULL;
+    if (width < TOKEN || height < TOKEN || width > INT32_MAX || height > INT32_MAX)
+        return graft_fail(e, GRAFT_E_ARG, "a picture of %lldx%lld pixels: not one of %d each way",
+                          (long long)width, (long long)height, TOKEN);
+    graft_status st = begin(steps, &s, e);
+    if (st) return st;
+    graft_schedule_flux2((int)steps, width / TOKEN * (height / TOKEN), s->value);
+    return finish(s, out, e);
+}
+
 /* What the authors of "Align Your Steps" found for ten steps, on their page
  * research.nvidia.com/labs/toronto-ai/AlignYourSteps/howto.html. */
 #define ALIGNED 11

@@ -26,10 +26,11 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     graft_rope r;
     if (!graft_rope_of(a, x->dim[1], x->dim[2], &r))
         st = graft_fail(e, GRAFT_E_ARG,
-                        "rope: %d x %d cells before %d of %lld tokens, %d and %d values turned, "
-                        "width %lld in %d heads",
+                        "rope: %d x %d cells before %d of %lld tokens, %d and %d values turned "
+                        "before %d, width %lld in %d heads",
                         (int)a->up_h, (int)a->up_w, (int)a->pad_bottom, (long long)x->dim[1],
-                        (int)a->kernel_h, (int)a->kernel_w, (long long)x->dim[2], (int)a->heads);
+                        (int)a->kernel_h, (int)a->kernel_w, (int)a->pad_right, (long long)x->dim[2],
+                        (int)a->heads);
 out:
     return st;
 }
@@ -99,7 +100,8 @@ static void turn(const graft_kernel *k, const void *const *in, int64_t row, cons
     }
     of_cell(k, cell, cosine, sine);
     k->d->simd->turn(x, d->dtype, cosine, sine, y, k->op.out.dtype, (size_t)k->op.attrs.heads,
-                     (size_t)r->still, (size_t)(r->of_frame + r->of_row + r->of_column));
+                     (size_t)r->still, (size_t)(r->of_frame + r->of_row + r->of_column),
+                     (size_t)r->last);
 }
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)

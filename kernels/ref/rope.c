@@ -14,9 +14,11 @@ static graft_status check(const graft_op_desc *d, graft_err *e)
     if (!graft_rope_of(a, x->dim[1], x->dim[2], &r))
         return graft_fail(e, GRAFT_E_ARG,
                           "a grid of %d rows and %d columns before %d others of %lld tokens, of "
-                          "which %d and %d values of each of %d heads are turned of %lld",
+                          "which %d and %d values of each of %d heads are turned of %lld, and the "
+                          "last %d stay",
                           (int)a->up_h, (int)a->up_w, (int)a->pad_bottom, (long long)x->dim[1],
-                          (int)a->kernel_h, (int)a->kernel_w, (int)a->heads, (long long)x->dim[2]);
+                          (int)a->kernel_h, (int)a->kernel_w, (int)a->heads, (long long)x->dim[2],
+                          (int)a->pad_right);
     return GRAFT_OK;
 }
 
@@ -52,6 +54,7 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
             const int64_t values[] = {p.of_frame, p.of_row, p.of_column};
             for (int64_t i = 0, at = p.still; i < 3; at += values[i++])
                 turn(from + at, places[i], p.base, values[i], to + at);
+            for (int64_t i = width - p.last; i < width; i++) to[i] = from[i];
         }
     }
 }

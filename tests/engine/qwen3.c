@@ -529,15 +529,15 @@ static void saved(void)
 
 static void other_files(void)
 {
-    static const char *const types[] = {"lumina2", "stable_diffusion", "sd3"};
+    static const char *const types[] = {"lumina2", "stable_diffusion", "sd3", "flux2"};
     const char *own = temp_path("own.safetensors"), *clip = CLIP_FILE;
     graft_err e = GRAFT_ERR_INIT;
     graft_clip *c = NULL;
     write_file(make_file(), own, NULL);
-    for (int i = 0; i < 3; i++) {
-        const char *path = i ? own : clip;
+    for (int i = 0; i < 4; i++) {
+        const char *path = i % 3 ? own : clip;
         CHECK_INT(graft_clip_load(engine, &path, 1, types[i], NULL, &c, &e), GRAFT_E_UNSUPPORTED);
-        CHECK(strstr(e.text, i ? "CLIPLoader with type lumina2" : "no Qwen 3 text encoder"));
+        CHECK(strstr(e.text, i % 3 ? "CLIPLoader with type lumina2" : "no Qwen 3 text encoder"));
     }
     CHECK_INT(graft_clip_load(engine, (const char *const[]){own, own}, 2, "lumina2", NULL, &c, &e),
               GRAFT_E_ARG);

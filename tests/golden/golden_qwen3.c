@@ -40,6 +40,34 @@ out:
     return st;
 }
 
+/* As FLUX.2 reads it: `words` of the tokens are no padding. */
+static graft_status joined_case(golden *g, const qwen3_file *q, int k, graft_err *e)
+{
+    const graft_st_tensor *tokens = golden_case(q->f, k, "tokens");
+    const graft_st_tensor *words = golden_case(q->f, k, "words");
+    const graft_st_tensor *want = golden_case(q->f, k, "joined");
+    const size_t width = (size_t)q->arch.width * GRAFT_QWEN3_JOINED;
+    char name[64];
+    if (!want || tokens->rank != 1 || golden_count(words) != 1 ||
+        golden_count(want) != golden_count(tokens) * width)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: case %d has no joined states", g->file, k);
+    int32_t *ids = golden_tokens(tokens), *n = golden_tokens(words);
+    float *hidden = graft_malloc_array(golden_count(want), sizeof *hidden);
+    float *expected = golden_copy(want);
+    graft_status st =
+        ids && n && hidden && expected ? GRAFT_OK : graft_fail_nomem(e, "Qwen 3's hidden states");
+    if (!st)
+        st = graft_qwen3_run_joined(g->engine, &q->options, &q->arch, q->weights, ids, *n,
+                                    tokens->shape[0], NULL, hidden, e);
+    snprintf(name, sizeof name, "qwen3 case%d joined", k);
+    if (!st) golden_note_model(g, name, golden_error(hidden, expected, golden_count(want)));
+    graft_free(ids);
+    graft_free(n);
+    graft_free(hidden);
+    graft_free(expected);
+    return st;
+}
+
 graft_status golden_qwen3(golden *g, graft_safetensors *f, graft_err *e)
 {
     qwen3_file q = {.f = f};
@@ -47,7 +75,8 @@ graft_status golden_qwen3(golden *g, graft_safetensors *f, graft_err *e)
     if (st) return st;
     golden_options(g, &q.options);
     GRAFT_TRY(graft_qwen3_detect(f, "", &q.arch, e));
-    for (int k = 0; golden_case(f, k, "tokens"); k++) GRAFT_TRY(hidden_case(g, &q, k, e));
+    for (int k = 0; golden_case(f, k, "tokens"); k++)
+        GRAFT_TRY((golden_case(f, k, "words") ? joined_case : hidden_case)(g, &q, k, e));
 out:
     graft_weights_release(q.weights);
     return st;

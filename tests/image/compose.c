@@ -91,6 +91,34 @@ static void cropped(void)
     graft_latent_release(l);
 }
 
+/* Positions in pixels are those of FLUX.2's places, 16 each way. */
+static void in_places_of_sixteen(void)
+{
+    enum { C = 128 };
+    graft_latent *to = NULL, *from = NULL, *r = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t s[4];
+    CHECK_OK(graft_latent_create((const int64_t[]){1, C, 4, 6}, &to, &e), &e);
+    CHECK_OK(graft_latent_create((const int64_t[]){1, C, 1, 2}, &from, &e), &e);
+    for (int i = 0; i < C * 24; i++) graft_latent_writable(to)[i] = (float)i;
+    for (int i = 0; i < C * 2; i++) graft_latent_writable(from)[i] = -1;
+    CHECK_OK(graft_latent_crop(to, 32, 31, 47, 16, &r, &e), &e);
+    const float *d = graft_latent_data(r, s);
+    CHECK(s[2] == 1 && s[3] == 2 && d[0] == 8 && d[1] == 9 && d[2] == 24 + 8);
+    graft_latent_release(r);
+    CHECK_INT(graft_latent_crop(to, 96, 0, 64, 64, &r, &e), GRAFT_E_ARG);
+    for (int masked = 0; masked < 2; masked++) {
+        CHECK_OK(masked ? graft_latent_composite_masked(to, from, 48, 16, false, NULL, &r, &e)
+                        : graft_latent_composite(to, from, 48, 16, 0, &r, &e),
+                 &e);
+        d = graft_latent_data(r, s);
+        for (int i = 0; i < 24; i++) CHECK(d[i] == (i == 9 || i == 10 ? -1 : (float)i));
+        graft_latent_release(r);
+    }
+    graft_latent_release(to);
+    graft_latent_release(from);
+}
+
 static void turned(void)
 {
     enum { H = 3, W = 5 };
@@ -518,6 +546,7 @@ int main(void)
 {
     graft_alloc_stats stats;
     RUN(cropped);
+    RUN(in_places_of_sixteen);
     RUN(turned);
     RUN(blended);
     RUN(summed);

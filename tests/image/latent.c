@@ -209,6 +209,38 @@ static void upscale(void)
 }
 
 /* Channels last and back must not mix places up: bislerp of one row against vectors by hand. */
+/* 128 channels are FLUX.2's, whose places have 16 pixels a side. */
+static void places_of_sixteen(void)
+{
+    graft_latent *l, *r, *full;
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t s[4];
+    CHECK_INT(graft_latent_scale(128), 16);
+    CHECK_INT(graft_latent_scale(16), 8);
+    CHECK_OK(graft_latent_empty(128, 111, 64, 2, &l, &e), &e);
+    graft_latent_data(l, s);
+    CHECK(s[0] == 2 && s[1] == 128 && s[2] == 4 && s[3] == 6);
+    CHECK_OK(graft_latent_upscale(l, "nearest-exact", 256, 128, false, &r, &e), &e);
+    check_size(r, 8, 16);
+    CHECK_OK(graft_latent_upscale(l, "nearest-exact", 0, 128, false, &r, &e), &e);
+    check_size(r, 8, 12);
+    /* An empty latent is one for any model: as many pixels in its places. */
+    CHECK_OK(graft_latent_shape_for(l, 4, s, &e), &e);
+    CHECK(s[0] == 2 && s[1] == 4 && s[2] == 8 && s[3] == 12);
+    CHECK_OK(graft_latent_shape_for(l, 128, s, &e), &e);
+    CHECK(s[0] == 2 && s[1] == 128 && s[2] == 4 && s[3] == 6);
+    graft_latent_release(l);
+    CHECK_OK(graft_latent_empty(16, 72, 8, 1, &l, &e), &e);
+    CHECK_OK(graft_latent_shape_for(l, 128, s, &e), &e);
+    CHECK(s[0] == 1 && s[1] == 128 && s[2] == 1 && s[3] == 4);
+    graft_latent_release(l);
+    full = counting(1, 16, 2, 2);
+    CHECK_INT(graft_latent_shape_for(full, 128, s, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "16 channels, this model takes 128") != NULL);
+    CHECK_OK(graft_latent_shape_for(full, 16, s, &e), &e);
+    graft_latent_release(full);
+}
+
 static void bislerp_layout(void)
 {
     graft_latent *l, *r;
@@ -388,6 +420,7 @@ int main(void)
     RUN(repeat);
     RUN(from_batch);
     RUN(upscale);
+    RUN(places_of_sixteen);
     RUN(bislerp_layout);
     RUN(files);
     RUN(file_types);

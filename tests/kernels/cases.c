@@ -545,8 +545,9 @@ static void joins(case_list *l)
 static void ropes(case_list *l)
 {
     /* batch, tokens, heads, values of each, rows, columns, values turned by either; the place of
-     * the grid, its first row and column, tokens behind it; the base of the angles */
-    static const int32_t rows[][13] = {{2, 77, 24, 128, 7, 9, 56, 56},
+     * the grid, its first row and column, tokens behind it; the base of the angles; values behind
+     * those that turn */
+    static const int32_t rows[][14] = {{2, 77, 24, 128, 7, 9, 56, 56},
                                        {1, 12, 3, 10, 3, 4, 4, 6},
                                        {2, 9, 1, 512, 2, 3, 256, 256},
                                        {3, 5, 2, 6, 1, 5, 0, 4},
@@ -560,7 +561,11 @@ static void ropes(case_list *l)
                                        {1, 30, 1, 16, 4, 4, 0, 0, 7, 5, 2, 1},
                                        {1, 96, 4, 128, 1, 96, 0, 128, 0, 0, 0, 0, 1000000},
                                        {2, 40, 30, 128, 3, 5, 48, 48, 33, 0, 0, 12, 256},
-                                       {1, 64, 2, 16, 32, 1, 4, 12, 0, 1, 0, 32, 256}};
+                                       {1, 64, 2, 16, 32, 1, 4, 12, 0, 1, 0, 32, 256},
+                                       {2, 30, 24, 128, 3, 5, 32, 32, 10, 0, 0, 12, 2000, 32},
+                                       {1, 29, 3, 128, 3, 7, 32, 32, 0, 0, 0, 0, 2000, 32},
+                                       {1, 14, 2, 18, 2, 3, 4, 6, 2, 1, 3, 1, 0, 6},
+                                       {2, 9, 1, 10, 2, 4, 0, 0, 3, 0, 0, 1, 0, 10}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int64_t gap = 0; gap <= 8; gap += 4) {
             const int32_t *r = rows[i];
@@ -573,13 +578,14 @@ static void ropes(case_list *l)
             c->desc.attrs.pad_left = r[10];
             c->desc.attrs.pad_bottom = r[11];
             c->desc.attrs.scale = (float)r[12];
+            c->desc.attrs.pad_right = r[13];
             c->desc.in[0] = gapped(x, gap);
             c->desc.out = gapped(x, gap / 8 * 3);
             snprintf(c->name, sizeof c->name,
                      "rope %d of %d tokens, %d x %d, grid %dx%d, turned %d+%d, at %d %d %d before "
-                     "%d, base %d, gap %d",
+                     "%d, base %d, last %d, gap %d",
                      r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11],
-                     r[12], (int)gap);
+                     r[12], r[13], (int)gap);
         }
 }
 

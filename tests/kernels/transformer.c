@@ -151,16 +151,19 @@ static void heads_of_no_number(const kernel_lib *lib, graft_dtype t)
 }
 
 /* What is not turned stays in every bit, and what is no number spoils its own pair alone. */
-static void turned_apart(const kernel_lib *lib, graft_dtype t)
+static void turned_apart(const kernel_lib *lib, graft_dtype t, int32_t last)
 {
     kernel_case c = rope();
     float *val[GRAFT_MAX_INPUTS];
+    c.desc.attrs.pad_right = last;
     case_values(&c, t, 7, val);
-    const int64_t odd[] = {24 + 3, 3 * 24 + 1, 6 * 24 + 12 + 4}; /* text, still, turned */
+    /* text, still, turned */
+    const int64_t odd[] = {24 + 3, 3 * 24 + (last ? 11 : 1), 6 * 24 + 12 + 4};
     for (int i = 0; i < 3; i++) val[0][odd[i]] = i ? INFINITY : NAN;
     float *y = run(lib, &c, t, val);
     for (int64_t i = 0; i < 2 * 8 * 24 && y; i++) {
-        bool still = i / 24 % 8 < 2 || i % 12 < 2, spoilt = i == odd[0] || i / 2 == odd[2] / 2;
+        bool stays = last ? i % 12 >= 12 - last : i % 12 < 2;
+        bool still = i / 24 % 8 < 2 || stays, spoilt = i == odd[0] || i / 2 == odd[2] / 2;
         if (i == odd[1]) {
             CHECK(isinf(y[i]));
         } else if (spoilt) {
@@ -320,6 +323,10 @@ static void refusals(const kernel_lib *lib)
     REFUSES(rope(), d.attrs.kernel_h = 8);
     REFUSES(rope(), d.attrs.kernel_w = -2);
     REFUSES(rope(), d.attrs.kernel_w = INT32_MAX - 1);
+    REFUSES(rope(), d.attrs.pad_right = 1);
+    REFUSES(rope(), d.attrs.pad_right = 4); /* fourteen values of twelve */
+    REFUSES(rope(), d.attrs.pad_right = -2);
+    REFUSES(rope(), d.attrs.pad_right = INT32_MAX - 1);
     REFUSES(rope(), d.attrs.pad_bottom = 3); /* a cell too many then */
     REFUSES(rope(), d.attrs.pad_bottom = -1);
     REFUSES(rope(), d.attrs.pad_top = -1);
@@ -371,7 +378,8 @@ static void look_at(const kernel_lib *lib)
         kernel_case norm = rms_norm(8);
         if (!runs(lib, &norm, t)) continue;
         heads_of_no_number(lib, t);
-        turned_apart(lib, t);
+        turned_apart(lib, t, 0);
+        turned_apart(lib, t, 2);
         residual_in_place(lib, t);
         biased_is_not_quantized(lib, t);
         for (int k = 0; k < 3; k++) {

@@ -147,10 +147,10 @@ static double rope(const kernel_case *c, float *const *val, const int64_t *at)
     const graft_tensor_desc *x = &c->desc.in[0];
     int64_t cells = (int64_t)a->up_h * a->up_w, width = x->dim[2] / a->heads;
     int64_t cell = at[1] - (x->dim[1] - a->pad_bottom - cells), place = a->groups;
-    int64_t n = width - a->kernel_h - a->kernel_w, i = at[2] % width;
-    if (cell < 0 || cell >= cells) return get(x, val[0], at);
-    if (i >= width - a->kernel_w) {
-        i -= width - a->kernel_w;
+    int64_t end = width - a->pad_right, n = end - a->kernel_h - a->kernel_w, i = at[2] % width;
+    if (cell < 0 || cell >= cells || i >= end) return get(x, val[0], at);
+    if (i >= end - a->kernel_w) {
+        i -= end - a->kernel_w;
         n = a->kernel_w;
         place = a->pad_left + cell % a->up_w;
     } else if (i >= n) {

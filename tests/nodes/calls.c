@@ -44,6 +44,10 @@ static void edit_lumina2(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "type", "lumina2");
 }
+static void edit_flux2(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "type", "flux2");
+}
 
 static void edit_sd3(const graft_node *n, graft_arg *in)
 {
@@ -63,6 +67,7 @@ static void loaders_pass_files_on(void)
     expect("DualCLIPLoader", NULL, "clip sdxl file.safetensors file.safetensors\n", "load ");
     expect("CLIPLoader", edit_sd3, "clip sd3 file.safetensors\n", "load ");
     expect("CLIPLoader", edit_lumina2, "clip lumina2 file.safetensors\n", "load ");
+    expect("CLIPLoader", edit_flux2, "clip flux2 file.safetensors\n", "load ");
     expect("DualCLIPLoader", edit_sd3, "clip sd3 file.safetensors file.safetensors\n", "load ");
     expect("TripleCLIPLoader", NULL,
            "clip sd3 file.safetensors file.safetensors file.safetensors\n", "load ");
@@ -354,6 +359,7 @@ static void custom_samplers_pass_parts_on(void)
     expect("SDTurboScheduler", NULL, "schedule turbo steps=1 denoise=1\n", "");
     expect("KSamplerSelect", edit_select, "", "");
     expect("KarrasScheduler", NULL, "", "");
+    expect("Flux2Scheduler", NULL, "", "");
     expect("PolyexponentialScheduler", NULL, "", "");
     expect("VPScheduler", NULL, "", "");
     expect("DisableNoise", NULL, "", "");

@@ -48,6 +48,40 @@ static void aligned_steps(void)
     CHECK(strstr(host.fail_text, "SVD") != NULL);
 }
 
+/* The picture's size and the steps arrive; what they give is tests/sampling's. */
+static void of_a_size(void)
+{
+    const graft_node *n = fake_host_node("Flux2Scheduler");
+    graft_arg in[24], out[4];
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "steps")].u.i = 2;
+    CHECK_INT(run_with("Flux2Scheduler", in, out), GRAFT_OK);
+    expect_sigmas(out, "1 0.909111 0");
+    in[fake_host_input(n, "width")].u.i = 2048;
+    in[fake_host_input(n, "height")].u.i = 2048;
+    CHECK_INT(run_with("Flux2Scheduler", in, out), GRAFT_OK);
+    expect_sigmas(out, "1 0.961947 0");
+    in[fake_host_input(n, "height")].u.i = 15;
+    CHECK_INT(run_with("Flux2Scheduler", in, out), GRAFT_E_ARG);
+    CHECK(strstr(host.fail_text, "2048x15") != NULL);
+}
+
+/* 128 channels, a place for 16 pixels each way, and a word about what is no multiple. */
+static void empty_places(void)
+{
+    const graft_node *n = fake_host_node("EmptyFlux2LatentImage");
+    graft_arg in[24], out[4];
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "width")].u.i = 100;
+    in[fake_host_input(n, "height")].u.i = 64;
+    in[fake_host_input(n, "batch_size")].u.i = 2;
+    CHECK_INT(run_with("EmptyFlux2LatentImage", in, out), GRAFT_OK);
+    const graft_tensor *t = out[0].u.v->ops->query(out[0].u.v, GRAFT_TENSOR_ID);
+    CHECK(t && t->ndim == 4 && t->shape[0] == 2 && t->shape[1] == 128);
+    CHECK(t && t->shape[2] == 4 && t->shape[3] == 6);
+    fake_host_release(out, 4);
+}
+
 static void first_sigma(void)
 {
     const graft_node *n = fake_host_node("AlignYourStepsScheduler");
@@ -280,6 +314,8 @@ int main(void)
     fake_host_defaults(fake_host_node("CheckpointLoaderSimple"), in);
     CHECK_INT(run_with("CheckpointLoaderSimple", in, model), GRAFT_OK);
     RUN(aligned_steps);
+    RUN(of_a_size);
+    RUN(empty_places);
     RUN(first_sigma);
     RUN(numbers_arrive);
     RUN(samplers_with_numbers);

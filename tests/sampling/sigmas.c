@@ -290,9 +290,28 @@ static void references_and_memory(void)
     CHECK_INT(stats.live_blocks, 0);
 }
 
+/* FLUX.2's, for as many steps and tokens as its authors' formula in float64 gives them. */
+static void by_size(void)
+{
+    graft_sigmas *s = NULL;
+    graft_status st = graft_sigmas_flux2(4, 1024, 1024, &s, &e);
+    EXPECT(st, s, 1e-6, 1, 0.96738399, 0.90814392, 0.76719996, 0);
+    st = graft_sigmas_flux2(4, 512 + 15, 512 + 15, &s, &e); /* whole tokens */
+    EXPECT(st, s, 1e-6, 1, 0.95808537, 0.88398183, 0.71749656, 0);
+    st = graft_sigmas_flux2(2, 2048, 2048, &s, &e); /* beyond 4300 tokens, whatever the steps */
+    EXPECT(st, s, 1e-6, 1, 0.96194725, 0);
+    st = graft_sigmas_flux2(1, 16, 16, &s, &e);
+    EXPECT(st, s, 1e-6, 1, 0);
+    refused(graft_sigmas_flux2(0, 16, 16, &s, &e), &s, GRAFT_E_ARG, "steps");
+    refused(graft_sigmas_flux2(4, 15, 16, &s, &e), &s, GRAFT_E_ARG, "15x16");
+    refused(graft_sigmas_flux2(4, 16, -16, &s, &e), &s, GRAFT_E_ARG, "16x-16");
+    refused(graft_sigmas_flux2(4, 16, INT64_MAX, &s, &e), &s, GRAFT_E_ARG, "pixels");
+}
+
 int main(void)
 {
     RUN(formulas);
+    RUN(by_size);
     RUN(steps_are_aligned);
     RUN(first_is_replaced);
     RUN(beta_has_two_numbers);

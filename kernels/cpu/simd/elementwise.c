@@ -201,23 +201,24 @@ INLINE void copy_part(const void *x, graft_dtype xt, size_t at, void *y, graft_d
 }
 
 INLINE void turn_heads(const void *x, graft_dtype xt, const float *cosine, const float *sine,
-                       void *y, graft_dtype yt, size_t heads, size_t still, size_t n)
+                       void *y, graft_dtype yt, size_t heads, size_t still, size_t n, size_t last)
 {
-    for (size_t at = 0; heads--; at += still + n) {
+    for (size_t at = 0; heads--; at += still + n + last) {
         copy_part(x, xt, at, y, yt, still);
         turn_part(x, xt, at + still, cosine, sine, y, yt, n);
+        copy_part(x, xt, at + still + n, y, yt, last);
     }
 }
 
 void SIMD(turn)(const void *x, graft_dtype xt, const float *cosine, const float *sine, void *y,
-                graft_dtype yt, size_t heads, size_t still, size_t n)
+                graft_dtype yt, size_t heads, size_t still, size_t n, size_t last)
 {
     if (xt == GRAFT_F32 && yt == GRAFT_F32) {
-        turn_heads(x, GRAFT_F32, cosine, sine, y, GRAFT_F32, heads, still, n);
+        turn_heads(x, GRAFT_F32, cosine, sine, y, GRAFT_F32, heads, still, n, last);
     } else if (xt == GRAFT_BF16 && yt == GRAFT_BF16) {
-        turn_heads(x, GRAFT_BF16, cosine, sine, y, GRAFT_BF16, heads, still, n);
+        turn_heads(x, GRAFT_BF16, cosine, sine, y, GRAFT_BF16, heads, still, n, last);
     } else {
-        turn_heads(x, xt, cosine, sine, y, yt, heads, still, n);
+        turn_heads(x, xt, cosine, sine, y, yt, heads, still, n, last);
     }
 }
 

@@ -23,7 +23,7 @@ void SIMD(layer_norm)(const void *x, graft_dtype xt, const float *gamma, const f
 void SIMD(rms_norm)(const void *x, graft_dtype xt, const float *gamma, void *y, graft_dtype yt,
                     size_t heads, size_t n, float eps);
 void SIMD(turn)(const void *x, graft_dtype xt, const float *cosine, const float *sine, void *y,
-                graft_dtype yt, size_t heads, size_t still, size_t n);
+                graft_dtype yt, size_t heads, size_t still, size_t n, size_t last);
 void SIMD(channel_sums)(const void *x, graft_dtype xt, int64_t pixels, int64_t stride,
                         int64_t channels, const float *shift, double *sum, double *square,
                         float *partial);

@@ -158,9 +158,10 @@ typedef struct graft_cpu_simd {
     void (*rms_norm)(const void *x, graft_dtype xt, const float *gamma, void *y, graft_dtype yt,
                      size_t heads, size_t n, float eps);
     /* Of each of `heads` neighbouring parts the first `still` elements as they are, and behind them
-     * n, n even: y[i] = x[i] cosine[i] + x[i ^ 1] sine[i]. y may be x when the dtypes are equal. */
+     * n, n even: y[i] = x[i] cosine[i] + x[i ^ 1] sine[i]; then `last` more as they are. y may be x
+     * when the dtypes are equal. */
     void (*turn)(const void *x, graft_dtype xt, const float *cosine, const float *sine, void *y,
-                 graft_dtype yt, size_t heads, size_t still, size_t n);
+                 graft_dtype yt, size_t heads, size_t still, size_t n, size_t last);
     /* Per channel, over `pixels` rows at `stride` elements: adds the sums of (x - shift[c]) and of
      * its square to sum[c] and square[c]. partial: 2 * channels floats of scratch. */
     void (*channel_sums)(const void *x, graft_dtype xt, int64_t pixels, int64_t stride,

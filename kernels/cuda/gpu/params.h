@@ -167,6 +167,7 @@ typedef struct graft_cuda_rope {
     uint32_t before, cells;      /* those ahead of the grid, and of it */
     uint32_t columns;            /* of the grid */
     uint32_t channels, width;    /* of a token, of a head */
+    uint32_t last;               /* values of a head behind those that turn */
     uint32_t place[3], pairs[3]; /* of the grid, its first row and its first column, and how many
                                     pairs of a head turn with each */
     int32_t vec;                 /* all heads can be accessed 16 bytes at a time */

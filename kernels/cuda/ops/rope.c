@@ -31,6 +31,7 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, ch
         .columns = (uint32_t)a->up_w,
         .channels = (uint32_t)x->dim[2],
         .width = (uint32_t)(x->dim[2] / a->heads),
+        .last = (uint32_t)r.last,
         .place = {(uint32_t)a->groups, (uint32_t)a->pad_top, (uint32_t)a->pad_left},
         .pairs = {(uint32_t)(r.of_frame / 2), (uint32_t)(r.of_row / 2),
                   (uint32_t)(r.of_column / 2)},

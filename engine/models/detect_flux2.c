@@ -1,0 +1,64 @@
+#include "engine/models/detect.h"
+
+#define BLOCKS_MAX   128
+#define CHANNELS_MAX 4096
+#define HEAD_DIM_MAX 512
+
+/* Of both kinds, by two names of each, so that a file that lacks one of them is refused by that
+ * name. */
+static void count_blocks(const graft_safetensors *f, const char *prefix, graft_flux2_arch *a)
+{
+    while (a->depth < BLOCKS_MAX &&
+           (graft_detect_find(f, prefix, "double_blocks.%d.img_attn.qkv.weight", a->depth) ||
+            graft_detect_find(f, prefix, "double_blocks.%d.img_mlp.0.weight", a->depth)))
+        a->depth++;
+    while (a->single_depth < BLOCKS_MAX &&
+           (graft_detect_find(f, prefix, "single_blocks.%d.linear1.weight", a->single_depth) ||
+            graft_detect_find(f, prefix, "single_blocks.%d.linear2.weight", a->single_depth)))
+        a->single_depth++;
+}
+
+/* A quarter of a head turns with each axis, in pairs. */
+static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
+                                 graft_flux2_arch *a, graft_err *e)
+{
+    static const char norm[] = "double_blocks.0.img_attn.norm.query_norm.scale";
+    const int32_t head_dim = graft_detect_dim(graft_detect_find(f, prefix, norm), 0);
+    if (!head_dim) return graft_detect_missing(f, prefix, norm, e);
+    if (a->hidden % head_dim || head_dim % 8 || head_dim > HEAD_DIM_MAX)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: a transformer of width %d with heads of %d",
+                          graft_safetensors_path(f), a->hidden, head_dim);
+    a->heads = a->hidden / head_dim;
+    return GRAFT_OK;
+}
+
+graft_status graft_flux2_detect(const graft_safetensors *f, const char *prefix,
+                                graft_flux2_arch *out, graft_err *e)
+{
+    *out = (graft_flux2_arch){0};
+    int32_t coming_out, gated;
+    const struct {
+        const char *name;
+        int32_t *width;
+        int at;
+    } widths[] = {{"img_in.weight", &out->hidden, 0},
+                  {"img_in.weight", &out->channels, 1},
+                  {"final_layer.linear.weight", &coming_out, 0},
+                  {"time_in.in_layer.weight", &out->time_dim, 1},
+                  {"txt_in.weight", &out->context_dim, 1},
+                  {"double_blocks.0.img_mlp.0.weight", &gated, 0}};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        const graft_st_tensor *t = graft_detect_find(f, prefix, "%s", widths[i].name);
+        *widths[i].width = graft_detect_dim(t, widths[i].at);
+        if (!*widths[i].width) return graft_detect_missing(f, prefix, widths[i].name, e);
+    }
+    if (out->channels != coming_out || out->channels > CHANNELS_MAX || gated % 2)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a FLUX.2 model that takes %d numbers a token and gives %d, with %d "
+                          "in its MLPs: only latents are supported",
+                          graft_safetensors_path(f), out->channels, coming_out, gated);
+    out->mlp = gated / 2;
+    out->guidance = graft_detect_find(f, prefix, "guidance_in.in_layer.weight") != NULL;
+    count_blocks(f, prefix, out);
+    return detect_heads(f, prefix, out, e);
+}

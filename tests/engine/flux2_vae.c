@@ -1,0 +1,429 @@
+/* FLUX.2's VAE through the engine's own functions, with golden/small/flux2_vae: what it decodes and
+ * encodes, in tiles, in strips and in other names; latents of places of 16 pixels; and what is
+ * wrong with files. */
+#include <math.h>
+
+#include "engine/denoise/regions.h"
+#include "engine/image/latent.h"
+#include "engine/models/folding.h"
+#include "tests/engine/diffusers.h"
+
+#define SMALL       GRAFT_SOURCE_DIR "/golden/small/flux2_vae.safetensors"
+#define FOUR_LEVELS MODELS "/../vae/tiny-flux2-vae.safetensors"
+#define SCALE       4 /* its pixels in a place: it has two levels, real ones have four */
+
+static graft_engine *engine;
+
+static graft_vae *load_vae(const char *path)
+{
+    graft_vae *v = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_vae_load(engine, path, NULL, &v, &e), &e);
+    return v;
+}
+
+static graft_latent *latent_of(const int64_t shape[4])
+{
+    graft_latent *l = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_latent_create(shape, &l, &e), &e);
+    float *x = graft_latent_writable(l);
+    for (int64_t i = 0; i < shape_count(shape, 4); i++) x[i] = fixed_value((uint64_t)i);
+    return l;
+}
+
+static graft_image *picture_of(int64_t n, int64_t height, int64_t width)
+{
+    const int64_t shape[4] = {n, height, width, 3};
+    graft_image *image = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float *x = malloc((size_t)shape_count(shape, 4) * sizeof *x);
+    for (int64_t i = 0; i < shape_count(shape, 4); i++)
+        x[i] = 0.5f + 0.5f * fixed_value((uint64_t)i);
+    CHECK_OK(graft_image_from_data(x, shape, false, &image, &e), &e);
+    free(x);
+    return image;
+}
+
+static graft_image *decoded(const graft_vae *v, const graft_latent *l, const graft_tiling *tiling)
+{
+    graft_image *image = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_vae_decode(v, l, tiling, NULL, &image, &e), &e);
+    return image;
+}
+
+static graft_latent *encoded(const graft_vae *v, const graft_image *p, const graft_tiling *tiling)
+{
+    graft_latent *l = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_vae_encode(v, p, tiling, NULL, &l, &e), &e);
+    return l;
+}
+
+/* The most that they differ by; their shapes must be equal. */
+static double images_apart(const graft_image *a, const graft_image *b)
+{
+    int64_t s[4], t[4];
+    const float *x = graft_image_data(a, s), *y = graft_image_data(b, t);
+    CHECK(memcmp(s, t, sizeof s) == 0);
+    return difference(x, y, (size_t)shape_count(s, 4));
+}
+
+static double latents_apart(const graft_latent *a, const graft_latent *b)
+{
+    int64_t s[4], t[4];
+    const float *x = graft_latent_data(a, s), *y = graft_latent_data(b, t);
+    CHECK(memcmp(s, t, sizeof s) == 0);
+    return difference(x, y, (size_t)shape_count(s, 4));
+}
+
+/* ------------------------------------------------------------------ what it is */
+
+static void detected(void)
+{
+    graft_vae *v = load_vae(SMALL);
+    CHECK(v->arch.kind == GRAFT_VAE_KL && v->arch.fold == 2 && v->arch.embed_dim == 32);
+    CHECK_INT(v->arch.quant_conv, GRAFT_QUANT_CONV_WITHIN);
+    CHECK(graft_vae_planes(&v->arch) == 128 && graft_vae_scale(&v->arch) == SCALE);
+    CHECK(graft_vae_factor(&v->arch) == 2 && v->arch.encoder);
+    graft_vae_release(v);
+    v = load_vae(GRAFT_SOURCE_DIR "/golden/small/vae.safetensors");
+    CHECK(!v->arch.fold && graft_vae_scale(&v->arch) == graft_vae_factor(&v->arch));
+    CHECK_INT(graft_vae_planes(&v->arch), 4);
+    graft_vae_release(v);
+}
+
+/* A batch of golden/README.md's, as nodes would run it. */
+static void golden_batch(void)
+{
+    graft_safetensors *f = open_file(SMALL);
+    const graft_st_tensor *in = graft_safetensors_find(f, "case1.latent");
+    const graft_st_tensor *want = graft_safetensors_find(f, "case1.decoded");
+    const graft_st_tensor *means = graft_safetensors_find(f, "case1.encoded");
+    const graft_st_tensor *seen = graft_safetensors_find(f, "case1.image");
+    graft_vae *v = load_vae(SMALL);
+    graft_latent *l = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float *x = values_of(in), *y = values_of(want), *mean = values_of(means);
+    float *p = values_of(seen);
+    CHECK_OK(graft_latent_from_data(x, in->shape, &l, &e), &e);
+    graft_image *image = decoded(v, l, NULL), *picture = NULL;
+    int64_t s[4], n = want->shape[0], h = want->shape[2], w = want->shape[3];
+    const float *got = graft_image_data(image, s);
+    CHECK(s[0] == n && s[1] == h && s[2] == w && s[3] == 3);
+    float worst = 0;
+    for (int64_t i = 0; i < n * 3 * h * w; i++) {
+        const int64_t b = i / (3 * h * w), c = i / (h * w) % 3, at = i % (h * w);
+        const float exact = fminf(fmaxf(y[i] * 0.5f + 0.5f, 0), 1);
+        worst = fmaxf(worst, fabsf(got[(b * h * w + at) * 3 + c] - exact));
+    }
+    CHECK(worst < 2e-5f);
+    float *nhwc = malloc((size_t)(n * h * w * 3) * sizeof *nhwc);
+    for (int64_t i = 0; i < n * 3 * h * w; i++) {
+        const int64_t b = i / (3 * h * w), c = i / (h * w) % 3, at = i % (h * w);
+        nhwc[(b * h * w + at) * 3 + c] = p[i] * 0.5f + 0.5f;
+    }
+    CHECK_OK(graft_image_from_data(nhwc, (int64_t[]){n, h, w, 3}, false, &picture, &e), &e);
+    graft_latent *back = encoded(v, picture, NULL);
+    got = graft_latent_data(back, s);
+    CHECK(memcmp(s, means->shape, sizeof s) == 0);
+    CHECK(difference(got, mean, (size_t)shape_count(s, 4)) < 2e-5);
+    free(x), free(y), free(mean), free(p), free(nhwc);
+    graft_latent_release(l), graft_latent_release(back);
+    graft_image_release(image), graft_image_release(picture);
+    graft_vae_release(v);
+    graft_safetensors_close(f);
+}
+
+/* ------------------------------------------------------------------ in parts */
+
+/* Tiles that are as large as all change nothing; smaller ones give all of the same size. */
+static void tiles(void)
+{
+    graft_vae *v = load_vae(SMALL);
+    const graft_tiling all = {.tile_size = 64, .overlap = 16},
+                       some = {.tile_size = 24, .overlap = 8};
+    graft_latent *l = latent_of((int64_t[]){1, 128, 9, 13});
+    graft_image *p = picture_of(1, 36, 52), *whole = decoded(v, l, NULL);
+    graft_latent *mean = encoded(v, p, NULL);
+    graft_image *a = decoded(v, l, &all), *b = decoded(v, l, &some);
+    graft_latent *c = encoded(v, p, &all), *d = encoded(v, p, &some);
+    CHECK(images_apart(whole, a) == 0 && latents_apart(mean, c) == 0);
+    CHECK(images_apart(whole, b) > 0 && isfinite(images_apart(whole, b)));
+    CHECK(latents_apart(mean, d) > 0 && isfinite(latents_apart(mean, d)));
+    graft_image_release(p), graft_image_release(whole), graft_image_release(a);
+    graft_image_release(b), graft_latent_release(l), graft_latent_release(mean);
+    graft_latent_release(c), graft_latent_release(d);
+    graft_vae_release(v);
+}
+
+static graft_vae *within(const graft_vae *v, int64_t mb, bool tile)
+{
+    graft_vae *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_compile_options o = {
+        .precision = "f32", .tuning = "off", .max_memory_mb = mb, .tile = tile};
+    CHECK_OK(graft_vae_compile(v, &o, NULL, &out, &e), &e);
+    return out;
+}
+
+/* In less memory than it takes in one piece: the same picture and the same latent. With as many
+ * levels as real ones have. */
+static void strips(void)
+{
+    enum { MB = 10, ROWS = 24, COLUMNS = 12 };
+    graft_vae *v = load_vae(FOUR_LEVELS), *tight = within(v, MB, true), *whole = within(v, 0, true);
+    graft_vae *refused = within(v, MB, false);
+    graft_latent *l = latent_of((int64_t[]){1, 128, ROWS, COLUMNS}), *none = NULL;
+    graft_image *p = picture_of(1, 16 * ROWS + 3, 16 * COLUMNS + 15), *nothing = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_INT(graft_vae_scale(&v->arch), 16);
+    CHECK_INT(graft_vae_decode(refused, l, NULL, NULL, &nothing, &e), GRAFT_E_LIMIT);
+    CHECK_INT(graft_vae_encode(refused, p, NULL, NULL, &none, &e), GRAFT_E_LIMIT);
+    graft_image *a = decoded(whole, l, NULL), *b = decoded(tight, l, NULL);
+    graft_latent *c = encoded(whole, p, NULL), *d = encoded(tight, p, NULL);
+    int64_t s[4];
+    graft_latent_data(c, s);
+    CHECK(s[1] == 128 && s[2] == ROWS && s[3] == COLUMNS);
+    CHECK(images_apart(a, b) < 1e-4);
+    CHECK(latents_apart(c, d) < 1e-4);
+    graft_image_release(a), graft_image_release(b), graft_image_release(p);
+    graft_latent_release(c), graft_latent_release(d), graft_latent_release(l);
+    graft_vae_release(refused), graft_vae_release(whole);
+    graft_vae_release(tight), graft_vae_release(v);
+}
+
+/* ------------------------------------------------------------------ other files */
+
+/* Statistics beside the halves, and the two convolutions where diffusers has them. */
+static made_file *in_diffusers_names(const graft_vae *v)
+{
+    static const char *const moved[][2] = {
+        {"encoder.quant_conv.weight", "quant_conv.weight"},
+        {"encoder.quant_conv.bias", "quant_conv.bias"},
+        {"decoder.post_quant_conv.weight", "post_quant_conv.weight"},
+        {"decoder.post_quant_conv.bias", "post_quant_conv.bias"}};
+    made_file *f = diffusers_vae(v, (vae_naming){false, true});
+    for (size_t i = f->n; i-- > 0;)
+        if (strncmp(f->tensor[i].name, "case", 4) == 0) drop_tensor(f, f->tensor[i].name);
+    for (size_t i = 0; i < 4; i++) call_tensor(made_find(f, moved[i][0]), moved[i][1]);
+    add_tensor(f, "bn.num_batches_tracked", 1, (int64_t[]){1}, NULL, 0);
+    return f;
+}
+
+static void same(const graft_vae *a, const graft_vae *b)
+{
+    graft_latent *l = latent_of((int64_t[]){1, 128, 3, 4});
+    graft_image *p = picture_of(1, 12, 16), *x = decoded(a, l, NULL), *y = decoded(b, l, NULL);
+    graft_latent *z = encoded(a, p, NULL), *w = encoded(b, p, NULL);
+    CHECK(images_apart(x, y) == 0 && latents_apart(z, w) == 0);
+    graft_image_release(p), graft_image_release(x), graft_image_release(y);
+    graft_latent_release(l), graft_latent_release(z), graft_latent_release(w);
+}
+
+static void diffusers_names(void)
+{
+    const char *path = temp_path("flux2-vae.safetensors");
+    graft_vae *a = load_vae(SMALL);
+    write_file(in_diffusers_names(a), path, NULL);
+    graft_vae *b = load_vae(path);
+    CHECK_INT(b->arch.quant_conv, GRAFT_QUANT_CONV_BESIDE);
+    same(a, b);
+    graft_vae_release(a);
+    graft_vae_release(b);
+    unlink(path);
+}
+
+/* What VAESave writes is the same VAE, also below a checkpoint's prefix. */
+static void saved(void)
+{
+    const char *alone = temp_path("saved.safetensors");
+    graft_vae *a = load_vae(SMALL), *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_checkpoint_save(&(graft_checkpoint){.vae = a}, alone, NULL, NULL, &e), &e);
+    b = load_vae(alone);
+    CHECK(memcmp(&a->arch, &b->arch, sizeof a->arch) == 0);
+    same(a, b);
+    made_file *f = part_of_file(alone, "");
+    char name[300];
+    for (size_t i = 0; i < f->n; i++) {
+        snprintf(name, sizeof name, "vae.%s", f->tensor[i].name);
+        call_tensor(&f->tensor[i], name);
+    }
+    graft_vae_release(b);
+    write_file(f, alone, NULL);
+    b = load_vae(alone);
+    same(a, b);
+    graft_vae_release(a);
+    graft_vae_release(b);
+    unlink(alone);
+}
+
+static void refused(made_file *f, graft_status status, const char *words)
+{
+    const char *path = temp_path("damaged.safetensors");
+    graft_vae *v = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    write_file(f, path, NULL);
+    CHECK_INT(graft_vae_load(engine, path, NULL, &v, &e), status);
+    CHECK(!v && strstr(e.text, words) && strstr(e.text, "damaged.safetensors"));
+    if (!strstr(e.text, words)) fprintf(stderr, "no \"%s\" in: %s\n", words, e.text);
+    unlink(path);
+}
+
+static void damaged(void)
+{
+    static const struct {
+        int at;
+        float value;
+    } bad[] = {{0, -0.5f}, {127, INFINITY}, {64, NAN}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        made_file *f = part_of_file(SMALL, "");
+        float v[128];
+        for (int k = 0; k < 128; k++) v[k] = 1;
+        v[bad[i].at] = bad[i].value;
+        drop_tensor(f, GRAFT_VAE_VARIANCE);
+        add_tensor(f, GRAFT_VAE_VARIANCE, 1, (int64_t[]){128}, v, 0);
+        refused(f, GRAFT_E_FORMAT, "make no sense");
+    }
+    made_file *f = part_of_file(SMALL, "");
+    drop_tensor(f, GRAFT_VAE_MEAN);
+    refused(f, GRAFT_E_FORMAT, "tensor bn.running_mean is missing");
+    f = part_of_file(SMALL, "");
+    drop_tensor(f, GRAFT_VAE_VARIANCE);
+    refused(f, GRAFT_E_FORMAT, "tensor bn.running_var is missing");
+    f = part_of_file(SMALL, "");
+    drop_tensor(f, GRAFT_VAE_MEAN);
+    add_tensor(f, GRAFT_VAE_MEAN, 1, (int64_t[]){64}, NULL, 0.1f);
+    refused(f, GRAFT_E_UNSUPPORTED, "FLUX.2's has 128 numbers there and 32 channels");
+    f = part_of_file(SMALL, "");
+    drop_tensor(f, "encoder.quant_conv.weight");
+    refused(f, GRAFT_E_FORMAT, "encoder.quant_conv.weight");
+}
+
+/* ------------------------------------------------------------------ sizes */
+
+/* Pictures are cut to whole places, their masks with them; other latents are none of it. */
+static void sizes(void)
+{
+    graft_vae *v = load_vae(SMALL);
+    graft_image *p = picture_of(2, 23, 18), *mask = NULL, *none = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t s[4];
+    graft_latent *l = encoded(v, p, NULL), *inpaint = NULL, *other;
+    graft_latent_data(l, s);
+    CHECK(s[0] == 2 && s[1] == 128 && s[2] == 5 && s[3] == 4);
+    CHECK_OK(graft_mask_solid(18, 23, 1, &mask, &e), &e);
+    CHECK_OK(graft_vae_encode_inpaint(v, p, mask, 0, NULL, &inpaint, &e), &e);
+    graft_latent_data(inpaint, s);
+    CHECK(s[0] == 2 && s[1] == 128 && s[2] == 5 && s[3] == 4);
+    graft_image_data(graft_latent_mask(inpaint), s);
+    CHECK(s[1] == 20 && s[2] == 16);
+    other = latent_of((int64_t[]){1, 32, 4, 4});
+    CHECK_INT(graft_vae_decode(v, other, NULL, NULL, &none, &e), GRAFT_E_ARG);
+    CHECK(!none && strstr(e.text, "32 channels, this VAE takes 128"));
+    graft_latent_release(l), graft_latent_release(inpaint), graft_latent_release(other);
+    graft_image_release(p), graft_image_release(mask);
+    graft_vae_release(v);
+}
+
+/* Compiling for a size is of that size's graphs: running it builds no others. */
+static void compiled(void)
+{
+    graft_vae *v = load_vae(SMALL), *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_compile_options o = {
+        .precision = "f32", .tuning = "off", .width = 24, .height = 16, .tile = true};
+    CHECK_OK(graft_vae_compile(v, &o, NULL, &out, &e), &e);
+    graft_latent *l = latent_of((int64_t[]){1, 128, 4, 6});
+    const uint64_t built = graphs_built(engine);
+    graft_image *p = decoded(out, l, NULL);
+    CHECK_INT(graphs_built(engine), built);
+    graft_image_release(p);
+    graft_latent_release(l);
+    graft_vae_release(v);
+    graft_vae_release(out);
+}
+
+/* Areas of prompts, which are pixels, have as many places. */
+static void areas(void)
+{
+    const graft_cond_entry k = {.has_area = true,
+                                .area = {.x = 32, .y = 16, .width = 64, .height = 40}};
+    graft_box b = graft_regions_area(&k, (int64_t[]){1, 128, 8, 8});
+    CHECK(b.y == 1 && b.x == 2 && b.height == 2 && b.width == 4);
+    b = graft_regions_area(&k, (int64_t[]){1, 16, 16, 16});
+    CHECK(b.y == 2 && b.x == 4 && b.height == 5 && b.width == 8);
+}
+
+/* Whichever allocation fails: an error, nothing lost, and the same when none does. */
+static void short_of_memory(void)
+{
+    const char *path = temp_path("names.safetensors");
+    graft_vae *v = load_vae(SMALL);
+    graft_latent *l = latent_of((int64_t[]){1, 128, 3, 4});
+    graft_image *p = picture_of(1, 12, 16), *want = decoded(v, l, NULL);
+    graft_latent *mean = encoded(v, p, NULL);
+    write_file(in_diffusers_names(v), path, NULL);
+    adopt_short_of_memory(path, graft_diffusers_adopt_vae);
+    const int64_t live = live_blocks();
+    int failed = 0;
+    for (int n = 1; n < 2000; n++) {
+        graft_err e = GRAFT_ERR_INIT;
+        graft_image *image = NULL;
+        graft_latent *latent = NULL;
+        graft_alloc_fail_at(n);
+        graft_status st = graft_vae_decode(v, l, NULL, NULL, &image, &e);
+        if (!st) st = graft_vae_encode(v, p, NULL, NULL, &latent, &e);
+        graft_alloc_fail_at(0);
+        if (!st) {
+            CHECK(images_apart(image, want) == 0 && latents_apart(latent, mean) == 0);
+            n = 2000;
+        } else {
+            CHECK_INT(st, GRAFT_E_NOMEM);
+            failed++;
+        }
+        graft_image_release(image);
+        graft_latent_release(latent);
+    }
+    CHECK(failed > 4);
+    CHECK_INT(live_blocks(), live);
+    unlink(path);
+    graft_latent_release(l), graft_latent_release(mean);
+    graft_image_release(p), graft_image_release(want);
+    graft_vae_release(v);
+}
+
+static void folding(void)
+{
+    static graft_folding f;
+    static float places[128 * 2 * 3], cells[32 * 4 * 6], back[128 * 2 * 3];
+    for (int i = 0; i < 128; i++) f.mean[i] = (float)i, f.deviation[i] = 1 + (float)(i % 4);
+    for (int i = 0; i < 128 * 6; i++) places[i] = fixed_value((uint64_t)i);
+    graft_folding_undo(&f, places, 2, 3, cells);
+    /* Channel 5's cell in row 1 of the square and column 0: plane 22, here of the last place. */
+    CHECK(cells[(5 * 4 + 3) * 6 + 4] == places[22 * 6 + 5] * 3 + 22);
+    CHECK(cells[0] == places[0] && cells[1] == places[6] * 2 + 1);
+    graft_folding_do(&f, cells, 2, 3, back);
+    CHECK(difference(places, back, 128 * 6) < 1e-4);
+}
+
+int main(void)
+{
+    engine = make_engine("cpu");
+    RUN(detected);
+    RUN(golden_batch);
+    RUN(tiles);
+    RUN(strips);
+    RUN(diffusers_names);
+    RUN(saved);
+    RUN(damaged);
+    RUN(sizes);
+    RUN(compiled);
+    RUN(areas);
+    RUN(folding);
+    RUN(short_of_memory);
+    graft_engine_destroy(engine);
+    return test_end();
+}
