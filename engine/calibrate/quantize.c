@@ -1,5 +1,4 @@
 /* Calibration: which layers of a model may be computed in integers. */
-#include "engine/image/latent.h"
 #include "engine/calibrate/quantize.h"
 
 #include <math.h>
@@ -10,6 +9,7 @@
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "engine/denoise/sample.h"
+#include "engine/image/latent.h"
 #include "engine/quant/measure.h"
 
 enum {
