@@ -575,8 +575,11 @@ graft_status graft_cond_control(const graft_cond *positive, const graft_cond *ne
 
 graft_latent *graft_latent_retain(graft_latent *l);
 void graft_latent_release(graft_latent *l);
-/* Zeros (batch, channels, height/8, width/8); with 128 channels, FLUX.2's, a 16th. Sampling takes
- * zeros of any channels for those of its model, for as many pixels. */
+/* Pixels of a picture in a place of latents with so many channels, each way: 8, but 16 with
+ * FLUX.2's 128. */
+int64_t graft_latent_scale(int64_t channels);
+/* Zeros (batch, channels, height/scale, width/scale). Sampling takes zeros of any channels for
+ * those of its model, for as many pixels. */
 graft_status graft_latent_empty(int64_t channels, int64_t width, int64_t height, int64_t batch,
                                 graft_latent **out, graft_err *e);
 /* Copies (N,C,h,w) floats. */
@@ -585,7 +588,7 @@ graft_status graft_latent_from_data(const float *data, const int64_t shape[4], g
 /* shape[4] = N,C,h,w; the data lives as long as the latent. */
 const float *graft_latent_data(const graft_latent *l, int64_t shape[4]);
 /* `method`: "nearest-exact" "bilinear" "area" "bicubic" "bislerp"; width, height in pixels (latent
- * = /8 or /16, as above); 0 keeps the aspect, both 0: unchanged; center: cut to the new aspect
+ * = /scale); 0 keeps the aspect, both 0: unchanged; center: cut to the new aspect
  * first. */
 graft_status graft_latent_upscale(const graft_latent *l, const char *method, int64_t width,
                                   int64_t height, bool center, graft_latent **out, graft_err *e);
@@ -597,7 +600,7 @@ graft_status graft_latent_from_batch(const graft_latent *l, int64_t index, int64
                                      graft_latent **out, graft_err *e);
 graft_status graft_latent_set_mask(const graft_latent *l, const graft_image *mask,
                                    graft_latent **out, graft_err *e);
-/* Positions and sizes in pixels (latent = /8 or /16). Masks of latents are changed with them. What
+/* Positions and sizes in pixels (latent = /scale). Masks of latents are changed with them. What
  * the part would have beyond the edges is left out; GRAFT_E_ARG when nothing remains. */
 graft_status graft_latent_crop(const graft_latent *l, int64_t x, int64_t y, int64_t width,
                                int64_t height, graft_latent **out, graft_err *e);

@@ -17,12 +17,13 @@ void graft_call_phase(graft_call *c, const char *name)
     c->task.phase(c->task.ctx, name);
 }
 
-void graft_call_warn_pixels(graft_call *c, int input, int place)
+void graft_call_warn_pixels(graft_call *c, int input, int64_t place)
 {
-    const long long given = graft_arg_i64(c, input), whole = given / place * place;
+    const long long given = graft_arg_i64(c, input), scale = place, whole = given / scale * scale;
     if (given != whole)
-        graft_log_printf(&c->task.log, GRAFT_LOG_WARN, "%s %lld is taken as %lld, a multiple of %d",
-                         c->inputs[input]->name, given, whole, place);
+        graft_log_printf(&c->task.log, GRAFT_LOG_WARN,
+                         "%s %lld is taken as %lld, a multiple of %lld", c->inputs[input]->name,
+                         given, whole, scale);
 }
 
 void graft_call_blame(graft_call *c, int input)

@@ -28,9 +28,8 @@ graft_status graft_call_run(void *self, graft_job *job, const graft_input *const
                             const graft_arg *in, graft_arg *out, graft_call_fn *run);
 
 void graft_call_phase(graft_call *c, const char *name);
-/* Warns of an input in pixels that is no multiple of a latent's place: 8 each way, or FLUX.2's 16.
- */
-void graft_call_warn_pixels(graft_call *c, int input, int place);
+/* Warns of an input in pixels that is no multiple of so many, which are a latent's place. */
+void graft_call_warn_pixels(graft_call *c, int input, int64_t place);
 /* From now on a failure is about this input. */
 void graft_call_blame(graft_call *c, int input);
 /* Fails because of this input. */

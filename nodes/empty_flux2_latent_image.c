@@ -2,7 +2,6 @@
 #include "nodes/node.h"
 
 #define CHANNELS 128
-#define PLACE    16 /* pixels of a latent's place */
 
 enum { WIDTH, HEIGHT, BATCH_SIZE };
 static const graft_input *const inputs[] = {
@@ -17,8 +16,8 @@ static const graft_output *const outputs[] = {
 static graft_status run(graft_call *c)
 {
     graft_latent *latent = NULL;
-    graft_call_warn_pixels(c, WIDTH, PLACE);
-    graft_call_warn_pixels(c, HEIGHT, PLACE);
+    graft_call_warn_pixels(c, WIDTH, graft_latent_scale(CHANNELS));
+    graft_call_warn_pixels(c, HEIGHT, graft_latent_scale(CHANNELS));
     graft_status st =
         graft_latent_empty(CHANNELS, graft_arg_i64(c, WIDTH), graft_arg_i64(c, HEIGHT),
                            graft_arg_i64(c, BATCH_SIZE), &latent, &c->err);

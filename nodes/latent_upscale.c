@@ -19,12 +19,15 @@ static const graft_output *const outputs[] = {OUT("LATENT", "LATENT", "The resiz
 
 static graft_status run(graft_call *c)
 {
+    const graft_latent *samples = graft_arg_latent(c, SAMPLES);
     graft_latent *latent = NULL;
-    graft_call_warn_pixels(c, WIDTH, 8);
-    graft_call_warn_pixels(c, HEIGHT, 8);
-    graft_status st = graft_latent_upscale(
-        graft_arg_latent(c, SAMPLES), graft_arg_text(c, UPSCALE_METHOD), graft_arg_i64(c, WIDTH),
-        graft_arg_i64(c, HEIGHT), graft_arg_is(c, CROP, "center"), &latent, &c->err);
+    int64_t shape[4];
+    graft_latent_data(samples, shape);
+    graft_call_warn_pixels(c, WIDTH, graft_latent_scale(shape[1]));
+    graft_call_warn_pixels(c, HEIGHT, graft_latent_scale(shape[1]));
+    graft_status st = graft_latent_upscale(samples, graft_arg_text(c, UPSCALE_METHOD),
+                                           graft_arg_i64(c, WIDTH), graft_arg_i64(c, HEIGHT),
+                                           graft_arg_is(c, CROP, "center"), &latent, &c->err);
     return st != GRAFT_OK ? st : graft_call_out_latent(c, 0, latent);
 }
 

@@ -3,8 +3,9 @@
 
 enum { PIXELS, VAE };
 static const graft_input *const inputs[] = {
-    [PIXELS] = IN_OBJECT("pixels", "IMAGE",
-                         "The pictures. Edges beyond a multiple of 8 pixels are cut off."),
+    [PIXELS] =
+        IN_OBJECT("pixels", "IMAGE",
+                  "The pictures. Edges beyond a multiple of 8 pixels (16 for FLUX.2) are cut off."),
     [VAE] = IN_OBJECT("vae", "VAE", "The VAE that belongs to the model."),
     NULL};
 static const graft_output *const outputs[] = {

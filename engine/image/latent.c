@@ -180,6 +180,12 @@ const float *graft_latent_data(const graft_latent *l, int64_t shape[4])
     return samples(l);
 }
 
+int64_t graft_latent_scale(int64_t channels)
+{
+    return channels == GRAFT_LATENT_FOLDED_CHANNELS ? GRAFT_LATENT_FOLDED_SCALE
+                                                    : GRAFT_LATENT_SCALE;
+}
+
 graft_status graft_latent_empty(int64_t channels, int64_t width, int64_t height, int64_t batch,
                                 graft_latent **out, graft_err *e)
 {

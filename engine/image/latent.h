@@ -8,16 +8,9 @@
 #include "engine/engine.h"
 
 #define GRAFT_LATENT_SCALE 8 /* pixels of a picture per place of a latent, each way */
-/* FLUX.2's latents, which these many channels tell: a place has the channels of a square of cells.
- */
+/* FLUX.2's latents, which this number of channels tells: a place has those of a square of cells. */
 #define GRAFT_LATENT_FOLDED_CHANNELS 128
 #define GRAFT_LATENT_FOLDED_SCALE    16
-/* Of latents with so many channels. */
-static inline int64_t graft_latent_scale(int64_t channels)
-{
-    return channels == GRAFT_LATENT_FOLDED_CHANNELS ? GRAFT_LATENT_FOLDED_SCALE
-                                                    : GRAFT_LATENT_SCALE;
-}
 
 /* A latent (N,C,h,w) without mask and batch indices, whose samples are not set yet. Every size is
  * at least 1, h and w at most GRAFT_IMAGE_MAX_SIDE. */
