@@ -119,5 +119,6 @@ static const void *query(const char *id)
 GRAFT_NODE(
     swap_weights, .id = "SwapWeights", .title = "Swap Weights", .category = "graft",
     .description =
-        "Runs the same compiled graphs with another checkpoint's weights; nothing is recompiled.",
+        "Runs the same compiled graphs with the weights of another checkpoint's model; nothing is "
+        "recompiled. Text encoder and VAE stay what they are.",
     .query = query);

@@ -44,7 +44,10 @@ static void print_list(const graft_registry_node **list, size_t n)
             printf("%s%s%s\n", i ? "\n" : "", *own ? own : "(no category)",
                    node->flags & GRAFT_NODE_DEPRECATED ? " (deprecated)" : "");
         last = node;
-        printf("  %-*s  %s\n", wide, node->id, node->title ? node->title : "");
+        if (node->title && strcmp(node->title, node->id) != 0)
+            printf("  %-*s  %s\n", wide, node->id, node->title);
+        else
+            printf("  %s\n", node->id);
     }
 }
 

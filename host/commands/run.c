@@ -125,8 +125,9 @@ static void print_file(const graft_options *o, const cJSON *item)
     const char *type = graft_json_str(item, "type", "output");
     const char *root = strcmp(type, "temp") == 0 ? o->temp : o->output;
     if (!name || strcmp(type, "input") == 0) return;
-    printf("%s%s/%s%s%s\n", o->quiet ? "" : "wrote ", graft_path_shown(root), sub, *sub ? "/" : "",
-           name);
+    const bool of_plan = o->command == GRAFT_COMMAND_QUANTIZE && root == o->temp && !o->quiet;
+    printf("%s%s/%s%s%s%s\n", o->quiet ? "" : "wrote ", graft_path_shown(root), sub,
+           *sub ? "/" : "", name, of_plan ? ", a picture of the plan" : "");
 }
 
 /* Written files, and the texts that nodes show; of quantize not its report, which is there twice.

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/tree.h"
 
 void graft_validation_finish(graft_validation *v)
@@ -78,6 +79,12 @@ static void put_choice(const cJSON *extra, const char *class_type, const char *d
     const char *text = cJSON_IsString(received) ? received->valuestring : value ? value : "";
     const cJSON *config = graft_tree_get(extra, "input_config");
     const char *length = strstr(details, "(list of length ");
+    if (folder && f && strchr(folder, '/') && !graft_dir_exists(f->models)) {
+        graft_str_printf(out, ": there is no folder %s with models; --models names another",
+                         f->models);
+        graft_free(value);
+        return;
+    }
     if (folder) {
         graft_str_printf(out, ": there is no file %s in ", text);
         put_folder(folder, f, out);

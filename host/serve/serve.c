@@ -58,7 +58,8 @@ static graft_status take_lock(struct command *c, graft_err *e)
     if (c->lock < 0)
         st = graft_fail(e, GRAFT_E_IO, "cannot write %s: %s", path, strerror(errno));
     else if (flock(c->lock, LOCK_EX | LOCK_NB))
-        st = graft_fail(e, GRAFT_E_IO, "another server uses the folder %s", c->state);
+        st = graft_fail(e, GRAFT_E_IO,
+                        "another server uses the folder %s; --state names one for this", c->state);
     graft_free(path);
     return st;
 }

@@ -18,11 +18,12 @@ static const struct {
     {GRAFT_COMMAND_QUANTIZE, "quantize", "CKPT", "find the layers that tolerate 8 or 4 bits"},
     {GRAFT_COMMAND_COMPARE, "compare", "A B", "compare the pictures of two workflows"},
     {GRAFT_COMMAND_CONVERT, "convert", "FILE [TO]",
-     "turn a PyTorch file (.ckpt, .pt, .pth, .bin) into a\n.safetensors file, without running what "
-     "is in it"},
+     "turn a PyTorch file (.ckpt, .pt, .pth, .bin) or a .gguf\ninto a .safetensors file (default: "
+     "its name beside it),\nwithout running what is in it"},
     {GRAFT_COMMAND_COMPILE, "compile", "FILE",
      "fill the caches for a workflow without computing anything"},
-    {GRAFT_COMMAND_CACHE, "cache", "[list|verify|clear]", "what is kept between runs"},
+    {GRAFT_COMMAND_CACHE, "cache", "[list|verify|clear]",
+     "what is kept between runs: list it, read all of it, or\nremove it"},
     {GRAFT_COMMAND_CHECK, "check", "FILE.so", "test a plugin against the rules of the ABI"},
 };
 
@@ -72,7 +73,9 @@ static const struct {
     {WORKFLOWS, "--models DIR",
      "model folders (default: $GRAFT_MODELS, else ./models, else\nthose beside the program's "
      "build)"},
-    {WORKFLOWS, "--input DIR", "pictures to load (default: ./input)"},
+    {WORKFLOWS, "--input DIR",
+     "pictures to load (default: ./input, else those beside the\nprogram's build, which serve "
+     "leaves alone)"},
     {WORKFLOWS, "--output DIR",
      "where files are written, previews into DIR/temp (default:\n./output and ./temp)"},
     {WORKFLOWS, "--device NAME",

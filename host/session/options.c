@@ -1,6 +1,7 @@
 #include "host/session/options.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,18 +39,24 @@ static graft_status fill(char **where, const char *fallback, graft_err *e)
     return *where ? GRAFT_OK : graft_fail_nomem(e, "the options");
 }
 
+/* The folder ./NAME, or where there is none the one beside the program's build. */
+static graft_status fill_folder(char **where, const char *name, graft_err *e)
+{
+    char here[32], there[48], real[PATH_MAX];
+    snprintf(here, sizeof here, "./%s", name);
+    snprintf(there, sizeof there, "../../%s", name);
+    if (*where || graft_dir_exists(here)) return fill(where, here, e);
+    char *beside = beside_program(there);
+    const bool found = beside && graft_dir_exists(beside) && realpath(beside, real);
+    graft_free(beside);
+    return fill(where, found ? real : here, e);
+}
+
 static graft_status default_models(graft_options *o, graft_err *e)
 {
     const char *env = getenv("GRAFT_MODELS");
-    if (o->models) return GRAFT_OK;
-    if (env && *env) return fill(&o->models, env, e);
-    if (!graft_dir_exists("./models")) {
-        char real[PATH_MAX], *beside = beside_program("../../models");
-        bool there = beside && graft_dir_exists(beside) && realpath(beside, real);
-        graft_free(beside);
-        if (there) return fill(&o->models, real, e);
-    }
-    return fill(&o->models, "./models", e);
+    if (!o->models && env && *env) return fill(&o->models, env, e);
+    return fill_folder(&o->models, "models", e);
 }
 
 static graft_status defaults(graft_options *o, graft_err *e)
@@ -57,7 +64,10 @@ static graft_status defaults(graft_options *o, graft_err *e)
     graft_status st = default_models(o, e);
     if (!st && !o->plugins) o->plugins = beside_program("../lib/graft");
     if (!st) st = fill(&o->plugins, "./plugins", e);
-    if (!st) st = fill(&o->input, "./input", e);
+    /* What is uploaded to a server is written there. */
+    if (!st)
+        st = o->command == GRAFT_COMMAND_SERVE ? fill(&o->input, "./input", e)
+                                               : fill_folder(&o->input, "input", e);
     /* Who names a folder for what is written means previews and plans, too. */
     if (!st && o->output && !o->temp && !(o->temp = graft_path_join(o->output, "temp")))
         st = graft_fail_nomem(e, "the options");

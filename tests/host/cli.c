@@ -302,7 +302,7 @@ static void folder_options(void)
     CHECK_OK(graft_options_parse(3, plain, &o, &e), &e);
     CHECK_STR(o.output, "./output");
     CHECK_STR(o.temp, "./temp");
-    CHECK_STR(o.input, "./input");
+    CHECK(graft_str_ends(o.input, "/input") && o.input[0] == '/'); /* the one that ships */
     CHECK(graft_str_ends(o.plugins, "/../lib/graft"));
     graft_options_finish(&o);
     setenv("GRAFT_MODELS", "/some/models", 1);
@@ -321,6 +321,15 @@ static void folder_options(void)
     CHECK(mkdir("models", 0777) == 0);
     CHECK_OK(graft_options_parse(3, plain, &o, &e), &e);
     CHECK_STR(o.models, "./models");
+    graft_options_finish(&o);
+    CHECK(mkdir("input", 0777) == 0);
+    CHECK_OK(graft_options_parse(3, plain, &o, &e), &e);
+    CHECK_STR(o.input, "./input");
+    graft_options_finish(&o);
+    CHECK(rmdir("input") == 0);
+    char *serve[] = {"graft", "serve", NULL};
+    CHECK_OK(graft_options_parse(2, serve, &o, &e), &e);
+    CHECK_STR(o.input, "./input");
     graft_options_finish(&o);
 }
 

@@ -200,10 +200,11 @@ static void onediff_names_work(void)
 /* OneDiff's two nodes for ControlNets change nothing; the ControlNet itself does. */
 static void controlnets_steer(void)
 {
-    static const char *const sets[][5] = {
-        {TINY("sd1"), CONTROL("sd1"), "5.steps=2", NULL},
-        {TINY("sd1"), CONTROL("sd1"), "5.steps=2", "10.strength=0.0", NULL}};
-    static const char *const bare[] = {TINY("sd1"), "5.steps=2", "2.text=pear, 3d", NULL};
+    static const char *const sets[][6] = {
+        {TINY("sd1"), CONTROL("sd1"), "5.steps=2", "5.seed=1", NULL},
+        {TINY("sd1"), CONTROL("sd1"), "5.steps=2", "5.seed=1", "10.strength=0.0", NULL}};
+    static const char *const bare[] = {TINY("sd1"), "5.steps=2", "5.seed=1", "2.text=pear, 3d",
+                                       NULL};
     process on = {.output = "shipped/steered"}, off = {.output = "shipped/off"};
     process theirs = {.output = "shipped/theirs"}, plain = {.output = "shipped/unsteered"};
     process_workflow(&on, "workflows/controlnet.json", sets[0]);
