@@ -442,21 +442,21 @@ static graft_status add_unet(const kind *k, list *l, graft_err *e)
 /* For this kind's transformer: as deep as half of it, in its authors' names. */
 static void fill_control(const kind *k, int32_t types, graft_control_arch *a)
 {
-    a->kind = k->flux.depth ? GRAFT_NET_FLUX : GRAFT_NET_MMDIT;
+    a->kind = GRAFT_NET_FLUX;
     a->flux = k->flux;
     a->flux.depth = (k->flux.depth + 1) / 2;
     a->flux.single_depth = k->flux.single_depth / 2;
     a->flux.beside = 0;
-    a->mmdit = k->mmdit;
-    a->mmdit.depth = (k->mmdit.depth + 1) / 2;
-    a->types = k->flux.depth ? types : 0;
-    a->hint_channels = k->flux.depth ? k->flux.channels : k->mmdit.channels;
+    a->types = types;
+    a->hint_channels = k->flux.channels;
 }
 
 static graft_status add_control_of_transformer(const kind *k, int32_t types, list *l, graft_err *e)
 {
     graft_control_arch a = {0};
     graft_graph *net = NULL, *first = NULL;
+    if (!k->flux.depth) /* files of Stable Diffusion 3's have diffusers' names */
+        return graft_fail(e, GRAFT_E_ARG, "of transformers only FLUX's have ControlNets here");
     fill_control(k, types, &a);
     const graft_control_shape shape = graft_control_some_shape(&a);
     graft_status st = graft_control_build(&a, &shape, &net, e);

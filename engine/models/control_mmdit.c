@@ -40,11 +40,24 @@ static graft_vid nothing(const graft_build *b, graft_vid y)
                             GRAFT_DTYPE_NONE);
 }
 
+/* It may know fewer places than the network that it steers. */
+static void check_places(graft_graph *g, const graft_mmdit_arch *a, const graft_control_shape *s)
+{
+    const int64_t side = (int64_t)a->table * a->patch;
+    if (a->table && (s->height > side || s->width > side))
+        graft_graph_fail(g, GRAFT_E_ARG,
+                         "a latent of %lldx%lld: this ControlNet knows places for %lld, which are "
+                         "%lld pixels a side",
+                         (long long)s->width, (long long)s->height, (long long)side,
+                         (long long)(8 * side));
+}
+
 void graft_control_mmdit(const graft_control_arch *a, const graft_control_shape *s,
                          const graft_build *b)
 {
     const graft_mmdit_arch *w = &a->mmdit;
     graft_graph *g = b->g;
+    check_places(g, w, s);
     graft_mmdit_blocks m = {.b = *b, .a = w, .batch = s->batch};
     const int64_t n = s->batch, rows = s->height / w->patch, columns = s->width / w->patch;
     graft_vid x =

@@ -193,7 +193,9 @@ static graft_status bind(const graft_model *m, const graft_controlnet *net, graf
 {
     job->arch = &net->arch;
     job->arch_bytes = sizeof net->arch;
-    return graft_engine_bind(m->engine, &m->options, job, net->weights, task, out, e);
+    graft_status st = graft_engine_bind(m->engine, &m->options, job, net->weights, task, out, e);
+    if (st != GRAFT_E_ARG) return st;
+    return graft_err_prefix(e, st, "%s", graft_safetensors_path(graft_weights_file(net->weights)));
 }
 
 graft_steered graft_control_steered(const graft_model *m, const graft_control *chain)

@@ -135,8 +135,7 @@ static void without(const char *path, const char *name)
 }
 
 /* With this tensor of another width. */
-static void widened(const char *path, const char *name, int dim, int64_t size, graft_status want,
-                    const char *text)
+static made_file *resized(const char *path, const char *name, int dim, int64_t size)
 {
     made_file *f = net_file(path);
     graft_st_tensor *t = made_find(f, name), old = *t;
@@ -147,7 +146,27 @@ static void widened(const char *path, const char *name, int dim, int64_t size, g
     *made_find(f, name) = f->tensor[--f->n];
     free((char *)old.name);
     free((void *)old.data);
-    refused(f, want, text);
+    return f;
+}
+
+static void widened(const char *path, const char *name, int dim, int64_t size, graft_status want,
+                    const char *text)
+{
+    refused(resized(path, name, dim, size), want, text);
+}
+
+/* One that knows fewer places than its network says so, and by its file's name. */
+static void too_large_for_its_table(void)
+{
+    const char *path = temp_path("places.safetensors");
+    write_file(resized(NET("mmdit"), "pos_embed.pos_embed", 1, 9), path,
+               "{\"num_heads\": 2, \"num_head_channels\": 16}");
+    graft_controlnet *n = load_control(engine, path);
+    expect_misfit(&sd3, options(n, 1), true,
+                  "places.safetensors: a latent of 8x6: this ControlNet knows places for 6, which "
+                  "are 48 pixels a side");
+    graft_controlnet_release(n);
+    unlink(path);
 }
 
 static void broken_files(void)
@@ -273,6 +292,7 @@ int main(void)
     RUN(guidance);
     RUN(other_vaes);
     RUN(broken_files);
+    RUN(too_large_for_its_table);
     RUN(short_of_names);
     RUN(short_of_memory);
     RUN(limits);
