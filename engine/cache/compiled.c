@@ -185,9 +185,9 @@ static graft_status check_budget(const graft_compile_job *job, const graft_exe *
     return graft_fail(
         e, GRAFT_E_LIMIT,
         "%s needs %lld MiB here (%lld of weights, %lld of activations%s), more than the "
-        "%lld MiB allowed; the smallest max_memory_mb that would do is %lld",
+        "%lld MiB allowed; the smallest max_memory_mb that would do is %lld%s",
         job->kind, mib(need), mib((int64_t)x->weight_bytes), mib(x->arena_bytes), beside,
-        mib(job->max_bytes), mib(need));
+        mib(job->max_bytes), mib(need), job->part ? ", and more with its model" : "");
 }
 
 #define MORE_WEIGHTS 128 /* tuning may add one part in this many, for layouts padded otherwise */

@@ -242,8 +242,11 @@ graft_status graft_control_bind(const graft_model *m, const graft_controlnet *ne
                                 graft_binding **out, graft_err *e)
 {
     graft_control_shape shape;
-    graft_compile_job job = {
-        .kind = "controlnet", .shape = &shape, .shape_bytes = sizeof shape, .build = build_net};
+    graft_compile_job job = {.kind = "controlnet",
+                             .shape = &shape,
+                             .shape_bytes = sizeof shape,
+                             .build = build_net,
+                             .part = true};
     memset(&shape, 0, sizeof shape);
     graft_status st = shape_of(m, net, more, use, &shape, e);
     if (!st) st = graft_options_resolve(m->engine, &m->options, &job.backend, &shape.act_dtype, e);
@@ -257,8 +260,11 @@ graft_status graft_control_bind_hint(const graft_model *m, const graft_controlne
     hint_shape shape = {rows, graft_net_side(&m->arch, use->height),
                         graft_net_side(&m->arch, use->width), 0};
     graft_dtype dtype;
-    graft_compile_job job = {
-        .kind = "control_hint", .shape = &shape, .shape_bytes = sizeof shape, .build = build_hint};
+    graft_compile_job job = {.kind = "control_hint",
+                             .shape = &shape,
+                             .shape_bytes = sizeof shape,
+                             .build = build_hint,
+                             .part = true};
     graft_status st = graft_options_resolve(m->engine, &m->options, &job.backend, &dtype, e);
     if (st) return st;
     shape.act_dtype = dtype;
@@ -285,7 +291,8 @@ graft_status graft_control_bind_embed(const graft_model *m, const graft_unet_use
                              .arch_bytes = sizeof m->arch,
                              .shape = &shape,
                              .shape_bytes = sizeof shape,
-                             .build = build_embed};
+                             .build = build_embed,
+                             .part = true};
     memset(&shape, 0, sizeof shape);
     graft_status st = graft_unet_use_batch(use, &shape.batch, e);
     if (!st) st = graft_options_resolve(m->engine, &m->options, &job.backend, &shape.act_dtype, e);

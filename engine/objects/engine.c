@@ -246,10 +246,11 @@ static uint64_t make_room_of_recordings(graft_engine *g, const graft_exe *x, uin
 
 /* Makes room for this graph's arena and weights by letting go of weights and blocks that nobody
  * uses: down to GRAFT_MEMORY_MB, which is a limit, or to half of the device's memory, which is not.
- * What the device could never hold is refused before the system has to. beside: bytes that others
- * hold and need as well while x runs. */
-static graft_status make_room(graft_engine *g, const graft_exe *x, uint64_t beside, graft_err *e)
+ * What the device could never hold is refused before the system has to. */
+static graft_status make_room(graft_engine *g, const graft_exe *x, const graft_compile_job *job,
+                              graft_err *e)
 {
+    const uint64_t beside = (uint64_t)job->beside_bytes;
     uint64_t arena = (uint64_t)x->arena_bytes, need = arena + x->weight_bytes + beside, recorded;
     uint64_t total = x->backend->info.memory_total,
              budget = g->max_bytes ? g->max_bytes : total / 2;
@@ -257,10 +258,10 @@ static graft_status make_room(graft_engine *g, const graft_exe *x, uint64_t besi
         return graft_fail(
             e, GRAFT_E_LIMIT,
             "%s%s needs %llu MiB, more than the %llu MiB of GRAFT_MEMORY_MB; the smallest "
-            "GRAFT_MEMORY_MB that would do is %llu",
+            "GRAFT_MEMORY_MB that would do is %llu%s",
             x->kind, beside ? " with its ControlNets" : "",
             (unsigned long long)graft_size_mib(need), (unsigned long long)(g->max_bytes >> 20),
-            (unsigned long long)graft_size_mib(need));
+            (unsigned long long)graft_size_mib(need), job->part ? ", and more with its model" : "");
     if (total && need > total)
         return graft_fail(e, GRAFT_E_NOMEM, "out of memory: %s needs %llu MiB, %s has %llu MiB",
                           x->kind, (unsigned long long)graft_size_mib(need), x->backend->name,
@@ -300,7 +301,7 @@ graft_status graft_engine_bind(graft_engine *g, const graft_build_options *o,
     graft_status st = graft_compiled_get(g->compiled, job, task, &exe, e);
     if (st) return st;
     graft_task_phase(task, "load");
-    st = make_room(g, exe, (uint64_t)job->beside_bytes, e);
+    st = make_room(g, exe, job, e);
     if (!st) st = graft_weights_check(weights, exe->graph, e);
     if (!st) st = graft_binding_create(exe, weights, g->packs, task, out, e);
     graft_exe_release(exe);

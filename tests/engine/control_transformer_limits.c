@@ -278,6 +278,8 @@ static void limits(void)
             told = promised(e.text);
             CHECK(strstr(e.text, "of ControlNets), more than the") != NULL);
         }
+        /* Only what counts the model as well promises that its number will do. */
+        if (st) CHECK(!strstr(e.text, "and more with its model") == !strstr(e.text, "control"));
         graft_model_release(m);
     }
     CHECK(least > 0 && most > least);
