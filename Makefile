@@ -51,8 +51,8 @@ test: setup ## build with warnings as errors, run all tests, plain and under ASa
 	cmake --preset release -DGRAFT_WERROR=ON $(CMAKE_ARGS)
 	cmake --build $(BUILD) -j $(JOBS)
 	@$(MAKE) --no-print-directory test-dev
-	@echo 'Tests labelled "emulated" (CUDA kernels played on the host) have just run under sanitizers, and not again here.'
-	$(KEEP_FREED) $(CTEST) --test-dir $(BUILD) -j $(TESTS) --label-exclude emulated
+	@echo 'Tests labelled "emulated" (CUDA kernels played on the host) and "sanitized" have just run under sanitizers, and not again here.'
+	$(KEEP_FREED) $(CTEST) --test-dir $(BUILD) -j $(TESTS) --label-exclude 'emulated|sanitized'
 
 # Leaks count as failures. The plain tests of `make test` come last: their summary is the last line.
 # oneDNN 2.6.3 looks one value behind a table of its own while it makes kernels with AMX. That does no

@@ -130,7 +130,7 @@ quant() {
 
 # networks OPTION...: graft-bench-gpu with what all parts share. What one part tuned the next knows.
 networks() {
-    "$bench" --json "$json" ${small:+--side 8 --repeats 2} "$@"
+    "$bench" --json "$json" ${small:+--side 8 --repeats 1} "$@"
 }
 
 sdxl() {
@@ -190,7 +190,7 @@ start() {
         GRAFT_MEMORY_MB=$memory networks --cache "$work/cache-picture" picture "$sdxl" \
             "$build/bin/graft" run "$here/workflows/sdxl-txt2img.json" --models "$work/tree" \
             --set 1.ckpt_name=sdxl.safetensors --set 5.steps=20 \
-            ${small:+--set 4.width=64 --set 4.height=64} \
+            ${small:+--set 4.width=64 --set 4.height=64 --set 5.steps=2} \
             --output "$work/pictures/start" --quiet || return 1
     done
 }

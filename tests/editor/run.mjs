@@ -1,6 +1,7 @@
 // node run.mjs unit PACKAGES_OF_THE_PAGE: bundles the tests of that folder with the page's own bundler
-// and runs them. node run.mjs browser [serve]: the tests in a browser, or only those of the server. Packages of the tests themselves go to the working directory. Exits with
-// 77 when something that is needed is missing, and says what.
+// and runs them. node run.mjs browser [serve | page]: the tests in a browser, or only those of the server, or all but those.
+// Packages of the tests themselves go to the working directory. Exits with 77 when something that is needed is missing,
+// and says what.
 import { spawn, spawnSync } from "node:child_process"
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { createRequire } from "node:module"
@@ -91,10 +92,12 @@ async function browser() {
     const { status } = spawnSync("npm", npm, { stdio: "inherit" })
     if (status !== 0) skip("npm could not fetch the packages of the browser tests")
   }
-  if (which) console.log(`skipped: the page without the server, which ${which} leaves out`)
+  if (which === "serve") console.log("skipped: the page without the server, which the plain build tries")
+  if (which === "page") console.log("skipped: the page with the server, which sanitizers' build tries")
   return run(
     readdirSync(folder)
-      .filter((name) => name.startsWith(which) && name.endsWith(".test.mjs"))
+      .filter((name) => name.endsWith(".test.mjs"))
+      .filter((name) => !which || name.startsWith("serve") === (which === "serve"))
       .map((name) => join(folder, name)),
   )
 }
