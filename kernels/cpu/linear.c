@@ -195,13 +195,14 @@ static graft_status pack_rows(graft_kernel *k, int32_t input, graft_dtype t, con
                                       src, dst, first, rows);
 }
 
-/* Counts the variants and finds the one asked for. oneDNN knows how to use a unit for matrices of
- * bfloat16, so there its products come first. */
+/* Counts the variants and finds the one asked for. Where oneDNN uses a unit for matrices of
+ * bfloat16 and our products may not, its own come first. */
 static variant_kind find_variant(graft_kernel *k, int32_t variant)
 {
     variant_kind kind[3];
     bool panels = graft_cpu_has_panels(k->d, &k->op);
-    bool late = k->op.in[GRAFT_LINEAR_X].dtype == GRAFT_BF16 && graft_cpu_has_matrix_unit();
+    bool late = k->op.in[GRAFT_LINEAR_X].dtype == GRAFT_BF16 && graft_cpu_has_matrix_unit() &&
+                !graft_cpu_has_tiles(k->d);
     int32_t n = 0;
     if (panels && !late) kind[n++] = VARIANT_PANELS;
     kind[n++] = VARIANT_MATMUL;

@@ -10,6 +10,7 @@
 
 #define BLOCK       GRAFT_CPU_PRODUCT_BLOCK
 #define TILE        GRAFT_CPU_PRODUCT_ROWS
+#define MATRIX_TILE GRAFT_CPU_PRODUCT_TILE_ROWS
 #define WORD        4           /* bytes */
 #define ROWS        252         /* of a block: enough for weights that are read anew for each */
 #define BYTES       (384 << 10) /* or more, as many as leave room for weights in the cache */
@@ -18,14 +19,17 @@
 #define LEAST_UNITS 2           /* worth fetching a block of rows for */
 #define SETS        4096        /* bytes after which lines share a set of the first-level cache */
 
+#define MATRIX_BYTES (768 << 10) /* of a block that matrix instructions multiply at once */
+
 typedef struct state {
     dnnl_memory_desc_t layout; /* of the weights */
+    bool matrix;               /* by matrix instructions */
     int64_t rows, block, blocks;
     bool in_place;               /* rows are multiplied where they are */
     int64_t row, in_word;        /* then: elements from row to row; elements of a word */
     int64_t words, stride;       /* of a row; words from row to row of a copied block */
     int64_t panels, wide, units; /* panels; of a unit; units of a block of rows */
-    size_t at_threads, at_out, at_residual, for_thread; /* in the workspace */
+    size_t at_threads, at_out, at_residual, at_sums, for_thread; /* in the workspace */
 } state;
 
 bool graft_cpu_has_panels(const graft_device *d, const graft_op_desc *op)
@@ -46,10 +50,13 @@ const dnnl_memory_desc_t *graft_cpu_panels_layout(const graft_kernel *k)
 /* Equal blocks, whole tiles but for the last. */
 static void divide(state *s)
 {
-    int64_t most = BYTES / (s->stride * WORD) / TILE * TILE;
-    if (most < ROWS) most = ROWS;
+    const int64_t part = GRAFT_CPU_PRODUCT_TILE_WORDS, tile = s->matrix ? MATRIX_TILE : TILE;
+    int64_t most = s->matrix
+                       ? MATRIX_BYTES / ((s->words < part ? s->words : part) * WORD) / tile * tile
+                       : BYTES / (s->stride * WORD) / tile * tile;
+    if (!s->matrix && most < ROWS) most = ROWS;
     s->blocks = graft_cpu_pieces(s->rows, most);
-    s->block = graft_cpu_pieces(graft_cpu_pieces(s->rows, s->blocks), TILE) * TILE;
+    s->block = graft_cpu_pieces(graft_cpu_pieces(s->rows, s->blocks), tile) * tile;
     s->blocks = graft_cpu_pieces(s->rows, s->block);
 }
 
@@ -81,8 +88,8 @@ static void choose_rows(const graft_tensor_desc *x, state *s)
     s->in_word = WORD / size;
     s->words = s->layout.padded_dims[1] / s->in_word;
     s->row = row_stride(x);
-    s->in_place = s->row > 0 && s->row % s->in_word == 0 && s->row * size % SETS != 0 &&
-                  s->words * s->in_word == x->dim[x->rank - 1];
+    s->in_place = !s->matrix && s->row > 0 && s->row % s->in_word == 0 &&
+                  s->row * size % SETS != 0 && s->words * s->in_word == x->dim[x->rank - 1];
     /* An odd number of lines. */
     s->stride = (s->words / BLOCK | 1) * BLOCK;
 }
@@ -94,6 +101,9 @@ static void lay_out(graft_kernel *k, state *s)
     graft_cpu_reserve(&end, (size_t)((s->in_place ? TILE : s->block) * s->stride) * WORD);
     s->at_out = graft_cpu_reserve(&end, (size_t)s->block * sizeof(void *));
     s->at_residual = graft_cpu_reserve(&end, (size_t)s->block * sizeof(void *));
+    if (s->matrix)
+        s->at_sums = graft_cpu_reserve(
+            &end, (size_t)graft_cpu_product_tiles_sums(s->block, s->words) * sizeof(float));
     s->for_thread = end;
     k->info.workspace_bytes = s->at_threads + end * threads;
 }
@@ -117,6 +127,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
         &s->layout, 2, dims, pairs ? dnnl_bf16 : dnnl_f32, pairs ? dnnl_AB16b16a2b : dnnl_AB16b16a);
     graft_status st = graft_cpu_dnnl_fail(ds, "weights", e);
     if (st) return st;
+    s->matrix = pairs && graft_cpu_has_tiles(k->d);
     s->rows = graft_cpu_rows(x);
     s->panels = k->op.out.dim[k->op.out.rank - 1] / BLOCK;
     s->wide = k->op.attrs.act == GRAFT_ACT_GEGLU ? 1 : 2;
@@ -126,7 +137,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     lay_out(k, s);
     k->info.packed_bytes[GRAFT_LINEAR_W] = dnnl_memory_desc_get_size(&s->layout);
     k->info.packing[GRAFT_LINEAR_W] = graft_cpu_packing_weights(&s->layout);
-    snprintf(k->info.variant, sizeof k->info.variant, "panels %s", k->d->simd->name);
+    snprintf(k->info.variant, sizeof k->info.variant, "panels %s",
+             s->matrix ? "amx" : k->d->simd->name);
     return GRAFT_OK;
 }
 
@@ -208,7 +220,10 @@ static void launch_part(void *ctx, int part, int parts)
                              .outputs = op->in[GRAFT_LINEAR_W].dim[0],
                              .act = op->attrs.act,
                              .out_type = op->out.dtype,
-                             .residual_type = op->in[GRAFT_LINEAR_RESIDUAL].dtype};
+                             .residual_type = op->in[GRAFT_LINEAR_RESIDUAL].dtype,
+                             .sums = (float *)(void *)(ws + s->at_sums)};
+    void (*const product)(const graft_cpu_product *, int64_t, int64_t) =
+        s->matrix ? graft_cpu_product_tiles : l->k->d->simd->product;
     (void)parts;
     while ((count = graft_cpu_share_take(&l->share, part, &first)) > 0) {
         for (int64_t end = first + count; first < end;) {
@@ -219,7 +234,7 @@ static void launch_part(void *ctx, int part, int parts)
             job.ahead = NULL;
             if (to == s->units) look_ahead(l, part, block + 1, &job);
             int64_t panel = from * s->wide, last = to * s->wide;
-            l->k->d->simd->product(&job, panel, (last < s->panels ? last : s->panels) - panel);
+            product(&job, panel, (last < s->panels ? last : s->panels) - panel);
         }
     }
 }

@@ -205,6 +205,10 @@ static void linears(case_list *l)
     linear(l, act_of(1, 67, 77, 0), 330, 0, GRAFT_ACT_GEGLU, 3, GRAFT_F16);
     linear(l, act_of(2, 150, 456, 0), 330, BIAS, 0, 0, GRAFT_F32);
     linear(l, act_of(3, 128, 1024, 0), 320, RES, GRAFT_ACT_QUICK_GELU, 0, GRAFT_F16);
+    /* Rows that are multiplied in parts. */
+    linear(l, act_of(2, 37, 4160, 0), 112, BIAS | RES, 0, 0, GRAFT_BF16);
+    linear(l, act_of(1, 33, 2600, 0), 96, BIAS, GRAFT_ACT_GEGLU, 0, GRAFT_F32);
+    linear(l, act_of(1, 15, 2081, 0), 304, BIAS | RES, GRAFT_ACT_SILU, 3, GRAFT_F32);
     uint64_t state = 2;
     for (int i = 0; i < 30; i++) {
         int64_t v[6];

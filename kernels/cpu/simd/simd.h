@@ -122,6 +122,7 @@ typedef struct graft_cpu_product {
     graft_dtype residual_type;
     const char *ahead; /* what is read next: fetched meanwhile; NULL: nothing */
     int64_t ahead_bytes;
+    float *sums; /* graft_cpu_product_tiles()': of graft_cpu_product_tiles_sums(); else NULL */
 } graft_cpu_product;
 
 typedef struct graft_cpu_simd {
@@ -254,6 +255,21 @@ typedef struct graft_cpu_simd {
 /* The best table for this machine, or the one named `wanted` (NULL or empty: the best) if it runs
  * here, else the plain one. */
 const graft_cpu_simd *graft_cpu_simd_best(const char *wanted);
+/* product() of bfloat16 with AMX's matrix instructions, likewise; sums are rounded in another
+ * order. x has whole groups of GRAFT_CPU_PRODUCT_TILE_ROWS rows, of which those beyond job->rows
+ * are read and mean nothing; `rest` is not looked at, and words are a multiple of 16. */
+#define GRAFT_CPU_PRODUCT_TILE_ROWS    32
+#define GRAFT_CPU_PRODUCT_TILE_COLUMNS 8    /* of 32 outputs, multiplied with rows in turn */
+#define GRAFT_CPU_PRODUCT_TILE_WORDS   1024 /* of a row, multiplied at once at most */
+void graft_cpu_product_tiles(const graft_cpu_product *job, int64_t first, int64_t panels);
+/* Floats that job->sums has to have for so many rows of so many words. */
+static inline int64_t graft_cpu_product_tiles_sums(int64_t rows, int64_t words)
+{
+    const int64_t tiles = (rows + GRAFT_CPU_PRODUCT_TILE_ROWS - 1) / GRAFT_CPU_PRODUCT_TILE_ROWS;
+    return words > GRAFT_CPU_PRODUCT_TILE_WORDS
+               ? tiles * GRAFT_CPU_PRODUCT_TILE_COLUMNS * GRAFT_CPU_PRODUCT_TILE_ROWS * 32
+               : 0;
+}
 /* int8_multiply() with AMX's matrix instructions, where GRAFT_CPU_TILES says that it was compiled
  * and graft_cpu_tiles_allowed() that it may run: the same bits. */
 void graft_cpu_int8_tiles(const graft_cpu_int8 *job, int64_t first, int64_t panels);
