@@ -161,4 +161,15 @@ static inline uint8_t *gguf_pack_q8_0(float *v, size_t n)
     }
     return out;
 }
+
+/* Makes `to`, whose data is freed, the values of `t` as Q8_0, and those what that holds. Both have
+ * data of their own, a multiple of 32 float32. */
+static inline void gguf_pack_tensor(graft_st_tensor *to, const graft_st_tensor *t)
+{
+    const size_t n = (size_t)graft_st_values(t);
+    free((void *)(uintptr_t)to->data);
+    to->data = gguf_pack_q8_0((float *)(uintptr_t)t->data, n);
+    to->bytes = n / 32 * 34;
+    to->blocks = graft_ggml_blocks_find(8);
+}
 #endif

@@ -214,16 +214,16 @@ graft_status graft_backends_get(graft_backends *b, const char *name, graft_backe
     for (size_t i = 0; i < b->count; i++)
         graft_str_printf(&s, "%s %s", i ? "," : "", b->list[i].name);
     const char *why = NULL, *others = s.data ? s.data : " none";
-    const char *unbuilt =
-        !any && strcmp(name, "cuda") == 0 ? " (no CUDA toolkit was found when this was built)" : "";
     for (size_t i = 0; i < b->n_absent && !any; i++)
         if (strcmp(b->absent[i].name, name) == 0) why = b->absent[i].why;
     graft_status st =
         why || any
             ? graft_fail(e, GRAFT_E_NOTFOUND, "backend %s cannot run here%s%s; these can:%s",
                          any ? "auto" : name, why ? ": " : "", why ? why : "", others)
-            : graft_fail(e, GRAFT_E_NOTFOUND, "there is no backend %s%s; these can run here:%s",
-                         name, unbuilt, others);
+            : graft_fail(e, GRAFT_E_NOTFOUND,
+                         "there is no backend %s; these can run here:%s; no graft_kernels_%s.so is "
+                         "beside theirs",
+                         name, others, name);
     graft_str_finish(&s);
     return st;
 }

@@ -64,6 +64,10 @@ graft_status graft_detect_context(const graft_safetensors *f, const char *prefix
  */
 graft_status graft_flux_detect_blocks(const graft_safetensors *f, const char *prefix,
                                       const char *config, graft_flux_arch *out, graft_err *e);
+/* Blocks of two streams and of one, which FLUX.2 calls alike, from 0 on. Two names of each count,
+ * so that a file that lacks one of them is refused by that name. */
+void graft_flux_detect_depths(const graft_safetensors *f, const char *prefix, int32_t *depth,
+                              int32_t *single_depth);
 graft_status graft_mmdit_detect_blocks(const graft_safetensors *f, const char *prefix,
                                        const char *config, graft_mmdit_arch *out, graft_err *e);
 /* hidden, channels and patch, from the convolution of this name, ".weight" included. */

@@ -5,17 +5,17 @@
 #define CHANNELS_MAX 4096
 #define HEAD_DIM_MAX 512
 
-static void count_blocks(const graft_safetensors *f, const char *prefix, graft_flux_arch *a)
+void graft_flux_detect_depths(const graft_safetensors *f, const char *prefix, int32_t *depth,
+                              int32_t *single_depth)
 {
-    /* Two names of each, so that a file that lacks one of them is refused by that name. */
-    while (a->depth < BLOCKS_MAX &&
-           (graft_detect_find(f, prefix, "double_blocks.%d.img_attn.qkv.weight", a->depth) ||
-            graft_detect_find(f, prefix, "double_blocks.%d.img_mlp.0.weight", a->depth)))
-        a->depth++;
-    while (a->single_depth < BLOCKS_MAX &&
-           (graft_detect_find(f, prefix, "single_blocks.%d.linear1.weight", a->single_depth) ||
-            graft_detect_find(f, prefix, "single_blocks.%d.linear2.weight", a->single_depth)))
-        a->single_depth++;
+    while (*depth < BLOCKS_MAX &&
+           (graft_detect_find(f, prefix, "double_blocks.%d.img_attn.qkv.weight", *depth) ||
+            graft_detect_find(f, prefix, "double_blocks.%d.img_mlp.0.weight", *depth)))
+        ++*depth;
+    while (*single_depth < BLOCKS_MAX &&
+           (graft_detect_find(f, prefix, "single_blocks.%d.linear1.weight", *single_depth) ||
+            graft_detect_find(f, prefix, "single_blocks.%d.linear2.weight", *single_depth)))
+        ++*single_depth;
 }
 
 /* A head's values turn with row and column; of 128 all published ones leave 16 as they are. */
@@ -81,7 +81,7 @@ graft_status graft_flux_detect_blocks(const graft_safetensors *f, const char *pr
         if (!*widths[i].width) return graft_detect_missing(f, prefix, widths[i].name, e);
     }
     out->guidance = graft_detect_find(f, prefix, "guidance_in.in_layer.weight") != NULL;
-    count_blocks(f, prefix, out);
+    graft_flux_detect_depths(f, prefix, &out->depth, &out->single_depth);
     return detect_heads(f, prefix, config, out, e);
 }
 

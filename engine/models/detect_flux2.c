@@ -1,22 +1,7 @@
 #include "engine/models/detect.h"
 
-#define BLOCKS_MAX   128
 #define CHANNELS_MAX 4096
 #define HEAD_DIM_MAX 512
-
-/* Of both kinds, by two names of each, so that a file that lacks one of them is refused by that
- * name. */
-static void count_blocks(const graft_safetensors *f, const char *prefix, graft_flux2_arch *a)
-{
-    while (a->depth < BLOCKS_MAX &&
-           (graft_detect_find(f, prefix, "double_blocks.%d.img_attn.qkv.weight", a->depth) ||
-            graft_detect_find(f, prefix, "double_blocks.%d.img_mlp.0.weight", a->depth)))
-        a->depth++;
-    while (a->single_depth < BLOCKS_MAX &&
-           (graft_detect_find(f, prefix, "single_blocks.%d.linear1.weight", a->single_depth) ||
-            graft_detect_find(f, prefix, "single_blocks.%d.linear2.weight", a->single_depth)))
-        a->single_depth++;
-}
 
 /* A quarter of a head turns with each axis, in pairs. */
 static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
@@ -59,6 +44,6 @@ graft_status graft_flux2_detect(const graft_safetensors *f, const char *prefix,
                           graft_safetensors_path(f), out->channels, coming_out, gated);
     out->mlp = gated / 2;
     out->guidance = graft_detect_find(f, prefix, "guidance_in.in_layer.weight") != NULL;
-    count_blocks(f, prefix, out);
+    graft_flux_detect_depths(f, prefix, &out->depth, &out->single_depth);
     return detect_heads(f, prefix, out, e);
 }

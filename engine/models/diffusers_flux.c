@@ -10,16 +10,9 @@
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 
-#define MOST_BLOCKS 128
-#define DOUBLE      "transformer_blocks."
-#define SINGLE      "single_transformer_blocks."
-
-/* A layer of a block. Queries, keys and values are three there, and in a block of one stream the
- * MLP's first layer is a fourth; a norm has one vector, which the authors call its scale. */
-typedef struct block_layer {
-    const char *ours, *theirs[GRAFT_DIFFUSERS_PIECES];
-    bool norm;
-} block_layer;
+#define DOUBLE "transformer_blocks."
+#define SINGLE "single_transformer_blocks."
+#define WHAT   "FLUX's transformer"
 
 static const graft_diffusers_pair single[] = {
     {"img_in", "x_embedder"},
@@ -34,7 +27,7 @@ static const graft_diffusers_pair single[] = {
     {"final_layer.linear", "proj_out"},
     {NULL, NULL}};
 
-static const block_layer of_two[] = {
+static const graft_diffusers_block_layer of_two[] = {
     {"img_mod.lin", {"norm1.linear"}, false},
     {"img_attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, false},
     {"img_attn.norm.query_norm", {"attn.norm_q"}, true},
@@ -51,7 +44,7 @@ static const block_layer of_two[] = {
     {"txt_mlp.2", {"ff_context.net.2"}, false},
     {NULL, {NULL}, false}};
 
-static const block_layer of_one[] = {
+static const graft_diffusers_block_layer of_one[] = {
     {"modulation.lin", {"norm.linear"}, false},
     {"linear1", {"attn.to_q", "attn.to_k", "attn.to_v", "proj_mlp"}, false},
     {"linear2", {"proj_out"}, false},
@@ -59,20 +52,14 @@ static const block_layer of_one[] = {
     {"norm.key_norm", {"attn.norm_k"}, true},
     {NULL, {NULL}, false}};
 
-/* What a block's layer is made of, and false when the list has no such layer. */
-static bool in_block(const graft_flux_arch *a, const block_layer *list, const char *blocks,
-                     int block, const char *layer, graft_diffusers_rows *out)
+/* Queries, keys and values are three there, and in a block of one stream the MLP's first layer is a
+ * fourth. */
+static bool in_block(const graft_flux_arch *a, const graft_diffusers_block_layer *list,
+                     const char *blocks, int block, const char *layer, graft_diffusers_rows *out)
 {
-    for (; list->ours; list++) {
-        if (strcmp(list->ours, layer) != 0) continue;
-        for (int i = 0; i < GRAFT_DIFFUSERS_PIECES && list->theirs[i]; i++) {
-            out->name[i] = NAME("%s%d.%s", blocks, block, list->theirs[i]);
-            out->rows[i] = i < 3 ? a->hidden : a->mlp;
-            out->pieces = i + 1;
-        }
-        return true;
-    }
-    return false;
+    if (!graft_diffusers_rows_in_block(list, blocks, block, layer, out)) return false;
+    for (int i = 0; i < out->pieces; i++) out->rows[i] = i < 3 ? a->hidden : a->mlp;
+    return true;
 }
 
 bool graft_diffusers_flux_name(const graft_flux_arch *a, const char *name,
@@ -81,11 +68,7 @@ bool graft_diffusers_flux_name(const graft_flux_arch *a, const char *name,
     int block = 0, n = 0;
     memset(out, 0, sizeof *out);
     out->exchanged = strcmp(name, "final_layer.adaLN_modulation.1") == 0;
-    for (const graft_diffusers_pair *p = single; p->ours; p++)
-        if (strcmp(p->ours, name) == 0) {
-            out->name[out->pieces++] = NAME("%s", p->theirs);
-            return true;
-        }
+    if (graft_diffusers_rows_alone(single, name, out)) return true;
     if (sscanf(name, "double_blocks.%d.%n", &block, &n) == 1 && n && block >= 0)
         return in_block(a, of_two, DOUBLE, block, name + n, out);
     n = 0;
@@ -96,40 +79,19 @@ bool graft_diffusers_flux_name(const graft_flux_arch *a, const char *name,
 
 /* ------------------------------------------------------------------ the file */
 
-static bool has(const graft_safetensors *f, const char *name)
-{
-    return graft_safetensors_find(f, name) != NULL;
-}
-
 bool graft_diffusers_is_flux(const graft_safetensors *f)
 {
-    return has(f, SINGLE "0.proj_mlp.weight") && has(f, DOUBLE "0.attn.add_k_proj.weight") &&
-           !has(f, "controlnet_blocks.0.weight");
+    return graft_diffusers_has(f, SINGLE "0.proj_mlp.weight") &&
+           graft_diffusers_has(f, DOUBLE "0.attn.add_k_proj.weight") &&
+           !graft_diffusers_has(f, "controlnet_blocks.0.weight");
 }
 
 /* One with an input_hint_block is of another structure, XLabs'. */
 static bool is_control(const graft_safetensors *f)
 {
-    return has(f, GRAFT_CONTROL_FLUX_TENSOR) && has(f, DOUBLE "0.attn.add_k_proj.weight") &&
-           !has(f, "input_hint_block.conv_in.weight");
-}
-
-static graft_status count_blocks(const graft_safetensors *f, const char *blocks, int32_t *count,
-                                 graft_err *e)
-{
-    const size_t length = strlen(blocks);
-    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
-        const char *name = graft_safetensors_at(f, i)->name;
-        int block, n = 0;
-        if (!graft_str_starts(name, blocks) || sscanf(name + length, "%d.%n", &block, &n) != 1 ||
-            !n)
-            continue;
-        if (block < 0 || block >= MOST_BLOCKS)
-            return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: FLUX's transformer has no tensor %.200s",
-                              graft_safetensors_path(f), name);
-        if (*count <= block) *count = block + 1;
-    }
-    return GRAFT_OK;
+    return graft_diffusers_has(f, GRAFT_CONTROL_FLUX_TENSOR) &&
+           graft_diffusers_has(f, DOUBLE "0.attn.add_k_proj.weight") &&
+           !graft_diffusers_has(f, "input_hint_block.conv_in.weight");
 }
 
 static void layer(graft_diffusers_names *n, const graft_flux_arch *a, graft_name ours, bool norm)
@@ -139,8 +101,8 @@ static void layer(graft_diffusers_names *n, const graft_flux_arch *a, graft_name
         graft_diffusers_names_joined(n, ours, &rows, norm ? "scale" : NULL);
 }
 
-static void block(graft_diffusers_names *n, const graft_flux_arch *a, const block_layer *list,
-                  const char *blocks, int i)
+static void block(graft_diffusers_names *n, const graft_flux_arch *a,
+                  const graft_diffusers_block_layer *list, const char *blocks, int i)
 {
     for (; list->ours; list++) layer(n, a, NAME("%s.%d.%s", blocks, i, list->ours), list->norm);
 }
@@ -150,7 +112,7 @@ static void control_layers(graft_diffusers_names *n, const graft_flux_arch *a)
 {
     static const char modes[] = "controlnet_mode_embedder.weight";
     graft_diffusers_names_layer(n, NAME("controlnet_x_embedder"), NAME("controlnet_x_embedder"));
-    if (has(n->f, modes))
+    if (graft_diffusers_has(n->f, modes))
         graft_diffusers_names_tensor(n, NAME("%s", modes), NAME("%s", modes), false);
     for (int i = 0; i < a->depth; i++) {
         const graft_name name = NAME("controlnet_blocks.%d", i);
@@ -166,8 +128,8 @@ static graft_status adopt(graft_safetensors *f, bool control, graft_err *e)
 {
     graft_diffusers_names n;
     graft_flux_arch a = {0};
-    graft_status st = count_blocks(f, DOUBLE, &a.depth, e);
-    if (!st) st = count_blocks(f, SINGLE, &a.single_depth, e);
+    graft_status st = graft_diffusers_count_blocks(f, DOUBLE, WHAT, &a.depth, e);
+    if (!st) st = graft_diffusers_count_blocks(f, SINGLE, WHAT, &a.single_depth, e);
     if (st) return st;
     graft_diffusers_names_init(&n, f, e);
     const bool guided = graft_diffusers_names_any(&n, NAME("time_text_embed.guidance_embedder."));
@@ -178,7 +140,7 @@ static graft_status adopt(graft_safetensors *f, bool control, graft_err *e)
     for (int i = 0; i < a.depth; i++) block(&n, &a, of_two, "double_blocks", i);
     for (int i = 0; i < a.single_depth; i++) block(&n, &a, of_one, "single_blocks", i);
     if (control) control_layers(&n, &a);
-    st = graft_diffusers_names_apply(&n, control ? "a ControlNet for FLUX" : "FLUX's transformer");
+    st = graft_diffusers_names_apply(&n, control ? "a ControlNet for FLUX" : WHAT);
     graft_diffusers_names_finish(&n);
     return st;
 }

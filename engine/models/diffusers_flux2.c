@@ -9,17 +9,10 @@
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 
-#define MOST_BLOCKS 128
-#define DOUBLE      "transformer_blocks."
-#define SINGLE      "single_transformer_blocks."
-#define LAST        "final_layer.adaLN_modulation.1"
-#define WHAT        "FLUX.2's transformer"
-
-/* A layer of a block; a norm's weight is called its scale by the authors. */
-typedef struct block_layer {
-    const char *ours, *theirs[3];
-    bool norm;
-} block_layer;
+#define DOUBLE "transformer_blocks."
+#define SINGLE "single_transformer_blocks."
+#define LAST   "final_layer.adaLN_modulation.1"
+#define WHAT   "FLUX.2's transformer"
 
 static const graft_diffusers_pair single[] = {
     {"img_in", "x_embedder"},
@@ -35,7 +28,7 @@ static const graft_diffusers_pair single[] = {
     {"final_layer.linear", "proj_out"},
     {NULL, NULL}};
 
-static const block_layer of_two[] = {
+static const graft_diffusers_block_layer of_two[] = {
     {"img_attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, false},
     {"img_attn.norm.query_norm", {"attn.norm_q"}, true},
     {"img_attn.norm.key_norm", {"attn.norm_k"}, true},
@@ -50,72 +43,33 @@ static const block_layer of_two[] = {
     {"txt_mlp.2", {"ff_context.linear_out"}, false},
     {NULL, {NULL}, false}};
 
-static const block_layer of_one[] = {{"linear1", {"attn.to_qkv_mlp_proj"}, false},
-                                     {"linear2", {"attn.to_out"}, false},
-                                     {"norm.query_norm", {"attn.norm_q"}, true},
-                                     {"norm.key_norm", {"attn.norm_k"}, true},
-                                     {NULL, {NULL}, false}};
-
-/* What a block's layer is made of, and false when the list has no such layer. */
-static bool in_block(const block_layer *list, const char *blocks, int block, const char *layer,
-                     graft_diffusers_rows *out)
-{
-    for (; list->ours; list++) {
-        if (strcmp(list->ours, layer) != 0) continue;
-        for (; out->pieces < 3 && list->theirs[out->pieces]; out->pieces++)
-            out->name[out->pieces] = NAME("%s%d.%s", blocks, block, list->theirs[out->pieces]);
-        return true;
-    }
-    return false;
-}
+static const graft_diffusers_block_layer of_one[] = {{"linear1", {"attn.to_qkv_mlp_proj"}, false},
+                                                     {"linear2", {"attn.to_out"}, false},
+                                                     {"norm.query_norm", {"attn.norm_q"}, true},
+                                                     {"norm.key_norm", {"attn.norm_k"}, true},
+                                                     {NULL, {NULL}, false}};
 
 bool graft_diffusers_flux2_name(const char *name, graft_diffusers_rows *out)
 {
     int block = 0, n = 0;
     memset(out, 0, sizeof *out);
     out->exchanged = strcmp(name, LAST) == 0;
-    for (const graft_diffusers_pair *p = single; p->ours; p++)
-        if (strcmp(p->ours, name) == 0) {
-            out->name[out->pieces++] = NAME("%s", p->theirs);
-            return true;
-        }
+    if (graft_diffusers_rows_alone(single, name, out)) return true;
     if (sscanf(name, "double_blocks.%d.%n", &block, &n) == 1 && n && block >= 0)
-        return in_block(of_two, DOUBLE, block, name + n, out);
+        return graft_diffusers_rows_in_block(of_two, DOUBLE, block, name + n, out);
     n = 0;
     if (sscanf(name, "single_blocks.%d.%n", &block, &n) == 1 && n && block >= 0)
-        return in_block(of_one, SINGLE, block, name + n, out);
+        return graft_diffusers_rows_in_block(of_one, SINGLE, block, name + n, out);
     return false;
 }
 
 /* ------------------------------------------------------------------ the file */
 
-static bool has(const graft_safetensors *f, const char *name)
-{
-    return graft_safetensors_find(f, name) != NULL;
-}
-
 bool graft_diffusers_is_flux2(const graft_safetensors *f)
 {
-    return has(f, SINGLE "0.attn.to_qkv_mlp_proj.weight") &&
-           has(f, DOUBLE "0.attn.add_k_proj.weight") && !has(f, "controlnet_blocks.0.weight");
-}
-
-static graft_status count_blocks(const graft_safetensors *f, const char *blocks, int *count,
-                                 graft_err *e)
-{
-    const size_t length = strlen(blocks);
-    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
-        const char *name = graft_safetensors_at(f, i)->name;
-        int block, n = 0;
-        if (!graft_str_starts(name, blocks) || sscanf(name + length, "%d.%n", &block, &n) != 1 ||
-            !n)
-            continue;
-        if (block < 0 || block >= MOST_BLOCKS)
-            return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: " WHAT " has no tensor %.200s",
-                              graft_safetensors_path(f), name);
-        if (*count <= block) *count = block + 1;
-    }
-    return GRAFT_OK;
+    return graft_diffusers_has(f, SINGLE "0.attn.to_qkv_mlp_proj.weight") &&
+           graft_diffusers_has(f, DOUBLE "0.attn.add_k_proj.weight") &&
+           !graft_diffusers_has(f, "controlnet_blocks.0.weight");
 }
 
 static void layer(graft_diffusers_names *n, graft_name ours, bool norm)
@@ -125,20 +79,21 @@ static void layer(graft_diffusers_names *n, graft_name ours, bool norm)
         graft_diffusers_names_joined(n, ours, &rows, norm ? "scale" : "weight");
 }
 
-static void blocks(graft_diffusers_names *n, const block_layer *list, const char *ours, int count)
+static void blocks(graft_diffusers_names *n, const graft_diffusers_block_layer *list,
+                   const char *ours, int count)
 {
     for (int i = 0; i < count; i++)
-        for (const block_layer *l = list; l->ours; l++)
+        for (const graft_diffusers_block_layer *l = list; l->ours; l++)
             layer(n, NAME("%s.%d.%s", ours, i, l->ours), l->norm);
 }
 
 graft_status graft_diffusers_adopt_flux2(graft_safetensors *f, graft_err *e)
 {
     graft_diffusers_names n;
-    int depth = 0, single_depth = 0;
+    int32_t depth = 0, single_depth = 0;
     if (!graft_diffusers_is_flux2(f)) return GRAFT_OK;
-    graft_status st = count_blocks(f, DOUBLE, &depth, e);
-    if (!st) st = count_blocks(f, SINGLE, &single_depth, e);
+    graft_status st = graft_diffusers_count_blocks(f, DOUBLE, WHAT, &depth, e);
+    if (!st) st = graft_diffusers_count_blocks(f, SINGLE, WHAT, &single_depth, e);
     if (st) return st;
     graft_diffusers_names_init(&n, f, e);
     const bool told = graft_diffusers_names_any(&n, NAME("time_guidance_embed.guidance_embedder."));

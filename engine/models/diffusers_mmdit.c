@@ -66,11 +66,7 @@ bool graft_diffusers_mmdit_name(const graft_mmdit_arch *a, const char *name,
     int block = 0, n = 0;
     memset(out, 0, sizeof *out);
     out->exchanged = is_exchanged(a, name);
-    for (const graft_diffusers_pair *p = single; p->ours; p++)
-        if (strcmp(p->ours, name) == 0) {
-            out->name[out->pieces++] = NAME("%s", p->theirs);
-            return true;
-        }
+    if (graft_diffusers_rows_alone(single, name, out)) return true;
     if (sscanf(name, "joint_blocks.%d.%n", &block, &n) != 1 || !n || block < 0) return false;
     for (size_t i = 0; i < N_LAYERS; i++) {
         if (strcmp(layers[i].ours, name + n) != 0) continue;
@@ -83,16 +79,12 @@ bool graft_diffusers_mmdit_name(const graft_mmdit_arch *a, const char *name,
 
 /* ------------------------------------------------------------------ the file */
 
-static bool has(const graft_safetensors *f, const char *name)
-{
-    return graft_safetensors_find(f, name) != NULL;
-}
-
 /* FLUX's transformer has no table of positions, a ControlNet for SD 3 layers of its own. */
 static bool is_mmdit(const graft_safetensors *f)
 {
-    return has(f, "pos_embed.proj.weight") && has(f, BLOCKS "0.attn.add_k_proj.weight") &&
-           !has(f, "controlnet_blocks.0.weight");
+    return graft_diffusers_has(f, "pos_embed.proj.weight") &&
+           graft_diffusers_has(f, BLOCKS "0.attn.add_k_proj.weight") &&
+           !graft_diffusers_has(f, "controlnet_blocks.0.weight");
 }
 
 /* Depth, and which parts blocks have: a second attention those that begin with it. */
@@ -110,7 +102,7 @@ static graft_status count_blocks(const graft_safetensors *f, graft_mmdit_arch *a
         if (a->depth <= block) a->depth = block + 1;
         if (graft_str_starts(name + n, "attn.norm_")) a->qk_norm = 1;
     }
-    while (has(f, NAME(BLOCKS "%d.attn2.to_q.weight", a->dual).text)) a->dual++;
+    while (graft_diffusers_has(f, NAME(BLOCKS "%d.attn2.to_q.weight", a->dual).text)) a->dual++;
     return GRAFT_OK;
 }
 
@@ -159,7 +151,8 @@ graft_status graft_diffusers_adopt_mmdit(graft_safetensors *f, graft_err *e)
 
 static bool is_control(const graft_safetensors *f)
 {
-    return has(f, GRAFT_CONTROL_MMDIT_TENSOR) && has(f, "controlnet_blocks.0.weight");
+    return graft_diffusers_has(f, GRAFT_CONTROL_MMDIT_TENSOR) &&
+           graft_diffusers_has(f, "controlnet_blocks.0.weight");
 }
 
 /* Stability's own blocks, of the picture alone, and the names that they have with us. */
@@ -174,7 +167,7 @@ static void own_block(graft_diffusers_names *n, int i)
 
 static void outside_blocks(graft_diffusers_names *n, const graft_mmdit_arch *a, bool text)
 {
-    const bool whole = has(n->f, "pos_embed.proj.weight");
+    const bool whole = graft_diffusers_has(n->f, "pos_embed.proj.weight");
     for (const graft_diffusers_pair *p = single; p->ours; p++)
         if (!graft_str_starts(p->ours, "final_layer.") &&
             (whole || strcmp(p->ours, "x_embedder.proj") != 0) &&
@@ -193,7 +186,7 @@ graft_status graft_diffusers_adopt_control_mmdit(graft_safetensors *f, graft_err
     graft_status st = count_blocks(f, &a, e);
     if (st) return st;
     const int depth = a.depth++; /* none of its blocks is a transformer's last */
-    const bool own = has(f, BLOCKS "0.attn.qkv.weight");
+    const bool own = graft_diffusers_has(f, BLOCKS "0.attn.qkv.weight");
     graft_diffusers_names_init(&n, f, e);
     const bool text = graft_diffusers_names_any(&n, NAME("context_embedder."));
     outside_blocks(&n, &a, text);

@@ -1,5 +1,6 @@
 #include "engine/models/diffusers_names.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -118,4 +119,54 @@ graft_status graft_diffusers_names_apply(graft_diffusers_names *n, const char *w
                                    graft_safetensors_path(n->f), what, t->name);
     }
     return n->status ? n->status : graft_safetensors_rename(n->f, n->alias, n->e);
+}
+
+/* ------------------------------------------------------------------ transformers */
+
+#define MOST_BLOCKS 128
+
+bool graft_diffusers_rows_alone(const graft_diffusers_pair *list, const char *name,
+                                graft_diffusers_rows *out)
+{
+    for (; list->ours; list++)
+        if (strcmp(list->ours, name) == 0) {
+            out->name[out->pieces++] = NAME("%s", list->theirs);
+            return true;
+        }
+    return false;
+}
+
+bool graft_diffusers_rows_in_block(const graft_diffusers_block_layer *list, const char *blocks,
+                                   int block, const char *layer, graft_diffusers_rows *out)
+{
+    for (; list->ours; list++) {
+        if (strcmp(list->ours, layer) != 0) continue;
+        for (; out->pieces < GRAFT_DIFFUSERS_PIECES && list->theirs[out->pieces]; out->pieces++)
+            out->name[out->pieces] = NAME("%s%d.%s", blocks, block, list->theirs[out->pieces]);
+        return true;
+    }
+    return false;
+}
+
+bool graft_diffusers_has(const graft_safetensors *f, const char *tensor)
+{
+    return graft_safetensors_find(f, tensor) != NULL;
+}
+
+graft_status graft_diffusers_count_blocks(const graft_safetensors *f, const char *blocks,
+                                          const char *what, int32_t *count, graft_err *e)
+{
+    const size_t length = strlen(blocks);
+    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
+        const char *name = graft_safetensors_at(f, i)->name;
+        int block, n = 0;
+        if (!graft_str_starts(name, blocks) || sscanf(name + length, "%d.%n", &block, &n) != 1 ||
+            !n)
+            continue;
+        if (block < 0 || block >= MOST_BLOCKS)
+            return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: %s has no tensor %.200s",
+                              graft_safetensors_path(f), what, name);
+        if (*count <= block) *count = block + 1;
+    }
+    return GRAFT_OK;
 }

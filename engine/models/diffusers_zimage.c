@@ -9,8 +9,7 @@
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 
-#define MOST_BLOCKS 128
-#define WHAT        "Z-Image's transformer"
+#define WHAT "Z-Image's transformer"
 
 /* A layer of a block; a norm has a weight alone, as has what computes without a bias. */
 typedef struct block_layer {
@@ -55,11 +54,7 @@ static void in_block(const char *list, int block, const block_layer *l, graft_di
 bool graft_diffusers_zimage_name(const char *name, graft_diffusers_rows *out)
 {
     memset(out, 0, sizeof *out);
-    for (const graft_diffusers_pair *p = single; p->ours; p++)
-        if (strcmp(p->ours, name) == 0) {
-            out->name[out->pieces++] = NAME("%s", p->theirs);
-            return true;
-        }
+    if (graft_diffusers_rows_alone(single, name, out)) return true;
     for (int i = 0; i < LISTS; i++) {
         int block = 0, n = 0;
         const size_t length = strlen(lists[i]);
@@ -77,31 +72,10 @@ bool graft_diffusers_zimage_name(const char *name, graft_diffusers_rows *out)
 
 /* ------------------------------------------------------------------ the file */
 
-static bool has(const graft_safetensors *f, const char *name)
-{
-    return graft_safetensors_find(f, name) != NULL;
-}
-
 bool graft_diffusers_is_zimage(const graft_safetensors *f)
 {
-    return has(f, "layers.0.attention.to_q.weight") && has(f, "cap_embedder.1.weight");
-}
-
-static graft_status count_blocks(const graft_safetensors *f, const char *list, int *count,
-                                 graft_err *e)
-{
-    const size_t length = strlen(list);
-    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
-        const char *name = graft_safetensors_at(f, i)->name;
-        int block, n = 0;
-        if (!graft_str_starts(name, list) || sscanf(name + length, ".%d.%n", &block, &n) != 1 || !n)
-            continue;
-        if (block < 0 || block >= MOST_BLOCKS)
-            return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: " WHAT " has no tensor %.200s",
-                              graft_safetensors_path(f), name);
-        if (*count <= block) *count = block + 1;
-    }
-    return GRAFT_OK;
+    return graft_diffusers_has(f, "layers.0.attention.to_q.weight") &&
+           graft_diffusers_has(f, "cap_embedder.1.weight");
 }
 
 static void add_block(graft_diffusers_names *n, int list, int block)
@@ -119,10 +93,11 @@ graft_status graft_diffusers_adopt_zimage(graft_safetensors *f, graft_err *e)
 {
     static const char *const alone[] = {"cap_embedder.0.weight", "cap_pad_token", "x_pad_token"};
     graft_diffusers_names n;
-    int count[LISTS] = {0};
+    int32_t count[LISTS] = {0};
     graft_status st = GRAFT_OK;
     if (!graft_diffusers_is_zimage(f)) return GRAFT_OK;
-    for (int i = 0; i < LISTS && !st; i++) st = count_blocks(f, lists[i], &count[i], e);
+    for (int i = 0; i < LISTS && !st; i++)
+        st = graft_diffusers_count_blocks(f, NAME("%s.", lists[i]).text, WHAT, &count[i], e);
     if (st) return st;
     graft_diffusers_names_init(&n, f, e);
     for (const graft_diffusers_pair *p = single; p->ours; p++)

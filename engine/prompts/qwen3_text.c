@@ -186,21 +186,24 @@ static graft_status padded_tokens(const graft_qwen3 *q, const char *text, int32_
     return st;
 }
 
-graft_status graft_qwen3_encode_joined(graft_engine *engine, const graft_build_options *options,
-                                       const graft_qwen3 *q, const char *text,
-                                       const graft_task *task, float **hidden, int64_t *tokens,
-                                       graft_err *e)
+/* What graft_qwen3_encode() gives, or graft_qwen3_encode_joined(). */
+static graft_status encode(graft_engine *engine, const graft_build_options *options,
+                           const graft_qwen3 *q, const char *text, bool joined,
+                           const graft_task *task, float **hidden, int64_t *tokens, graft_err *e)
 {
-    const size_t width = (size_t)q->arch.width * GRAFT_QWEN3_JOINED;
+    const size_t width = (size_t)q->arch.width * (joined ? GRAFT_QWEN3_JOINED : 1);
     int32_t *ids = NULL;
     float *out = NULL;
     size_t words = 0, n = 0;
-    graft_status st = padded_tokens(q, text, &ids, &words, &n, e);
+    graft_status st =
+        joined ? padded_tokens(q, text, &ids, &words, &n, e) : tokens_of(q, text, "", &ids, &n, e);
     if (!st && !(out = graft_malloc_array(n, width * sizeof *out)))
         st = graft_fail_nomem(e, "text encoder");
-    if (!st)
+    if (!st && joined)
         st = graft_qwen3_run_joined(engine, options, &q->arch, q->weights, ids, (int64_t)words,
                                     (int64_t)n, task, out, e);
+    else if (!st)
+        st = graft_qwen3_run(engine, options, &q->arch, q->weights, ids, (int64_t)n, task, out, e);
     graft_free(ids);
     if (st) {
         graft_free(out);
@@ -211,24 +214,17 @@ graft_status graft_qwen3_encode_joined(graft_engine *engine, const graft_build_o
     return GRAFT_OK;
 }
 
+graft_status graft_qwen3_encode_joined(graft_engine *engine, const graft_build_options *options,
+                                       const graft_qwen3 *q, const char *text,
+                                       const graft_task *task, float **hidden, int64_t *tokens,
+                                       graft_err *e)
+{
+    return encode(engine, options, q, text, true, task, hidden, tokens, e);
+}
+
 graft_status graft_qwen3_encode(graft_engine *engine, const graft_build_options *options,
                                 const graft_qwen3 *q, const char *text, const graft_task *task,
                                 float **hidden, int64_t *tokens, graft_err *e)
 {
-    int32_t *ids = NULL;
-    float *out = NULL;
-    size_t n = 0;
-    graft_status st = tokens_of(q, text, "", &ids, &n, e);
-    if (!st && !(out = graft_malloc_array(n, (size_t)q->arch.width * sizeof *out)))
-        st = graft_fail_nomem(e, "text encoder");
-    if (!st)
-        st = graft_qwen3_run(engine, options, &q->arch, q->weights, ids, (int64_t)n, task, out, e);
-    graft_free(ids);
-    if (st) {
-        graft_free(out);
-        return st;
-    }
-    *hidden = out;
-    *tokens = (int64_t)n;
-    return GRAFT_OK;
+    return encode(engine, options, q, text, false, task, hidden, tokens, e);
 }

@@ -23,10 +23,7 @@ static size_t write_both(const char *from, const char *packed, const char *plain
         graft_st_tensor *t = &m->tensor[i], *to = &f->tensor[i];
         const size_t n = (size_t)shape_count(t->shape, t->rank);
         if (t->rank != 2 || n % 32) continue;
-        free((void *)(uintptr_t)to->data);
-        to->data = gguf_pack_q8_0((float *)(uintptr_t)t->data, n);
-        to->bytes = n / 32 * 34;
-        to->blocks = graft_ggml_blocks_find(8);
+        gguf_pack_tensor(to, t);
         n_packed++;
     }
     write_gguf(f, config_of(from), packed);

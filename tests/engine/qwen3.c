@@ -604,11 +604,7 @@ static void to_llama(made_file *packed, made_file *plain)
             snprintf(name, sizeof name, "output%s.weight", t->rank == 1 ? "_norm" : "");
         call_tensor(t, name);
         if (t->rank != 2 || t->shape[1] % 32) continue;
-        const size_t n = (size_t)graft_st_values(t);
-        free((void *)(uintptr_t)t->data);
-        t->data = gguf_pack_q8_0((float *)(uintptr_t)plain->tensor[i].data, n);
-        t->bytes = n / 32 * 34;
-        t->blocks = graft_ggml_blocks_find(8);
+        gguf_pack_tensor(t, &plain->tensor[i]);
     }
 }
 

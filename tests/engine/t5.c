@@ -388,14 +388,10 @@ static void same_in_gguf(void)
     char name[100];
     for (size_t i = 0; i < f->n; i++) {
         graft_st_tensor *t = &g->tensor[i], *plain = &f->tensor[i];
-        const size_t n = (size_t)graft_st_values(t);
         name_as_llama(t->name, name, sizeof name);
         call_tensor(t, name);
         if (t->rank != 2 || t->shape[1] % 32) continue;
-        free((void *)(uintptr_t)t->data);
-        t->data = gguf_pack_q8_0((float *)(uintptr_t)plain->data, n);
-        t->bytes = n / 32 * 34;
-        t->blocks = graft_ggml_blocks_find(8);
+        gguf_pack_tensor(t, plain);
     }
     gguf_file bytes = gguf_of("t5encoder", NULL, g->tensor, g->n);
     CHECK_OK(graft_safetensors_open_memory(bytes.data, bytes.n, "t5.gguf", &file, &e), &e);

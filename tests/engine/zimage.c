@@ -200,12 +200,8 @@ static void gguf(void)
     size_t n_packed = 0;
     for (size_t i = 0; i < m->n; i++) {
         graft_st_tensor *t = &m->tensor[i], *to = &f->tensor[i];
-        const size_t n = (size_t)shape_count(t->shape, t->rank);
         if (t->rank != 2 || t->shape[1] % 32) continue;
-        free((void *)(uintptr_t)to->data);
-        to->data = gguf_pack_q8_0((float *)(uintptr_t)t->data, n);
-        to->bytes = n / 32 * 34;
-        to->blocks = graft_ggml_blocks_find(8);
+        gguf_pack_tensor(to, t);
         n_packed++;
     }
     gguf_file bytes = gguf_of("lumina2", config_of(ONE), f->tensor, f->n);
