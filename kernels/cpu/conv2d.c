@@ -9,8 +9,13 @@
 #include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/dequantized.h"
 
-/* Who adds a residual: the primitive, or a pass over its result. Winograd has a file of its own. */
-typedef enum variant_kind { VARIANT_FUSED, VARIANT_EPILOGUE, VARIANT_WINOGRAD } variant_kind;
+/* Who adds a residual: the primitive, or a pass over its result. Others have files of their own. */
+typedef enum variant_kind {
+    VARIANT_FUSED,
+    VARIANT_EPILOGUE,
+    VARIANT_WINOGRAD,
+    VARIANT_TILES
+} variant_kind;
 
 typedef struct conv_state {
     graft_cpu_primitive primitive;
@@ -175,8 +180,9 @@ out:
  * its better convolution; bfloat16 would round once more. */
 static variant_kind find_variant(graft_kernel *k, int32_t variant)
 {
-    variant_kind kind[3];
+    variant_kind kind[4];
     int n = 0, f32 = k->op.out.dtype == GRAFT_F32, first = graft_cpu_prefers_winograd(&k->op);
+    if (graft_cpu_has_conv2d_tiles(k->d, &k->op)) kind[n++] = VARIANT_TILES;
     if (first) kind[n++] = VARIANT_WINOGRAD;
     kind[n++] = f32 ? VARIANT_EPILOGUE : VARIANT_FUSED;
     if (graft_cpu_present(&k->op.in[GRAFT_CONV_RESIDUAL]))
@@ -245,8 +251,9 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     graft_device *d = k->d;
     dnnl_primitive_desc_t pd = NULL;
     variant_kind kind = find_variant(k, variant);
-    if (kind == VARIANT_WINOGRAD) {
-        k->type = &graft_cpu_op_conv2d_winograd;
+    if (kind == VARIANT_WINOGRAD || kind == VARIANT_TILES) {
+        k->type =
+            kind == VARIANT_TILES ? &graft_cpu_op_conv2d_tiles : &graft_cpu_op_conv2d_winograd;
         return k->type->init(k, variant, e);
     }
     conv_state *s = k->state = graft_cpu_calloc(d, sizeof *s);
@@ -290,6 +297,7 @@ const dnnl_memory_desc_t *graft_cpu_conv2d_layout(const graft_kernel *k, int *ou
     const conv_state *s = k->state;
     *output_dim = 0;
     if (k->type == &graft_cpu_op_conv2d_winograd) return graft_cpu_winograd_layout(k);
+    if (k->type == &graft_cpu_op_conv2d_tiles) return graft_cpu_conv2d_tiles_layout(k);
     return &s->primitive.md[1];
 }
 

@@ -3,8 +3,11 @@
 #define GRAFT_KERNELS_CPU_CONV2D_H
 #include "kernels/cpu/primitive.h"
 
-extern const graft_cpu_op graft_cpu_op_conv2d_winograd;
-/* The layout of its packed weights. */
+extern const graft_cpu_op graft_cpu_op_conv2d_winograd, graft_cpu_op_conv2d_tiles;
+/* Whether matrix instructions of our own can do this sound convolution. */
+bool graft_cpu_has_conv2d_tiles(const graft_device *d, const graft_op_desc *op);
+/* The layouts of packed weights. */
+const dnnl_memory_desc_t *graft_cpu_conv2d_tiles_layout(const graft_kernel *k);
 const dnnl_memory_desc_t *graft_cpu_winograd_layout(const graft_kernel *k);
 /* Whether Winograd can do this sound convolution. */
 int graft_cpu_has_winograd(const graft_op_desc *op);

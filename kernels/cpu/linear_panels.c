@@ -103,7 +103,7 @@ static void lay_out(graft_kernel *k, state *s)
     s->at_residual = graft_cpu_reserve(&end, (size_t)s->block * sizeof(void *));
     if (s->matrix)
         s->at_sums = graft_cpu_reserve(
-            &end, (size_t)graft_cpu_product_tiles_sums(s->block, s->words) * sizeof(float));
+            &end, (size_t)graft_cpu_product_tiles_sums(s->block, s->words, 1) * sizeof(float));
     s->for_thread = end;
     k->info.workspace_bytes = s->at_threads + end * threads;
 }
@@ -209,6 +209,7 @@ static void launch_part(void *ctx, int part, int parts)
     const state *s = l->s;
     const graft_op_desc *op = &l->k->op;
     char *ws = l->workspace + s->at_threads + s->for_thread * (size_t)part;
+    const int64_t whole_row = 0;
     int64_t held = -1, first, count;
     graft_cpu_product job = {.dtype = op->in[GRAFT_LINEAR_X].dtype,
                              .stride = s->in_place ? s->row / s->in_word : s->stride,
@@ -221,6 +222,8 @@ static void launch_part(void *ctx, int part, int parts)
                              .act = op->attrs.act,
                              .out_type = op->out.dtype,
                              .residual_type = op->in[GRAFT_LINEAR_RESIDUAL].dtype,
+                             .tap = &whole_row,
+                             .taps = 1,
                              .sums = (float *)(void *)(ws + s->at_sums)};
     void (*const product)(const graft_cpu_product *, int64_t, int64_t) =
         s->matrix ? graft_cpu_product_tiles : l->k->d->simd->product;

@@ -70,7 +70,7 @@ INLINE void finish_vector(const waiting *t, const graft_cpu_product *job, int64_
 INLINE void finish(const waiting *t, const graft_cpu_product *job, int64_t r, ending how,
                    bool pairs)
 {
-    if (r >= t->rows) return;
+    if (r >= t->rows || !job->out[t->row + r]) return;
     if (how == GEGLU || (how == GENERAL && job->act == GRAFT_ACT_GEGLU)) {
         vf x = value_of(t, r, 0) * gelu(value_of(t, r, 1), how == GEGLU && pairs);
         vf_put(job->out[t->row + r], job->out_type, (size_t)t->column->at[0], x);
@@ -114,7 +114,7 @@ INLINE void fetch_vectors(const void *row, graft_dtype t, int64_t at, bool write
 INLINE void fetch_row(const waiting *now, const graft_cpu_product *job, int64_t r)
 {
     int64_t row = now->row + r, at = now->column->at[0];
-    if (r >= now->rows) return;
+    if (r >= now->rows || !job->out[row]) return;
     if (job->out_type == GRAFT_F32 || job->act == GRAFT_ACT_GEGLU)
         fetch_vectors(job->out[row], job->out_type, at, true);
     if (job->residual) fetch_vectors(job->residual[row], job->residual_type, at, false);

@@ -14,7 +14,8 @@
 #define COLUMNS GRAFT_CPU_PRODUCT_TILE_COLUMNS
 _Static_assert(ROWS == 2 * HALF && BLOCK == HALF && VL == HALF, "registers");
 
-/* Words of a row that are multiplied at once, and the columns that they are multiplied with. */
+/* Words of a row's taps that are multiplied at once, and the columns that they are multiplied with.
+ */
 typedef struct part {
     int64_t first, words;
     bool begins, ends;
@@ -67,15 +68,16 @@ INLINE void tile(const graft_cpu_product *job, const part *p, waiting *now, cons
                  float *to, const waiting *before, ending how, stream soon[2])
 {
     const float *x = job->x + now->row * job->stride + p->first;
-    const float *w = now->column->w[0] + p->first * BLOCK,
-                *v = now->column->w[1] + p->first * BLOCK;
-    const int64_t steps = p->words / HALF;
+    const float *w = now->column->w[0] + p->first * job->taps * BLOCK;
+    const float *v = now->column->w[1] + p->first * job->taps * BLOCK;
+    const int64_t steps = p->words / HALF * job->taps;
     const bool both = now->rows > HALF;
-    int64_t r = 0;
+    int64_t r = 0, t = 0;
     begin_sums(from, p->begins, both);
 #pragma GCC unroll 1
     for (int64_t i = 0; i < steps; i++) {
-        step(x + i * HALF, job->stride, w + i * HALF * BLOCK, v + i * HALF * BLOCK, both);
+        step(x + job->tap[t], job->stride, w + i * HALF * BLOCK, v + i * HALF * BLOCK, both);
+        if (++t == job->taps) t = 0, x += HALF;
         fetch(&soon[0]);
         fetch(&soon[1]);
         for (; r < ROWS * (i + 1) / steps; r++) {
@@ -104,7 +106,7 @@ INLINE void next_tile(const graft_cpu_product *job, const part *p, waiting *now,
 /* All rows of a part's columns. */
 static void multiply(const graft_cpu_product *job, const part *p, ending how)
 {
-    const int64_t tiles = (job->rows + ROWS - 1) / ROWS, bytes = p->words * BLOCK * 4;
+    const int64_t tiles = (job->rows + ROWS - 1) / ROWS, words = p->words * job->taps;
     const waiting *before = NULL;
     waiting t[2];
     int turn = 0;
@@ -112,7 +114,8 @@ static void multiply(const graft_cpu_product *job, const part *p, ending how)
         const column *next = &p->columns[c + 1 < p->n ? c + 1 : 0];
         stream soon[2];
         for (int v = 0; v < 2; v++)
-            soon[v] = stream_of(next->w[v] + p->first * BLOCK, bytes, tiles * (p->words / HALF));
+            soon[v] = stream_of(next->w[v] + p->first * job->taps * BLOCK, words * BLOCK * 4,
+                                tiles * (words / HALF));
         for (int64_t i = 0; i < tiles; i++, turn ^= 1) {
             waiting *now = &t[turn];
             now->column = &p->columns[c];
@@ -133,9 +136,8 @@ void graft_cpu_product_tiles(const graft_cpu_product *job, int64_t first, int64_
 {
     column columns[COLUMNS];
     matrix_shapes others;
-    const int64_t end = (first + panels) * BLOCK, most = GRAFT_CPU_PRODUCT_TILE_WORDS;
-    const int64_t parts = (job->words + most - 1) / most;
-    const int64_t each = ((job->words + parts - 1) / parts + HALF - 1) / HALF * HALF;
+    const int64_t end = (first + panels) * BLOCK;
+    const int64_t each = graft_cpu_product_tiles_part(job->words, job->taps);
     matrix_begin(&others);
     for (int64_t at = first * BLOCK; at < end;) {
         part p = {.columns = columns};

@@ -122,7 +122,10 @@ typedef struct graft_cpu_product {
     graft_dtype residual_type;
     const char *ahead; /* what is read next: fetched meanwhile; NULL: nothing */
     int64_t ahead_bytes;
-    float *sums; /* graft_cpu_product_tiles()': of graft_cpu_product_tiles_sums(); else NULL */
+    /* graft_cpu_product_tiles()' alone, else 0: */
+    const int64_t *tap; /* `taps` of them */
+    int64_t taps;
+    float *sums; /* of graft_cpu_product_tiles_sums() */
 } graft_cpu_product;
 
 typedef struct graft_cpu_simd {
@@ -257,16 +260,28 @@ typedef struct graft_cpu_simd {
 const graft_cpu_simd *graft_cpu_simd_best(const char *wanted);
 /* product() of bfloat16 with AMX's matrix instructions, likewise; sums are rounded in another
  * order. x has whole groups of GRAFT_CPU_PRODUCT_TILE_ROWS rows, of which those beyond job->rows
- * are read and mean nothing; `rest` is not looked at, and words are a multiple of 16. */
+ * are read and mean nothing; `rest` is not looked at, and words are a multiple of 16.
+ *
+ * A row is what x has at each of `taps` distances (job->tap, words) from where the row begins:
+ * `words` there. LINEAR has one, 0; a convolution has one for each weight of a filter. Weights of
+ * a block lie in the order of 16 words of the first tap, of the second, ..., 16 more words of the
+ * first one. Results of a row whose job->out is NULL are left out. */
 #define GRAFT_CPU_PRODUCT_TILE_ROWS    32
 #define GRAFT_CPU_PRODUCT_TILE_COLUMNS 8    /* of 32 outputs, multiplied with rows in turn */
-#define GRAFT_CPU_PRODUCT_TILE_WORDS   1024 /* of a row, multiplied at once at most */
+#define GRAFT_CPU_PRODUCT_TILE_WORDS   2048 /* of all taps, multiplied at once at most */
 void graft_cpu_product_tiles(const graft_cpu_product *job, int64_t first, int64_t panels);
+/* Words of a tap that are multiplied at once: a multiple of 16. */
+static inline int64_t graft_cpu_product_tiles_part(int64_t words, int64_t taps)
+{
+    const int64_t most = GRAFT_CPU_PRODUCT_TILE_WORDS / taps / 16 * 16;
+    const int64_t parts = most > 0 ? (words + most - 1) / most : words / 16;
+    return ((words + parts - 1) / parts + 15) / 16 * 16;
+}
 /* Floats that job->sums has to have for so many rows of so many words. */
-static inline int64_t graft_cpu_product_tiles_sums(int64_t rows, int64_t words)
+static inline int64_t graft_cpu_product_tiles_sums(int64_t rows, int64_t words, int64_t taps)
 {
     const int64_t tiles = (rows + GRAFT_CPU_PRODUCT_TILE_ROWS - 1) / GRAFT_CPU_PRODUCT_TILE_ROWS;
-    return words > GRAFT_CPU_PRODUCT_TILE_WORDS
+    return graft_cpu_product_tiles_part(words, taps) < words
                ? tiles * GRAFT_CPU_PRODUCT_TILE_COLUMNS * GRAFT_CPU_PRODUCT_TILE_ROWS * 32
                : 0;
 }

@@ -1,0 +1,342 @@
+/* CONV2D in bfloat16 by AMX's matrix instructions (simd.h, graft_cpu_product_tiles).
+ *
+ * A panel of outputs is one product for all weights of the filter: the pixels that it sees are
+ * copied with their padding to where the next output sees the next pixel, also across the end of a
+ * row, so that any sixteen outputs are rows at one distance. The few outputs between two rows of
+ * the picture are computed and dropped. With a stride pixels of a remainder lie together, in a
+ * plane for each. Panels are as large as leaves room in the second-level cache for the weights they
+ * are multiplied with; of small pictures some share a panel, and so the reading of weights. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/cpu/conv2d.h"
+#include "kernels/cpu/share.h"
+
+#define BLOCK       GRAFT_CPU_PRODUCT_BLOCK
+#define TILE        GRAFT_CPU_PRODUCT_TILE_ROWS
+#define WORD        4           /* bytes */
+#define BYTES       (768 << 10) /* of a panel that are multiplied at once */
+#define ACROSS      64          /* outputs of a row, where it is cut */
+#define WIDE        2           /* blocks of outputs of a unit */
+#define EACH        4 /* units that a thread should have, at the price of smaller panels */
+#define MOST_UNITS  8 /* taken at a time */
+#define LEAST_UNITS 2 /* worth copying a panel for */
+
+/* A panel: `images` pictures by `down` rows by `across` columns of outputs, of which those at the
+ * ends of the picture may be fewer. */
+typedef struct tiles {
+    dnnl_memory_desc_t layout; /* of the weights */
+    int64_t height, width;     /* of the input as the convolution sees it */
+    int64_t words, pixel;      /* of a pixel; from pixel to pixel of a panel */
+    int64_t images, down, across;
+    int64_t plane_h, plane_w;           /* planes: the remainders of rows and of columns */
+    int64_t rows, columns;              /* pixels of one picture in a plane */
+    int64_t at_images, at_down, panels; /* panels beside each other, of a row of them; all */
+    int64_t units, blocks;              /* of a panel; blocks of outputs */
+    size_t at_threads, at_out, at_add, at_sums, for_thread; /* in the workspace */
+    int64_t tap[];
+} tiles;
+
+bool graft_cpu_has_conv2d_tiles(const graft_device *d, const graft_op_desc *op)
+{
+    return graft_cpu_has_tiles(d) && op->in[GRAFT_CONV_X].dtype == GRAFT_BF16 &&
+           op->in[GRAFT_CONV_W].dim[0] % BLOCK == 0 &&
+           !(graft_cpu_present(&op->in[GRAFT_CONV_CHANNEL_ADD]) &&
+             graft_cpu_present(&op->in[GRAFT_CONV_RESIDUAL]));
+}
+
+const dnnl_memory_desc_t *graft_cpu_conv2d_tiles_layout(const graft_kernel *k)
+{
+    const tiles *s = k->state;
+    return &s->layout;
+}
+
+/* Equal parts of n, each of `most` at most. */
+static int64_t part_of(int64_t n, int64_t most)
+{
+    return graft_cpu_pieces(n, graft_cpu_pieces(n, most < 1 ? 1 : most));
+}
+
+/* Panels of about so many pixels. */
+static void divide(const graft_op_desc *op, int64_t pixels, tiles *s)
+{
+    const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *y = &op->out;
+    const int64_t more_h = (w->dim[2] - 1) / op->attrs.stride_h;
+    const int64_t more_w = (w->dim[3] - 1) / op->attrs.stride_w;
+    pixels /= s->plane_h * s->plane_w;
+    s->across = part_of(y->dim[2], y->dim[2] < 2 * ACROSS ? y->dim[2] : ACROSS);
+    s->columns = s->across + more_w;
+    s->down = part_of(y->dim[1], pixels / s->columns - more_h);
+    s->rows = s->down + more_h;
+    bool whole = s->down == y->dim[1] && s->across == y->dim[2];
+    s->images = whole ? part_of(y->dim[0], pixels / (s->rows * s->columns)) : 1;
+    s->at_images = graft_cpu_pieces(y->dim[0], s->images);
+    s->at_down = graft_cpu_pieces(y->dim[1], s->down);
+    s->panels = s->at_images * s->at_down * graft_cpu_pieces(y->dim[2], s->across);
+}
+
+static void plan(const graft_op_desc *op, int threads, tiles *s)
+{
+    const graft_tensor_desc *w = &op->in[GRAFT_CONV_W];
+    const int64_t taps = w->dim[2] * w->dim[3], sh = op->attrs.stride_h, sw = op->attrs.stride_w;
+    graft_cpu_conv2d_input_size(op, &s->height, &s->width);
+    s->words = s->layout.padded_dims[1] / 2;
+    s->pixel = (s->words / BLOCK | 1) * BLOCK; /* an odd number of lines */
+    s->plane_h = sh < w->dim[2] ? sh : w->dim[2];
+    s->plane_w = sw < w->dim[3] ? sw : w->dim[3];
+    s->blocks = w->dim[0] / BLOCK;
+    s->units = graft_cpu_pieces(s->blocks, WIDE);
+    int64_t pixels = BYTES / (graft_cpu_product_tiles_part(s->words, taps) * WORD);
+    do divide(op, pixels, s);
+    while (s->panels * s->units < (int64_t)threads * EACH && (pixels /= 2) >= 4 * TILE);
+    int64_t plane = s->images * s->rows * s->columns;
+    for (int64_t t = 0; t < taps; t++) {
+        int64_t y = t / w->dim[3], x = t % w->dim[3];
+        s->tap[t] =
+            (((y % sh) * s->plane_w + x % sw) * plane + y / sh * s->columns + x / sw) * s->pixel;
+    }
+}
+
+/* Pixels of a panel, and what its last rows see beyond it. */
+static int64_t pixels_of(const tiles *s)
+{
+    return s->plane_h * s->plane_w * s->images * s->rows * s->columns + TILE;
+}
+
+static void lay_out(graft_kernel *k, tiles *s)
+{
+    const graft_tensor_desc *w = &k->op.in[GRAFT_CONV_W];
+    const int64_t rows = s->images * s->rows * s->columns;
+    size_t end = 0, threads = (size_t)k->d->host.threads;
+    s->at_threads = threads * sizeof(graft_cpu_piece);
+    graft_cpu_reserve(&end, (size_t)(pixels_of(s) * s->pixel) * WORD);
+    s->at_out = graft_cpu_reserve(&end, (size_t)rows * sizeof(void *));
+    s->at_add = graft_cpu_reserve(&end, (size_t)rows * sizeof(void *));
+    s->at_sums = graft_cpu_reserve(
+        &end, (size_t)graft_cpu_product_tiles_sums(rows, s->words, w->dim[2] * w->dim[3]) *
+                  sizeof(float));
+    s->for_thread = end;
+    k->info.workspace_bytes = s->at_threads + end * threads;
+}
+
+static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const void *src, void *dst)
+{
+    (void)input;
+    return graft_cpu_pack_weights(k->d, graft_cpu_conv2d_tiles_layout(k), 0, t, src, dst);
+}
+
+static graft_status pack_rows(graft_kernel *k, int32_t input, graft_dtype t, const void *src,
+                              void *dst, int64_t first, int64_t rows)
+{
+    (void)input;
+    return graft_cpu_pack_weight_rows(k->d, graft_cpu_conv2d_tiles_layout(k), 0, t, src, dst, first,
+                                      rows);
+}
+
+static graft_status launch_until(graft_kernel *k, const void *const *in, void *out, void *workspace,
+                                 graft_cpu_stop *stop);
+
+static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
+{
+    const int64_t *dim = k->op.in[GRAFT_CONV_W].dim;
+    const dnnl_dims_t dims = {dim[0], dim[1], dim[2], dim[3]};
+    tiles *s = k->state =
+        graft_cpu_calloc(k->d, sizeof *s + (size_t)(dim[2] * dim[3]) * sizeof *s->tap);
+    (void)variant; /* conv2d.c chose it */
+    if (!s) return graft_fail_nomem(e, "a convolution");
+    k->pack_rows = pack_rows;
+    k->launch_until = launch_until;
+    graft_cpu_pack_as(k, GRAFT_CONV_BIAS, GRAFT_F32);
+    graft_cpu_pack_as(k, GRAFT_CONV_CHANNEL_ADD, GRAFT_F32);
+    graft_cpu_pack_as(k, GRAFT_CONV_RESIDUAL, k->op.out.dtype);
+    dnnl_status_t ds =
+        dnnl_memory_desc_init_by_tag(&s->layout, 4, dims, dnnl_bf16, dnnl_OIhw16i16o2i);
+    graft_status st = graft_cpu_dnnl_fail(ds, "weights", e);
+    if (st) return st;
+    plan(&k->op, k->d->host.threads, s);
+    lay_out(k, s);
+    k->info.packed_bytes[GRAFT_CONV_W] = dnnl_memory_desc_get_size(&s->layout);
+    k->info.packing[GRAFT_CONV_W] = graft_cpu_packing_weights(&s->layout);
+    snprintf(k->info.variant, sizeof k->info.variant, "amx %d panels", (int)s->panels);
+    return GRAFT_OK;
+}
+
+typedef struct launching {
+    const graft_kernel *k;
+    const tiles *s;
+    const void *const *in;
+    void *out;
+    char *workspace;
+    graft_cpu_share share;
+} launching;
+
+/* The first output of a panel, and how many of each there are. */
+typedef struct panel {
+    int64_t image, y, x;
+    int64_t images, down, across;
+} panel;
+
+static int64_t at_most(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static panel panel_of(const launching *l, int64_t i)
+{
+    const tiles *s = l->s;
+    const int64_t *dim = l->k->op.out.dim;
+    panel p = {.image = i % s->at_images * s->images,
+               .y = i / s->at_images % s->at_down * s->down,
+               .x = i / s->at_images / s->at_down * s->across};
+    p.images = at_most(s->images, dim[0] - p.image);
+    p.down = at_most(s->down, dim[1] - p.y);
+    p.across = at_most(s->across, dim[2] - p.x);
+    return p;
+}
+
+/* A row of a plane: pixels from (y, x) on, `step` columns apart, zeros beyond the picture. */
+static void copy_row(const launching *l, int64_t image, int64_t y, int64_t x, int64_t step,
+                     char *to)
+{
+    const tiles *s = l->s;
+    const graft_tensor_desc *from = &l->k->op.in[GRAFT_CONV_X];
+    const int shift = l->k->op.attrs.upsample == 2;
+    const size_t bytes = (size_t)from->dim[3] * 2, whole = (size_t)s->words * WORD;
+    const bool inside = y >= 0 && y < s->height;
+    const int64_t row = image * from->stride[0] + (y >> shift) * from->stride[1];
+    for (int64_t i = 0; i < s->columns; i++, x += step, to += s->pixel * WORD) {
+        if (!inside || x < 0 || x >= s->width) {
+            memset(to, 0, whole);
+            continue;
+        }
+        memcpy(to,
+               graft_cpu_at(l->in[GRAFT_CONV_X], GRAFT_BF16, row + (x >> shift) * from->stride[2]),
+               bytes);
+        memset(to + bytes, 0, whole - bytes);
+    }
+}
+
+/* The pixels that a panel sees. */
+static void copy_panel(const launching *l, const panel *p, char *to)
+{
+    const tiles *s = l->s;
+    const graft_attrs *a = &l->k->op.attrs;
+    const int64_t row = s->columns * s->pixel * WORD;
+    for (int64_t plane = 0; plane < s->plane_h * s->plane_w; plane++) {
+        int64_t y = p->y * a->stride_h + plane / s->plane_w - a->pad_top;
+        int64_t x = p->x * a->stride_w + plane % s->plane_w - a->pad_left;
+        for (int64_t i = 0; i < s->images; i++)
+            for (int64_t r = 0; r < s->rows; r++, to += row)
+                copy_row(l, at_most(p->image + i, l->k->op.out.dim[0] - 1), y + r * a->stride_h, x,
+                         a->stride_w, to);
+    }
+    memset(to, 0, (size_t)(TILE * s->pixel * WORD));
+}
+
+/* Where results go, and what is added to them; NULL: nowhere. */
+static void place_panel(const launching *l, const panel *p, void **out, const void **add)
+{
+    const tiles *s = l->s;
+    const graft_op_desc *op = &l->k->op;
+    const graft_tensor_desc *y = &op->out, *r = &op->in[GRAFT_CONV_RESIDUAL];
+    const graft_tensor_desc *c = &op->in[GRAFT_CONV_CHANNEL_ADD];
+    int64_t i = 0;
+    for (int64_t n = p->image; n < p->image + p->images; n++) {
+        for (int64_t h = p->y; h < p->y + s->rows; h++) {
+            for (int64_t w = p->x; w < p->x + s->columns; w++, i++) {
+                out[i] = NULL;
+                if (h >= p->y + p->down || w >= p->x + p->across) continue;
+                out[i] = graft_cpu_at_mut(l->out, y->dtype,
+                                          n * y->stride[0] + h * y->stride[1] + w * y->stride[2]);
+                if (l->in[GRAFT_CONV_RESIDUAL])
+                    add[i] = graft_cpu_at(l->in[GRAFT_CONV_RESIDUAL], r->dtype,
+                                          n * r->stride[0] + h * r->stride[1] + w * r->stride[2]);
+                else if (l->in[GRAFT_CONV_CHANNEL_ADD])
+                    add[i] =
+                        graft_cpu_at(l->in[GRAFT_CONV_CHANNEL_ADD], c->dtype, n * c->stride[0]);
+            }
+        }
+    }
+}
+
+static void begin_panel(const launching *l, int64_t i, char *ws, graft_cpu_product *job)
+{
+    const tiles *s = l->s;
+    const panel p = panel_of(l, i);
+    const void **add = (const void **)(void *)(ws + s->at_add);
+    void **out = (void **)(void *)(ws + s->at_out);
+    copy_panel(l, &p, ws);
+    place_panel(l, &p, out, add);
+    job->x = (const float *)(const void *)ws;
+    job->rows = ((p.images - 1) * s->rows + p.down - 1) * s->columns + p.across;
+    job->out = out;
+    job->residual = l->in[GRAFT_CONV_RESIDUAL] || l->in[GRAFT_CONV_CHANNEL_ADD] ? add : NULL;
+}
+
+/* A unit is a panel by so many outputs. */
+static void launch_part(void *ctx, int part, int parts)
+{
+    launching *l = ctx;
+    const tiles *s = l->s;
+    const graft_op_desc *op = &l->k->op;
+    const int64_t taps = op->in[GRAFT_CONV_W].dim[2] * op->in[GRAFT_CONV_W].dim[3];
+    char *ws = l->workspace + s->at_threads + s->for_thread * (size_t)part;
+    int64_t held = -1, first, count;
+    graft_cpu_product job = {.dtype = GRAFT_BF16,
+                             .stride = s->pixel,
+                             .words = s->words,
+                             .weight = l->in[GRAFT_CONV_W],
+                             .block_stride = s->words * taps * BLOCK,
+                             .bias = l->in[GRAFT_CONV_BIAS],
+                             .outputs = op->out.dim[3],
+                             .act = op->attrs.act,
+                             .out_type = op->out.dtype,
+                             .residual_type = l->in[GRAFT_CONV_RESIDUAL]
+                                                  ? op->in[GRAFT_CONV_RESIDUAL].dtype
+                                                  : op->in[GRAFT_CONV_CHANNEL_ADD].dtype,
+                             .tap = s->tap,
+                             .taps = taps,
+                             .sums = (float *)(void *)(ws + s->at_sums)};
+    (void)parts;
+    while ((count = graft_cpu_share_take(&l->share, part, &first)) > 0) {
+        for (int64_t end = first + count; first < end;) {
+            int64_t at = first / s->units, from = first % s->units;
+            int64_t to = at_most(from + end - first, s->units);
+            if (at != held) begin_panel(l, held = at, ws, &job);
+            first += to - from;
+            graft_cpu_product_tiles(&job, from * WIDE, at_most(to * WIDE, s->blocks) - from * WIDE);
+        }
+    }
+}
+
+static graft_status launch_until(graft_kernel *k, const void *const *in, void *out, void *workspace,
+                                 graft_cpu_stop *stop)
+{
+    const tiles *s = k->state;
+    int64_t units = s->panels * s->units, most;
+    int threads = graft_cpu_threads(k->d, graft_cpu_elements(&k->op.in[GRAFT_CONV_W]) +
+                                              graft_cpu_elements(&k->op.out));
+    launching l = {.k = k, .s = s, .in = in, .out = out, .workspace = workspace};
+    most = units / (EACH * threads);
+    l.share.most = at_most(most, MOST_UNITS);
+    l.share.stop = stop;
+    l.share.least = s->panels > 1 ? LEAST_UNITS : 1;
+    graft_cpu_share_begin(&l.share, workspace, units, threads);
+    graft_cpu_parallel(threads, launch_part, &l);
+    return GRAFT_OK;
+}
+
+static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+{
+    return launch_until(k, in, out, workspace, NULL);
+}
+
+static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
+{
+    graft_status st = graft_cpu_conv2d_check(op, e);
+    if (!st && !graft_cpu_has_conv2d_tiles(d, op))
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "conv2d: no matrix instructions");
+    return st;
+}
+
+const graft_cpu_op graft_cpu_op_conv2d_tiles = {check, init, NULL, pack, launch, NULL};
