@@ -2,7 +2,7 @@
  *
  * A panel of outputs is one product for all weights of the filter: the pixels that it sees are
  * copied with their padding to where the next output sees the next pixel, also across the end of a
- * row, so that any sixteen outputs are rows at one distance. The few outputs between two rows of
+ * row, so that any 32 outputs are a tile of rows. The few outputs between two rows of
  * the picture are computed and dropped. With a stride pixels of a remainder lie together, in a
  * plane for each. Panels are as large as leaves room in the second-level cache for the weights they
  * are multiplied with; of small pictures some share a panel, and so the reading of weights. */
@@ -14,7 +14,9 @@
 
 #define BLOCK       GRAFT_CPU_PRODUCT_BLOCK
 #define TILE        GRAFT_CPU_PRODUCT_TILE_ROWS
-#define WORD        4           /* bytes */
+#define WORD        4  /* bytes */
+#define CHUNK       16 /* words of a pixel that lie together */
+#define LINE        (CHUNK * WORD)
 #define BYTES       (768 << 10) /* of a panel that are multiplied at once */
 #define ACROSS      64          /* outputs of a row, where it is cut */
 #define WIDE        2           /* blocks of outputs of a unit */
@@ -27,7 +29,7 @@
 typedef struct tiles {
     dnnl_memory_desc_t layout; /* of the weights */
     int64_t height, width;     /* of the input as the convolution sees it */
-    int64_t words, pixel;      /* of a pixel; from pixel to pixel of a panel */
+    int64_t words;             /* of a pixel */
     int64_t images, down, across;
     int64_t plane_h, plane_w;           /* planes: the remainders of rows and of columns */
     int64_t rows, columns;              /* pixels of one picture in a plane */
@@ -81,7 +83,6 @@ static void plan(const graft_op_desc *op, int threads, tiles *s)
     const int64_t taps = w->dim[2] * w->dim[3], sh = op->attrs.stride_h, sw = op->attrs.stride_w;
     graft_cpu_conv2d_input_size(op, &s->height, &s->width);
     s->words = s->layout.padded_dims[1] / 2;
-    s->pixel = (s->words / BLOCK | 1) * BLOCK; /* an odd number of lines */
     s->plane_h = sh < w->dim[2] ? sh : w->dim[2];
     s->plane_w = sw < w->dim[3] ? sw : w->dim[3];
     s->blocks = w->dim[0] / BLOCK;
@@ -93,7 +94,7 @@ static void plan(const graft_op_desc *op, int threads, tiles *s)
     for (int64_t t = 0; t < taps; t++) {
         int64_t y = t / w->dim[3], x = t % w->dim[3];
         s->tap[t] =
-            (((y % sh) * s->plane_w + x % sw) * plane + y / sh * s->columns + x / sw) * s->pixel;
+            (((y % sh) * s->plane_w + x % sw) * plane + y / sh * s->columns + x / sw) * CHUNK;
     }
 }
 
@@ -109,7 +110,7 @@ static void lay_out(graft_kernel *k, tiles *s)
     const int64_t rows = s->images * s->rows * s->columns;
     size_t end = 0, threads = (size_t)k->d->host.threads;
     s->at_threads = threads * sizeof(graft_cpu_piece);
-    graft_cpu_reserve(&end, (size_t)(pixels_of(s) * s->pixel) * WORD);
+    graft_cpu_reserve(&end, (size_t)(pixels_of(s) * s->words) * WORD);
     s->at_out = graft_cpu_reserve(&end, (size_t)rows * sizeof(void *));
     s->at_add = graft_cpu_reserve(&end, (size_t)rows * sizeof(void *));
     s->at_sums = graft_cpu_reserve(
@@ -201,18 +202,16 @@ static void copy_row(const launching *l, int64_t image, int64_t y, int64_t x, in
     const tiles *s = l->s;
     const graft_tensor_desc *from = &l->k->op.in[GRAFT_CONV_X];
     const int shift = l->k->op.attrs.upsample == 2;
-    const size_t bytes = (size_t)from->dim[3] * 2, whole = (size_t)s->words * WORD;
-    const bool inside = y >= 0 && y < s->height;
+    const int64_t chunk = pixels_of(s) * LINE, bytes = from->dim[3] * 2;
     const int64_t row = image * from->stride[0] + (y >> shift) * from->stride[1];
-    for (int64_t i = 0; i < s->columns; i++, x += step, to += s->pixel * WORD) {
-        if (!inside || x < 0 || x >= s->width) {
-            memset(to, 0, whole);
-            continue;
-        }
-        memcpy(to,
-               graft_cpu_at(l->in[GRAFT_CONV_X], GRAFT_BF16, row + (x >> shift) * from->stride[2]),
-               bytes);
-        memset(to + bytes, 0, whole - bytes);
+    const bool inside = y >= 0 && y < s->height;
+    for (int64_t i = 0; i < s->columns; i++, x += step, to += LINE) {
+        if (inside && x >= 0 && x < s->width)
+            graft_cpu_product_tiles_row(
+                graft_cpu_at(l->in[GRAFT_CONV_X], GRAFT_BF16, row + (x >> shift) * from->stride[2]),
+                bytes, chunk, to);
+        else
+            for (int64_t c = 0; c < s->words / CHUNK; c++) memset(to + c * chunk, 0, LINE);
     }
 }
 
@@ -221,7 +220,7 @@ static void copy_panel(const launching *l, const panel *p, char *to)
 {
     const tiles *s = l->s;
     const graft_attrs *a = &l->k->op.attrs;
-    const int64_t row = s->columns * s->pixel * WORD;
+    const int64_t row = s->columns * LINE, chunk = pixels_of(s) * LINE;
     for (int64_t plane = 0; plane < s->plane_h * s->plane_w; plane++) {
         int64_t y = p->y * a->stride_h + plane / s->plane_w - a->pad_top;
         int64_t x = p->x * a->stride_w + plane % s->plane_w - a->pad_left;
@@ -230,7 +229,7 @@ static void copy_panel(const launching *l, const panel *p, char *to)
                 copy_row(l, at_most(p->image + i, l->k->op.out.dim[0] - 1), y + r * a->stride_h, x,
                          a->stride_w, to);
     }
-    memset(to, 0, (size_t)(TILE * s->pixel * WORD));
+    for (int64_t c = 0; c < s->words / CHUNK; c++) memset(to + c * chunk, 0, TILE * LINE);
 }
 
 /* Where results go, and what is added to them; NULL: nowhere. */
@@ -283,7 +282,8 @@ static void launch_part(void *ctx, int part, int parts)
     char *ws = l->workspace + s->at_threads + s->for_thread * (size_t)part;
     int64_t held = -1, first, count;
     graft_cpu_product job = {.dtype = GRAFT_BF16,
-                             .stride = s->pixel,
+                             .tile = TILE * CHUNK,
+                             .chunk = pixels_of(s) * CHUNK,
                              .words = s->words,
                              .weight = l->in[GRAFT_CONV_W],
                              .block_stride = s->words * taps * BLOCK,

@@ -12,6 +12,7 @@
 #define TILE        GRAFT_CPU_PRODUCT_ROWS
 #define MATRIX_TILE GRAFT_CPU_PRODUCT_TILE_ROWS
 #define WORD        4           /* bytes */
+#define LINE        64          /* likewise */
 #define ROWS        252         /* of a block: enough for weights that are read anew for each */
 #define BYTES       (384 << 10) /* or more, as many as leave room for weights in the cache */
 #define TASKS       8           /* for each thread, where there is enough work */
@@ -91,7 +92,7 @@ static void choose_rows(const graft_tensor_desc *x, state *s)
     s->in_place = !s->matrix && s->row > 0 && s->row % s->in_word == 0 &&
                   s->row * size % SETS != 0 && s->words * s->in_word == x->dim[x->rank - 1];
     /* An odd number of lines. */
-    s->stride = (s->words / BLOCK | 1) * BLOCK;
+    s->stride = s->matrix ? s->words : (s->words / BLOCK | 1) * BLOCK;
 }
 
 static void lay_out(graft_kernel *k, state *s)
@@ -164,6 +165,20 @@ static void copy_rows(const launching *l, int64_t first, int64_t rows, char *to)
     }
 }
 
+/* Likewise, as matrix instructions take them. */
+static void copy_tiles(const launching *l, int64_t first, int64_t rows, char *to)
+{
+    const graft_tensor_desc *x = &l->k->op.in[GRAFT_LINEAR_X];
+    const int64_t n = x->dim[x->rank - 1] * 2, chunk = MATRIX_TILE * LINE;
+    for (int64_t i = 0; i < rows; i++) {
+        const char *from =
+            graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, graft_cpu_row_offset(x, first + i));
+        char *row =
+            to + i / MATRIX_TILE * MATRIX_TILE * l->s->words * WORD + i % MATRIX_TILE * LINE;
+        graft_cpu_product_tiles_row(from, n, chunk, row);
+    }
+}
+
 /* Where a block's rows are, and where results go. */
 static void begin_block(const launching *l, int64_t block, char *ws, graft_cpu_product *job)
 {
@@ -178,7 +193,10 @@ static void begin_block(const launching *l, int64_t block, char *ws, graft_cpu_p
     job->out = out;
     job->residual = l->in[GRAFT_LINEAR_RESIDUAL] ? add : NULL;
     int64_t whole = s->in_place ? job->rows / TILE * TILE : 0;
-    copy_rows(l, first + whole, job->rows - whole, ws);
+    if (s->matrix)
+        copy_tiles(l, first, job->rows, ws);
+    else
+        copy_rows(l, first + whole, job->rows - whole, ws);
     job->x = (const float *)(const void *)ws;
     job->rest = job->x + (s->in_place ? 0 : job->rows / TILE * TILE * s->stride);
     if (s->in_place) job->x = graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, first * s->row);
@@ -222,6 +240,8 @@ static void launch_part(void *ctx, int part, int parts)
                              .act = op->attrs.act,
                              .out_type = op->out.dtype,
                              .residual_type = op->in[GRAFT_LINEAR_RESIDUAL].dtype,
+                             .tile = MATRIX_TILE * s->words,
+                             .chunk = MATRIX_TILE * LINE / WORD,
                              .tap = &whole_row,
                              .taps = 1,
                              .sums = (float *)(void *)(ws + s->at_sums)};

@@ -40,15 +40,15 @@ INLINE void begin_sums(const float *sum, bool zero, bool both)
     _tile_loadd(3, sum + HALF * 2 * VL + VL, 4 * 2 * VL);
 }
 
-INLINE void step(const float *x, int64_t stride, const float *w, const float *v, bool both)
+INLINE void step(const float *x, const float *w, const float *v, bool both)
 {
-    _tile_loadd(4, x, 4 * stride);
+    _tile_loadd(4, x, 4 * HALF);
     _tile_loadd(6, w, 4 * BLOCK);
     _tile_dpbf16ps(0, 4, 6);
     _tile_loadd(7, v, 4 * BLOCK);
     _tile_dpbf16ps(1, 4, 7);
     if (!both) return;
-    _tile_loadd(5, x + HALF * stride, 4 * stride);
+    _tile_loadd(5, x + HALF * HALF, 4 * HALF);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
 }
@@ -67,7 +67,7 @@ INLINE void keep_sums(float *sum, bool both)
 INLINE void tile(const graft_cpu_product *job, const part *p, waiting *now, const float *from,
                  float *to, const waiting *before, ending how, stream soon[2])
 {
-    const float *x = job->x + now->row * job->stride + p->first;
+    const float *x = job->x + now->row / ROWS * job->tile + p->first / HALF * job->chunk;
     const float *w = now->column->w[0] + p->first * job->taps * BLOCK;
     const float *v = now->column->w[1] + p->first * job->taps * BLOCK;
     const int64_t steps = p->words / HALF * job->taps;
@@ -76,8 +76,8 @@ INLINE void tile(const graft_cpu_product *job, const part *p, waiting *now, cons
     begin_sums(from, p->begins, both);
 #pragma GCC unroll 1
     for (int64_t i = 0; i < steps; i++) {
-        step(x + job->tap[t], job->stride, w + i * HALF * BLOCK, v + i * HALF * BLOCK, both);
-        if (++t == job->taps) t = 0, x += HALF;
+        step(x + job->tap[t], w + i * HALF * BLOCK, v + i * HALF * BLOCK, both);
+        if (++t == job->taps) t = 0, x += job->chunk;
         fetch(&soon[0]);
         fetch(&soon[1]);
         for (; r < ROWS * (i + 1) / steps; r++) {

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "kernels/op_desc.h"
 
@@ -122,9 +123,9 @@ typedef struct graft_cpu_product {
     graft_dtype residual_type;
     const char *ahead; /* what is read next: fetched meanwhile; NULL: nothing */
     int64_t ahead_bytes;
-    /* graft_cpu_product_tiles()' alone, else 0: */
-    const int64_t *tap; /* `taps` of them */
-    int64_t taps;
+    /* graft_cpu_product_tiles()' alone, see there; else 0. */
+    int64_t tile, chunk, taps;
+    const int64_t *tap;
     float *sums; /* of graft_cpu_product_tiles_sums() */
 } graft_cpu_product;
 
@@ -259,17 +260,30 @@ typedef struct graft_cpu_simd {
  * here, else the plain one. */
 const graft_cpu_simd *graft_cpu_simd_best(const char *wanted);
 /* product() of bfloat16 with AMX's matrix instructions, likewise; sums are rounded in another
- * order. x has whole groups of GRAFT_CPU_PRODUCT_TILE_ROWS rows, of which those beyond job->rows
- * are read and mean nothing; `rest` is not looked at, and words are a multiple of 16.
+ * order. Words of a row are a multiple of 16 and lie in chunks of so many: those of the rows of a
+ * tile, GRAFT_CPU_PRODUCT_TILE_ROWS of them, after each other. From a tile's to the next tile's are
+ * job->tile words, from a chunk to the row's next one job->chunk. Rows beyond job->rows are read to
+ * the end of their tile and mean nothing; `stride` and `rest` are not looked at.
  *
  * A row is what x has at each of `taps` distances (job->tap, words) from where the row begins:
  * `words` there. LINEAR has one, 0; a convolution has one for each weight of a filter. Weights of
- * a block lie in the order of 16 words of the first tap, of the second, ..., 16 more words of the
+ * a block lie in the order of a chunk of the first tap, of the second, ..., the next chunk of the
  * first one. Results of a row whose job->out is NULL are left out. */
 #define GRAFT_CPU_PRODUCT_TILE_ROWS    32
 #define GRAFT_CPU_PRODUCT_TILE_COLUMNS 8    /* of 32 outputs, multiplied with rows in turn */
 #define GRAFT_CPU_PRODUCT_TILE_WORDS   2048 /* of all taps, multiplied at once at most */
 void graft_cpu_product_tiles(const graft_cpu_product *job, int64_t first, int64_t panels);
+/* A row of bytes to its chunks, `chunk` bytes apart, with zeros to the end of the last. */
+static inline void graft_cpu_product_tiles_row(const void *x, int64_t bytes, int64_t chunk,
+                                               void *to)
+{
+    const char *from = (const char *)x;
+    char *at = (char *)to;
+    for (; bytes >= 64; bytes -= 64, from += 64, at += chunk) memcpy(at, from, 64);
+    if (bytes <= 0) return;
+    memcpy(at, from, (size_t)bytes);
+    memset(at + bytes, 0, (size_t)(64 - bytes));
+}
 /* Words of a tap that are multiplied at once: a multiple of 16. */
 static inline int64_t graft_cpu_product_tiles_part(int64_t words, int64_t taps)
 {
