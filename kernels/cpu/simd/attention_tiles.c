@@ -2,7 +2,14 @@
  * 2018, arXiv:1805.02867). Panels of 32 queries pass over a section of keys and values, which is
  * laid out as the instructions read it and stays in the second-level cache; a chunk of keys at a
  * time, whose scores stay in the first. Sections and chunks begin at the same keys whatever the
- * number of panels, so that results do not depend on how the work is shared. */
+ * number of panels, so that results do not depend on how the work is shared.
+ *
+ * Everything is transposed: queries are the columns of scores, weights and results, so that a
+ * vector is of sixteen queries and nothing is added up or compared within one. Values have one
+ * element more, 1, whose result is the sum of the weights as they were rounded. While a chunk's
+ * scores become weights, which vectors do, the matrix unit multiplies the weights before with their
+ * values and computes the scores behind, a few instructions of the one between a few of the other:
+ * processors look no further ahead. */
 #include <math.h>
 
 #include "kernels/cpu/simd/matrix.h"
@@ -10,28 +17,31 @@
 #define ROWS    GRAFT_CPU_ATTENTION_TILE_ROWS
 #define HALF    16                    /* rows of a register, and columns of float32 */
 #define PAIRS   32                    /* values of bfloat16 in a row of one */
+#define TILE    (HALF * PAIRS)        /* in all of one */
 #define CHUNK   128                   /* keys */
 #define SECTION ((int64_t)512 << 10)  /* bytes of keys and values */
 #define STATE   ((int64_t)1024 << 10) /* of panels that wait for the next section */
 #define LOG2E   1.4426950408889634
 #define LOWEST  -1.0e30f
+_Static_assert(ROWS == 2 * HALF && VL == HALF && CHUNK % PAIRS == 0, "registers");
 
 typedef struct sizes {
     int64_t d;             /* elements of a head */
-    int64_t inner, outer;  /* padded to whole registers: as summed over, as results */
+    int64_t inner, outer;  /* padded to whole registers: as summed over; as results, with the sum */
     int64_t section, keys; /* keys of a section; all */
 } sizes;
 
 typedef struct scratch {
-    uint16_t *k, *v, *p; /* a section's keys and values; a chunk's weights, ROWS x CHUNK */
-    float *s;            /* its scores, and the next one's */
-    char *panel;         /* of each: q (ROWS x inner), o (ROWS x outer), top and sum of each row */
+    uint16_t *k, *v; /* a section's */
+    float *s[2];     /* scores of a chunk and the next one, CHUNK x ROWS */
+    uint16_t *p[2];  /* weights of a chunk and the one before, in registers of 32 keys */
+    char *panel;     /* of each: q, o (outer x ROWS), top of each query */
     int64_t panel_bytes;
 } scratch;
 
 typedef struct state {
     uint16_t *q;
-    float *o, *top, *sum; /* top: the largest score so far, times scale and log2 e */
+    float *o, *top; /* top: the largest score so far, times scale and log2 e */
 } state;
 
 static int64_t rounded(int64_t n, int64_t to)
@@ -43,11 +53,11 @@ static sizes sizes_of(int32_t head_dim, int64_t keys)
 {
     sizes z = {.d = head_dim,
                .inner = rounded(head_dim, PAIRS),
-               .outer = rounded(head_dim, HALF),
+               .outer = rounded(head_dim + 1, HALF),
                .keys = keys};
     z.section = SECTION / (2 * (z.inner + z.outer)) / CHUNK * CHUNK;
     if (z.section < CHUNK) z.section = CHUNK;
-    if (z.section > rounded(keys, CHUNK)) z.section = rounded(keys, CHUNK);
+    if (z.section > rounded(keys, PAIRS)) z.section = rounded(keys, PAIRS);
     return z;
 }
 
@@ -60,7 +70,7 @@ static int64_t rows_of(int64_t queries, int64_t panel)
 
 static int64_t panel_bytes(const sizes *z)
 {
-    return ROWS * (2 * z->inner + 4 * z->outer + 8);
+    return ROWS * (2 * z->inner + 4 * z->outer + 4);
 }
 
 int32_t graft_cpu_attention_tiles_group(int32_t head_dim)
@@ -73,18 +83,20 @@ int32_t graft_cpu_attention_tiles_group(int32_t head_dim)
 size_t graft_cpu_attention_tiles_scratch(int32_t head_dim, int64_t keys, int32_t panels)
 {
     const sizes z = sizes_of(head_dim, keys);
-    return (size_t)(2 * z.section * (z.inner + z.outer) + ROWS * CHUNK * 10 +
+    return (size_t)(2 * z.section * (z.inner + z.outer) + ROWS * CHUNK * 12 +
                     panels * panel_bytes(&z));
 }
 
 static scratch carve(const sizes *z, char *at)
 {
     scratch m = {.panel_bytes = panel_bytes(z)};
-    m.k = (uint16_t *)(void *)at;
+    m.s[0] = (float *)(void *)at;
+    m.s[1] = m.s[0] + ROWS * CHUNK;
+    m.p[0] = (uint16_t *)(void *)(m.s[1] + ROWS * CHUNK);
+    m.p[1] = m.p[0] + ROWS * CHUNK;
+    m.k = m.p[1] + ROWS * CHUNK;
     m.v = m.k + z->section * z->inner;
-    m.p = m.v + z->section * z->outer;
-    m.s = (float *)(void *)(m.p + ROWS * CHUNK);
-    m.panel = (char *)(m.s + 2 * ROWS * CHUNK);
+    m.panel = (char *)(m.v + z->section * z->outer);
     return m;
 }
 
@@ -94,7 +106,6 @@ static state state_of(const sizes *z, const scratch *m, int64_t i)
     state p = {.q = (uint16_t *)(void *)at};
     p.o = (float *)(void *)(p.q + ROWS * z->inner);
     p.top = p.o + ROWS * z->outer;
-    p.sum = p.top + ROWS;
     return p;
 }
 
@@ -107,111 +118,69 @@ INLINE __m512i words(const uint16_t *p, int64_t n)
     return n > 0 ? _mm512_maskz_loadu_epi16((__mmask32)((1u << n) - 1), p) : _mm512_setzero_si512();
 }
 
-INLINE __m256i half_words(const uint16_t *p, int64_t n)
+/* Row r of 16 has the pair of elements i + 2r of all rows from p on; rows beyond `rows` are 0. */
+INLINE void pairs_of_rows(const uint16_t *p, int64_t stride, int64_t rows, int64_t i, int64_t d,
+                          vf r[VL])
 {
-    if (n >= HALF) return _mm256_loadu_si256((const void *)p);
-    return n > 0 ? _mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p) : _mm256_setzero_si256();
+    for (int64_t j = 0; j < HALF; j++)
+        r[j] = j < rows ? (vf)words(p + j * stride + i, d - i) : (vf){0};
+    vf_transpose(r);
 }
 
-/* For every 16 keys and 32 elements a register: a row is a pair of elements of all these keys. */
+/* For every 16 keys and 32 elements a register: a row is a key. */
 static void lay_keys(const graft_cpu_attention *a, const sizes *z, int64_t begin, uint16_t *to)
 {
     const uint16_t *k = a->k;
     for (int64_t key = begin; key < begin + z->section; key += HALF)
-        for (int64_t i = 0; i < z->inner; i += PAIRS, to += HALF * PAIRS) {
-            vf r[VL];
-            for (int64_t j = 0; j < HALF; j++)
-                r[j] = key + j < z->keys ? (vf)words(k + (key + j) * a->k_stride + i, z->d - i)
-                                         : (vf){0};
-            vf_transpose(r);
-            for (int64_t j = 0; j < HALF; j++) vf_store((float *)(void *)to + j * VL, r[j]);
-        }
+        for (int64_t i = 0; i < z->inner; i += PAIRS)
+            for (int64_t j = key; j < key + HALF; j++, to += PAIRS)
+                _mm512_storeu_si512(to, words(k + j * a->k_stride + i, j < z->keys ? z->d - i : 0));
 }
 
-/* For every 32 keys and 16 elements a register: a row is all these elements of a pair of keys. */
+/* For every 32 keys and 16 elements a register: a row is an element of these keys. Behind the last
+ * one is a row of ones. */
 static void lay_values(const graft_cpu_attention *a, const sizes *z, int64_t begin, uint16_t *to)
 {
     const uint16_t *v = a->v;
-    for (int64_t key = begin; key < begin + z->section; key += PAIRS)
-        for (int64_t i = 0; i < z->outer; i += HALF)
-            for (int64_t j = key; j < key + PAIRS; j += 2, to += PAIRS) {
-                __m256i even = _mm256_setzero_si256(), odd = even;
-                if (j < z->keys) even = half_words(v + j * a->v_stride + i, z->d - i);
-                if (j + 1 < z->keys) odd = half_words(v + (j + 1) * a->v_stride + i, z->d - i);
-                __m512i both = _mm512_or_si512(_mm512_cvtepu16_epi32(even),
-                                               _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
-                _mm512_storeu_si512(to, both);
+    uint16_t order[2][PAIRS];
+    for (int i = 0; i < PAIRS; i++) {
+        order[0][i] = (uint16_t)(2 * i);
+        order[1][i] = (uint16_t)(2 * i + 1);
+    }
+    const __m512i even = _mm512_loadu_si512(order[0]), odd = _mm512_loadu_si512(order[1]);
+    for (int64_t key = begin; key < begin + z->section; key += PAIRS, to += PAIRS * z->outer) {
+        for (int64_t i = 0; i < z->outer; i += PAIRS) {
+            vf low[VL], high[VL];
+            const uint16_t *from = v + key * a->v_stride;
+            pairs_of_rows(from, a->v_stride, z->keys - key, i, z->d, low);
+            pairs_of_rows(from + HALF * a->v_stride, a->v_stride, z->keys - key - HALF, i, z->d,
+                          high);
+            for (int64_t j = 0; j < HALF && i + 2 * j < z->outer; j++) {
+                __m512i x = (__m512i)low[j], y = (__m512i)high[j];
+                _mm512_storeu_si512(to + (i + 2 * j) * PAIRS,
+                                    _mm512_permutex2var_epi16(x, even, y));
+                _mm512_storeu_si512(to + (i + 2 * j + 1) * PAIRS,
+                                    _mm512_permutex2var_epi16(x, odd, y));
             }
+        }
+        _mm512_storeu_si512(to + z->d * PAIRS, _mm512_set1_epi16(0x3f80));
+    }
 }
 
+/* Of queries, for every 32 elements and 16 queries a register: a row is a pair of elements. */
 static void begin_panel(const graft_cpu_attention *a, const sizes *z, int64_t first, int64_t rows,
                         const state *p)
 {
-    const uint16_t *q = a->q;
-    for (int64_t r = 0; r < ROWS; r++)
-        for (int64_t i = 0; i < z->inner; i += PAIRS)
-            _mm512_storeu_si512(p->q + r * z->inner + i,
-                                words(q + (first + r) * a->q_stride + i, r < rows ? z->d - i : 0));
+    const uint16_t *q = (const uint16_t *)a->q + first * a->q_stride;
+    uint16_t *to = p->q;
+    for (int64_t i = 0; i < z->inner; i += PAIRS)
+        for (int64_t h = 0; h < ROWS; h += HALF, to += TILE) {
+            vf r[VL];
+            pairs_of_rows(q + h * a->q_stride, a->q_stride, rows - h, i, z->d, r);
+            for (int64_t j = 0; j < HALF; j++) vf_store((float *)(void *)to + j * VL, r[j]);
+        }
     memset(p->o, 0, (size_t)(ROWS * z->outer) * sizeof *p->o);
-    for (int64_t r = 0; r < ROWS; r++) {
-        p->top[r] = LOWEST;
-        p->sum[r] = 0;
-    }
-}
-
-/* ------------------------------------------------------------------ products */
-
-/* The scores of 32 keys, from the section's key `first` on, into 32 columns of s. */
-INLINE void scores(const sizes *z, const scratch *m, const uint16_t *q, int64_t first, float *s)
-{
-    const uint16_t *k = m->k + first * z->inner;
-    const int64_t step = HALF * PAIRS, next = step * (z->inner / PAIRS);
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
-    for (int64_t i = 0; i < z->inner; i += PAIRS, k += step) {
-        _tile_loadd(4, q + i, 2 * z->inner);
-        _tile_loadd(6, k, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, k + next, 64);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, q + HALF * z->inner + i, 2 * z->inner);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-    }
-    _tile_stored(0, s, 4 * CHUNK);
-    _tile_stored(1, s + HALF, 4 * CHUNK);
-    _tile_stored(2, s + HALF * CHUNK, 4 * CHUNK);
-    _tile_stored(3, s + HALF * CHUNK + HALF, 4 * CHUNK);
-}
-
-/* Adds a chunk's weights times its values to 32 columns of o, or to 16 where `one`. */
-INLINE void values(const sizes *z, const uint16_t *p, const uint16_t *v, float *o, bool one)
-{
-    const int64_t stride = 4 * z->outer, step = PAIRS * z->outer;
-    _tile_loadd(0, o, stride);
-    _tile_loadd(2, o + HALF * z->outer, stride);
-    if (!one) {
-        _tile_loadd(1, o + HALF, stride);
-        _tile_loadd(3, o + HALF * z->outer + HALF, stride);
-    }
-    for (int64_t i = 0; i < CHUNK; i += PAIRS, v += step) {
-        _tile_loadd(4, p + i, 2 * CHUNK);
-        _tile_loadd(5, p + HALF * CHUNK + i, 2 * CHUNK);
-        _tile_loadd(6, v, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(2, 5, 6);
-        if (one) continue;
-        _tile_loadd(7, v + PAIRS * HALF, 64);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(3, 5, 7);
-    }
-    _tile_stored(0, o, stride);
-    _tile_stored(2, o + HALF * z->outer, stride);
-    if (one) return;
-    _tile_stored(1, o + HALF, stride);
-    _tile_stored(3, o + HALF * z->outer + HALF, stride);
+    for (int64_t r = 0; r < ROWS; r++) p->top[r] = LOWEST;
 }
 
 /* ------------------------------------------------------------------ weights */
@@ -225,76 +194,198 @@ INLINE vf exp2_near(vf x)
     return (vf)_mm512_scalef_ps((__m512)(p * r + vf_set(0.999925219f)), (__m512)x);
 }
 
-/* A row of scores becomes weights, of which the first `count` are keys; what was summed so far
- * shrinks where its largest score is exceeded. */
-INLINE void weigh(const sizes *z, const state *p, int64_t r, float *s, uint16_t *weight,
-                  int64_t count, float scale)
-{
-    enum { N = CHUNK / VL };
-    vf x[N], most = vf_set(LOWEST), sum[2] = {{0}};
-    for (int64_t i = count; i < CHUNK; i++) s[i] = -INFINITY;
-#pragma GCC unroll 8
-    for (int i = 0; i < N; i++) {
-        x[i] = vf_load(s + i * VL);
-        most = vf_max(most, x[i]);
-    }
-    float top = _mm512_reduce_max_ps((__m512)most) * scale;
-    if (top > p->top[r]) {
-        float decay = exp2f(p->top[r] - top);
-        p->sum[r] *= decay;
-        for (int64_t i = 0; i < z->outer; i += VL)
-            vf_store(p->o + r * z->outer + i, vf_load(p->o + r * z->outer + i) * vf_set(decay));
-        p->top[r] = top;
-    }
-    const vf ref = vf_set(p->top[r]);
-#pragma GCC unroll 4
-    for (int i = 0; i < N; i += 2) {
-        vf e = exp2_near(x[i] * vf_set(scale) - ref), f = exp2_near(x[i + 1] * vf_set(scale) - ref);
-        __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)f, (__m512)e);
-        _mm512_storeu_si512(weight + i * VL, both);
-        /* As they were rounded: all weights of a row are 1 together. */
-        sum[0] = sum[0] + (vf)_mm512_slli_epi32(both, 16);
-        sum[1] = sum[1] + (vf)_mm512_and_si512(both, _mm512_set1_epi32((int)0xffff0000));
-    }
-    p->sum[r] += _mm512_reduce_add_ps((__m512)(sum[0] + sum[1]));
-}
+/* A chunk's scores on their way to weights, some pairs of keys at a time. */
+typedef struct weighing {
+    const float *s;
+    uint16_t *p;
+    vf scale, top[2];
+    __m512i order; /* of two keys' weights: each query's side by side */
+    int64_t done, pairs, each;
+} weighing;
 
-/* A panel passes over the section's first `keys` keys. The next chunk's scores are under way while
- * this one's become weights. */
-static void pass(const sizes *z, const scratch *m, const state *p, int64_t keys, int64_t rows,
-                 float scale)
+INLINE void weigh(weighing *w)
 {
-    enum { PARTS = CHUNK / PAIRS };
-    float *s = m->s, *next = m->s + ROWS * CHUNK;
-    for (int64_t at = 0; at < CHUNK; at += PAIRS) scores(z, m, p->q, at, s + at);
-    for (int64_t first = 0; first < keys; first += CHUNK) {
-        const int64_t count = keys - first < CHUNK ? keys - first : CHUNK;
-        for (int64_t part = 0; part < PARTS; part++) {
-            const int64_t end = rows * (part + 1) / PARTS, at = part * PAIRS;
-            if (first + CHUNK < keys) scores(z, m, p->q, first + CHUNK + at, next + at);
-            for (int64_t r = rows * part / PARTS; r < end; r++)
-                weigh(z, p, r, s + r * CHUNK, m->p + r * CHUNK, count, scale);
+    int64_t end = w->done + w->each < w->pairs ? w->done + w->each : w->pairs;
+    for (int64_t i = w->done; i < end; i++) {
+        const float *s = w->s + 2 * i * ROWS;
+        uint16_t *to = w->p + i / HALF * 2 * TILE + i % HALF * PAIRS;
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++) {
+            vf e = exp2_near(vf_load(s + h * VL) * w->scale - w->top[h]);
+            vf f = exp2_near(vf_load(s + ROWS + h * VL) * w->scale - w->top[h]);
+            __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)f, (__m512)e);
+            _mm512_storeu_si512(to + h * TILE, _mm512_permutexvar_epi16(w->order, both));
         }
-        for (int64_t i = 0; i < z->outer; i += PAIRS)
-            values(z, m->p, m->v + first * z->outer + i * PAIRS, p->o + i, i + HALF == z->outer);
-        float *t = s;
-        s = next;
-        next = t;
     }
+    w->done = end;
 }
 
+/* The largest scores of `count` keys count; whether any is larger than all before, by what earlier
+ * results shrink then. */
+INLINE bool raise_top(const float *s, int64_t count, const state *p, weighing *w, vf decay[2])
+{
+    bool raised = false;
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+        vf most[4] = {vf_load(s + h * VL), vf_load(s + h * VL), vf_load(s + h * VL),
+                      vf_load(s + h * VL)};
+        int64_t i = 1;
+        for (; i + 4 <= count; i += 4)
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++)
+                most[j] = vf_max(most[j], vf_load(s + (i + j) * ROWS + h * VL));
+        for (; i < count; i++) most[0] = vf_max(most[0], vf_load(s + i * ROWS + h * VL));
+        const vf before = vf_load(p->top + h * VL);
+        w->top[h] =
+            vf_max(before, vf_max(vf_max(most[0], most[1]), vf_max(most[2], most[3])) * w->scale);
+        raised |= _mm512_cmp_ps_mask((__m512)w->top[h], (__m512)before, _CMP_NEQ_UQ) != 0;
+        decay[h] = exp2_near(before - w->top[h]);
+        vf_store(p->top + h * VL, w->top[h]);
+    }
+    return raised;
+}
+
+/* ------------------------------------------------------------------ products */
+
+/* The scores of 32 keys, from the section's key `first` on, a row each. */
+INLINE void scores(const sizes *z, const uint16_t *k, const uint16_t *q, float *s, weighing *w)
+{
+    const int64_t next = HALF * z->inner;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int64_t i = 0; i < z->inner; i += PAIRS, k += TILE, q += 2 * TILE) {
+        _tile_loadd(4, k, 64);
+        _tile_loadd(6, q, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, q + TILE, 64);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, k + next, 64);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+        weigh(w);
+    }
+    _tile_stored(0, s, 4 * ROWS);
+    _tile_stored(1, s + HALF, 4 * ROWS);
+    _tile_stored(2, s + HALF * ROWS, 4 * ROWS);
+    _tile_stored(3, s + HALF * ROWS + HALF, 4 * ROWS);
+}
+
+/* Adds the weights of some 32 keys times 32 elements of their values, or 16 where `one`, to as many
+ * rows of o. */
+INLINE void values(const sizes *z, const uint16_t *p, int64_t blocks, const uint16_t *v, float *o,
+                   bool one, weighing *w)
+{
+    _tile_loadd(0, o, 4 * ROWS);
+    _tile_loadd(1, o + HALF, 4 * ROWS);
+    if (!one) {
+        _tile_loadd(2, o + HALF * ROWS, 4 * ROWS);
+        _tile_loadd(3, o + HALF * ROWS + HALF, 4 * ROWS);
+    }
+    for (int64_t i = 0; i < blocks; i++, p += 2 * TILE, v += PAIRS * z->outer) {
+        _tile_loadd(4, v, 64);
+        _tile_loadd(6, p, 64);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, p + TILE, 64);
+        _tile_dpbf16ps(1, 4, 7);
+        if (!one) {
+            _tile_loadd(5, v + TILE, 64);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+        weigh(w);
+    }
+    _tile_stored(0, o, 4 * ROWS);
+    _tile_stored(1, o + HALF, 4 * ROWS);
+    if (one) return;
+    _tile_stored(2, o + HALF * ROWS, 4 * ROWS);
+    _tile_stored(3, o + HALF * ROWS + HALF, 4 * ROWS);
+}
+
+INLINE void chunk_scores(const sizes *z, const scratch *m, const state *p, int64_t first,
+                         int64_t blocks, float *s, weighing *w)
+{
+    const uint16_t *k = m->k + first * z->inner;
+    for (int64_t i = 0; i < blocks; i++)
+        scores(z, k + i * PAIRS * z->inner, p->q, s + i * PAIRS * ROWS, w);
+}
+
+INLINE void chunk_values(const sizes *z, const scratch *m, const state *p, int64_t first,
+                         int64_t blocks, const uint16_t *weights, weighing *w)
+{
+    const uint16_t *v = m->v + first * z->outer;
+    for (int64_t i = 0; i < z->outer; i += PAIRS)
+        values(z, weights, blocks, v + i * PAIRS, p->o + i * ROWS, i + HALF == z->outer, w);
+}
+
+/* Of the section's keys from `first` on, which are a chunk or what is left of it. */
+static int64_t blocks_of(int64_t keys, int64_t first)
+{
+    const int64_t n = keys - first < CHUNK ? keys - first : CHUNK;
+    return n > 0 ? (n + PAIRS - 1) / PAIRS : 0;
+}
+
+static void shrink(const sizes *z, const state *p, const vf decay[2])
+{
+    for (int64_t i = 0; i <= z->d; i++)
+        for (int h = 0; h < 2; h++) {
+            float *o = p->o + i * ROWS + h * VL;
+            vf_store(o, vf_load(o) * decay[h]);
+        }
+}
+
+/* A panel passes over the section's first `keys` keys. */
+static void pass(const sizes *z, const scratch *m, const state *p, int64_t keys, float scale)
+{
+    uint16_t order[PAIRS];
+    for (int i = 0; i < PAIRS; i++) order[i] = (uint16_t)(i / 2 + i % 2 * VL);
+    weighing w = {.scale = vf_set(scale), .order = _mm512_loadu_si512(order)};
+    const int64_t steps = z->inner / PAIRS, parts = (z->outer + PAIRS - 1) / PAIRS;
+    int64_t first = 0, blocks = 0, turn = 0;
+    chunk_scores(z, m, p, 0, blocks_of(keys, 0), m->s[0], &w);
+    for (; first < keys; first += CHUNK, turn ^= 1) {
+        const int64_t count = keys - first < CHUNK ? keys - first : CHUNK, before = blocks;
+        const int64_t next = blocks_of(keys, first + CHUNK), slots = before * parts + next * steps;
+        float *s = m->s[turn];
+        vf decay[2];
+        blocks = blocks_of(keys, first);
+        for (int64_t i = count * ROWS; i < blocks * PAIRS * ROWS; i++) s[i] = -INFINITY;
+        bool raised = raise_top(s, count, p, &w, decay);
+        w.s = s;
+        w.p = m->p[turn];
+        w.done = 0;
+        w.pairs = blocks * PAIRS / 2;
+        w.each = slots ? (w.pairs + slots - 1) / slots : w.pairs;
+        if (before) chunk_values(z, m, p, first - CHUNK, before, m->p[turn ^ 1], &w);
+        if (next) chunk_scores(z, m, p, first + CHUNK, next, m->s[turn ^ 1], &w);
+        w.each = w.pairs;
+        weigh(&w);
+        if (raised) shrink(z, p, decay);
+    }
+    w.pairs = 0;
+    chunk_values(z, m, p, first - CHUNK, blocks, m->p[turn ^ 1], &w);
+}
+
+/* Columns become rows of the result. */
 static void end_panel(const graft_cpu_attention *a, const sizes *z, int64_t first, int64_t rows,
                       const state *p)
 {
-    for (int64_t r = 0; r < rows; r++) {
-        const vf inverse = vf_set(1.0f / p->sum[r]);
+    for (int64_t h = 0; h < rows; h += HALF) {
+        const vf inverse = vf_set(1.0f) / vf_load(p->o + z->d * ROWS + h);
         for (int64_t i = 0; i < z->d; i += VL) {
-            vf x = vf_load(p->o + r * z->outer + i) * inverse;
-            size_t at = (size_t)((first + r) * a->out_stride + i);
-            if (z->d - i >= VL)
-                vf_put(a->out, GRAFT_BF16, at, x);
-            else
-                vf_put_tail(a->out, GRAFT_BF16, at, (size_t)(z->d - i), x);
+            const int64_t left = z->d - i;
+            vf r[VL];
+            for (int64_t j = 0; j < VL; j++)
+                r[j] = j < left ? vf_load(p->o + (i + j) * ROWS + h) * inverse : (vf){0};
+            vf_transpose(r);
+            for (int64_t j = 0; j < VL && h + j < rows; j++) {
+                size_t at = (size_t)((first + h + j) * a->out_stride + i);
+                if (left >= VL)
+                    vf_put(a->out, GRAFT_BF16, at, r[j]);
+                else
+                    vf_put_tail(a->out, GRAFT_BF16, at, (size_t)left, r[j]);
+            }
         }
     }
 }
@@ -307,8 +398,6 @@ void graft_cpu_attention_tiles(const graft_cpu_attention *a, int64_t queries, in
     const float scale = (float)((double)a->scale * LOG2E);
     matrix_shapes others;
     matrix_begin(&others);
-    /* Rows that a panel has not are multiplied, too, and must be numbers. */
-    memset(m.p, 0, ROWS * CHUNK * sizeof *m.p);
     for (int64_t i = 0; i < panels; i++) {
         const state p = state_of(&z, &m, i);
         begin_panel(a, &z, (first + i) * ROWS, rows_of(queries, first + i), &p);
@@ -319,7 +408,7 @@ void graft_cpu_attention_tiles(const graft_cpu_attention *a, int64_t queries, in
         const int64_t left = z.keys - begin, keys = left < z.section ? left : z.section;
         for (int64_t i = 0; i < panels; i++) {
             const state p = state_of(&z, &m, i);
-            pass(&z, &m, &p, keys, rows_of(queries, first + i), scale);
+            pass(&z, &m, &p, keys, scale);
         }
     }
     matrix_end(&others);
