@@ -9,6 +9,8 @@
 #include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/dequantized.h"
 
+#define CHANNELS 32 /* that matrix instructions of our own are worth it for */
+
 /* Who adds a residual: the primitive, or a pass over its result. Others have files of their own. */
 typedef enum variant_kind {
     VARIANT_FUSED,
@@ -182,12 +184,15 @@ static variant_kind find_variant(graft_kernel *k, int32_t variant)
 {
     variant_kind kind[4];
     int n = 0, f32 = k->op.out.dtype == GRAFT_F32, first = graft_cpu_prefers_winograd(&k->op);
-    if (graft_cpu_has_conv2d_tiles(k->d, &k->op)) kind[n++] = VARIANT_TILES;
+    int tiles = graft_cpu_has_conv2d_tiles(k->d, &k->op);
+    int many = k->op.in[GRAFT_CONV_W].dim[1] >= CHANNELS;
+    if (tiles && many) kind[n++] = VARIANT_TILES;
     if (first) kind[n++] = VARIANT_WINOGRAD;
     kind[n++] = f32 ? VARIANT_EPILOGUE : VARIANT_FUSED;
     if (graft_cpu_present(&k->op.in[GRAFT_CONV_RESIDUAL]))
         kind[n++] = f32 ? VARIANT_FUSED : VARIANT_EPILOGUE;
     if (!first && graft_cpu_has_winograd(&k->op)) kind[n++] = VARIANT_WINOGRAD;
+    if (tiles && !many) kind[n++] = VARIANT_TILES;
     k->info.variant_count = n;
     k->info.variant_index = variant < 0 || variant >= n ? 0 : variant;
     return kind[k->info.variant_index];
