@@ -1,4 +1,4 @@
-/* CONV2D on int8 (kernels/quant.h). */
+/* CONV2D on int8 (kernels/quant.h), by oneDNN; matrix instructions of our own come first. */
 #include <stdio.h>
 #include <string.h>
 
@@ -63,8 +63,14 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     graft_status st;
     dnnl_primitive_desc_t pd = NULL;
     const graft_tensor_desc *y = &k->op.out, *w = &k->op.in[GRAFT_CONV_W];
+    bool tiles = graft_cpu_has_conv2d_tiles(k->d, &k->op);
+    k->info.variant_count = 1 + tiles;
+    k->info.variant_index = variant == 1 && tiles;
+    if (tiles && variant != 1) {
+        k->type = &graft_cpu_op_conv2d_tiles;
+        return k->type->init(k, variant, e);
+    }
     state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
-    (void)variant;
     if (!s) return graft_fail_nomem(e, "a convolution");
     graft_cpu_conv2d_input_size(&k->op, &s->height, &s->width);
     graft_cpu_pack_as(k, GRAFT_CONV_BIAS, GRAFT_F32);

@@ -357,6 +357,7 @@ static void pass(const sizes *z, const scratch *m, const state *p, int64_t keys,
         w.done = 0;
         w.pairs = blocks * PAIRS / 2;
         w.each = slots ? (w.pairs + slots - 1) / slots : w.pairs;
+        matrix_sees_stores();
         if (before) chunk_values(z, m, p, first - CHUNK, before, m->p[turn ^ 1], &w);
         if (next) chunk_scores(z, m, p, first + CHUNK, next, m->s[turn ^ 1], &w);
         w.each = w.pairs;
@@ -364,6 +365,7 @@ static void pass(const sizes *z, const scratch *m, const state *p, int64_t keys,
         if (raised) shrink(z, p, decay);
     }
     w.pairs = 0;
+    matrix_sees_stores();
     chunk_values(z, m, p, first - CHUNK, blocks, m->p[turn ^ 1], &w);
 }
 
@@ -408,6 +410,7 @@ void graft_cpu_attention_tiles(const graft_cpu_attention *a, int64_t queries, in
         const int64_t left = z.keys - begin, keys = left < z.section ? left : z.section;
         for (int64_t i = 0; i < panels; i++) {
             const state p = state_of(&z, &m, i);
+            matrix_sees_stores();
             pass(&z, &m, &p, keys, scale);
         }
     }

@@ -19,6 +19,13 @@ static inline void matrix_begin(matrix_shapes *others)
     _tile_loadconfig(&whole);
 }
 
+/* gcc's tile loads do not tell the compiler that they read memory: what was stored by other
+ * instructions of the same function is there behind this. */
+static inline void matrix_sees_stores(void)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
 static inline void matrix_end(const matrix_shapes *others)
 {
     if (others->palette)

@@ -11,6 +11,7 @@
 /* Of a tile; each ends with a jump that nobody foresees. */
 #define STEPS (REGISTERS == 32 ? 3 : 2)
 _Static_assert(GRAFT_CPU_PRODUCT_ROWS % ROWS == 0, "rows that may be read");
+#define LEVELS 0
 #include "kernels/cpu/simd/product_finish.h"
 
 /* A macro, since compilers copy sums to and fro when the instruction is a function. */

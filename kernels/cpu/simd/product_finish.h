@@ -1,5 +1,5 @@
-/* What becomes of a tile of LINEAR's sums, for product.c and product_tiles.c: ROWS rows by two
- * vectors of outputs. */
+/* What becomes of a tile of sums, for product.c and product_tiles.c: ROWS rows by two vectors of
+ * outputs. LEVELS: sums may be of levels. The includer defines both. */
 #ifndef GRAFT_KERNELS_CPU_SIMD_PRODUCT_FINISH_H
 #define GRAFT_KERNELS_CPU_SIMD_PRODUCT_FINISH_H
 #include "kernels/cpu/simd/tile.h"
@@ -8,10 +8,10 @@
 
 /* Two vectors of outputs; the second may be none, and is then the first one again. */
 typedef struct column {
-    vf bias[2];
-    const float *w[2]; /* of the first word; the next one's are BLOCK words on */
-    int64_t at[2];     /* of the results */
-    int vectors;       /* of results */
+    vf bias[2], scale[2]; /* scale: where there are levels */
+    const float *w[2];    /* of the first word; the next one's are BLOCK words on */
+    int64_t at[2];        /* of the results */
+    int vectors;          /* of results */
 } column;
 
 /* A tile whose sums wait. */
@@ -31,9 +31,18 @@ static ending ending_of(const graft_cpu_product *job)
     return job->act == GRAFT_ACT_GEGLU ? GEGLU : job->act == GRAFT_ACT_GELU_TANH ? TANH : GENERAL;
 }
 
-INLINE vf value_of(const waiting *t, int64_t r, int v)
+INLINE vf value_of(const waiting *t, const graft_cpu_product *job, int64_t r, int v)
 {
-    return vf_load(t->sum + (r * 2 + v) * VL) + t->column->bias[v];
+    const float *sum = t->sum + (r * 2 + v) * VL;
+#if LEVELS
+    if (job->row_scale) {
+        vf exact = (vf)_mm512_cvtepi32_ps(_mm512_load_si512(sum));
+        return exact * (t->column->scale[v] * vf_set(job->row_scale[t->row + r])) +
+               t->column->bias[v];
+    }
+#endif
+    (void)job;
+    return vf_load(sum) + t->column->bias[v];
 }
 
 INLINE vf gelu(vf x, bool pairs)
@@ -59,7 +68,7 @@ INLINE void finish_vector(const waiting *t, const graft_cpu_product *job, int64_
 {
     int64_t row = t->row + r;
     size_t at = (size_t)t->column->at[v];
-    vf x = value_of(t, r, v);
+    vf x = value_of(t, job, r, v);
     if (job->residual) x = x + vf_get(job->residual[row], job->residual_type, at);
     if (how == TANH) x = gelu_tanh(x, pairs);
     if (how == GENERAL) x = vf_act(job->act, x);
@@ -72,7 +81,7 @@ INLINE void finish(const waiting *t, const graft_cpu_product *job, int64_t r, en
 {
     if (r >= t->rows || !job->out[t->row + r]) return;
     if (how == GEGLU || (how == GENERAL && job->act == GRAFT_ACT_GEGLU)) {
-        vf x = value_of(t, r, 0) * gelu(value_of(t, r, 1), how == GEGLU && pairs);
+        vf x = value_of(t, job, r, 0) * gelu(value_of(t, job, r, 1), how == GEGLU && pairs);
         vf_put(job->out[t->row + r], job->out_type, (size_t)t->column->at[0], x);
         return;
     }
@@ -131,6 +140,7 @@ INLINE void set_vector(const graft_cpu_product *job, column *c, int v, int64_t o
     c->w[v] = weights_of(job, output);
     c->at[v] = at;
     c->bias[v] = job->bias ? vf_load(job->bias + output) : (vf){0};
+    c->scale[v] = job->scale ? vf_load(job->scale + output) : (vf){0};
 }
 
 /* The output of the second vector of the column whose first is of `at`. */

@@ -1,12 +1,13 @@
-/* bfloat16 LINEAR with AMX's matrix instructions: 32 rows by two vectors of outputs, four registers
- * of sums, 16 words of inputs a step. Packed weights lie as the instructions read them: a row of a
- * register is two inputs of sixteen outputs. Rows stay in the second-level cache while some columns
- * of outputs are multiplied, long ones part by part: their sums wait in memory for the next part,
- * which changes no bit of them. What becomes of a tile's sums is computed while the products of the
- * next tile are under way. */
+/* LINEAR in bfloat16, and CONV2D in that and in levels, with AMX's matrix instructions: 32 rows by
+ * two vectors of outputs, four registers of sums, 16 words of inputs a step. Packed weights lie as
+ * the instructions read them: a row of a register is a word of sixteen outputs. Rows stay in the
+ * second-level cache while some columns of outputs are multiplied, long ones part by part: their
+ * sums wait in memory for the next part, which changes no bit of them. What becomes of a tile's
+ * sums is computed while the products of the next tile are under way. */
 #include "kernels/cpu/simd/matrix.h"
 
-#define ROWS GRAFT_CPU_PRODUCT_TILE_ROWS
+#define ROWS   GRAFT_CPU_PRODUCT_TILE_ROWS
+#define LEVELS 1
 #include "kernels/cpu/simd/product_finish.h"
 
 #define HALF    16 /* rows of a register, outputs, and words of a step */
@@ -40,17 +41,26 @@ INLINE void begin_sums(const float *sum, bool zero, bool both)
     _tile_loadd(3, sum + HALF * 2 * VL + VL, 4 * 2 * VL);
 }
 
-INLINE void step(const float *x, const float *w, const float *v, bool both)
+/* Registers have numbers that the compiler must know, so this is no function. */
+#define MULTIPLY(levels, sum, x, w)                                                                \
+    do {                                                                                           \
+        if (levels)                                                                                \
+            _tile_dpbssd(sum, x, w);                                                               \
+        else                                                                                       \
+            _tile_dpbf16ps(sum, x, w);                                                             \
+    } while (0)
+
+INLINE void step(const float *x, const float *w, const float *v, bool both, const bool levels)
 {
     _tile_loadd(4, x, 4 * HALF);
     _tile_loadd(6, w, 4 * BLOCK);
-    _tile_dpbf16ps(0, 4, 6);
+    MULTIPLY(levels, 0, 4, 6);
     _tile_loadd(7, v, 4 * BLOCK);
-    _tile_dpbf16ps(1, 4, 7);
+    MULTIPLY(levels, 1, 4, 7);
     if (!both) return;
     _tile_loadd(5, x + HALF * HALF, 4 * HALF);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
+    MULTIPLY(levels, 2, 5, 6);
+    MULTIPLY(levels, 3, 5, 7);
 }
 
 INLINE void keep_sums(float *sum, bool both)
@@ -65,7 +75,7 @@ INLINE void keep_sums(float *sum, bool both)
 /* The part's sums of a tile, from `from` where they began before; meanwhile `before`, if any, is
  * finished. */
 INLINE void tile(const graft_cpu_product *job, const part *p, waiting *now, const float *from,
-                 float *to, const waiting *before, ending how, stream soon[2])
+                 float *to, const waiting *before, ending how, const bool levels, stream soon[2])
 {
     const float *x = job->x + now->row / ROWS * job->tile + p->first / HALF * job->chunk;
     const float *w = now->column->w[0] + p->first * job->taps * BLOCK;
@@ -76,7 +86,7 @@ INLINE void tile(const graft_cpu_product *job, const part *p, waiting *now, cons
     begin_sums(from, p->begins, both);
 #pragma GCC unroll 1
     for (int64_t i = 0; i < steps; i++) {
-        step(x + job->tap[t], w + i * HALF * BLOCK, v + i * HALF * BLOCK, both);
+        step(x + job->tap[t], w + i * HALF * BLOCK, v + i * HALF * BLOCK, both, levels);
         if (++t == job->taps) t = 0, x += job->chunk;
         fetch(&soon[0]);
         fetch(&soon[1]);
@@ -93,14 +103,16 @@ INLINE void next_tile(const graft_cpu_product *job, const part *p, waiting *now,
                       const waiting *before, ending how, stream soon[2])
 {
     float *to = p->ends ? now->sum : sums;
-    if (!before)
-        tile(job, p, now, sums, to, NULL, PLAIN, soon);
+    if (job->dtype == GRAFT_I8)
+        tile(job, p, now, sums, to, before, PLAIN, true, soon);
+    else if (!before)
+        tile(job, p, now, sums, to, NULL, PLAIN, false, soon);
     else if (how == PLAIN)
-        tile(job, p, now, sums, to, before, PLAIN, soon);
+        tile(job, p, now, sums, to, before, PLAIN, false, soon);
     else if (how == GEGLU)
-        tile(job, p, now, sums, to, before, GEGLU, soon);
+        tile(job, p, now, sums, to, before, GEGLU, false, soon);
     else
-        tile(job, p, now, sums, to, before, TANH, soon);
+        tile(job, p, now, sums, to, before, TANH, false, soon);
 }
 
 /* All rows of a part's columns. */

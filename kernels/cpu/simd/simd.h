@@ -126,6 +126,7 @@ typedef struct graft_cpu_product {
     /* graft_cpu_product_tiles()' alone, see there; else 0. */
     int64_t tile, chunk, taps;
     const int64_t *tap;
+    const float *scale, *row_scale;
     float *sums; /* of graft_cpu_product_tiles_sums() */
 } graft_cpu_product;
 
@@ -268,7 +269,10 @@ const graft_cpu_simd *graft_cpu_simd_best(const char *wanted);
  * A row is what x has at each of `taps` distances (job->tap, words) from where the row begins:
  * `words` there. LINEAR has one, 0; a convolution has one for each weight of a filter. Weights of
  * a block lie in the order of a chunk of the first tap, of the second, ..., the next chunk of the
- * first one. Results of a row whose job->out is NULL are left out. */
+ * first one. Results of a row whose job->out is NULL are left out.
+ *
+ * With dtype GRAFT_I8 x and weights are signed levels, four to a word; sums are exact, and times
+ * job->scale of their output and job->row_scale of their row before the bias is added. */
 #define GRAFT_CPU_PRODUCT_TILE_ROWS    32
 #define GRAFT_CPU_PRODUCT_TILE_COLUMNS 8    /* of 32 outputs, multiplied with rows in turn */
 #define GRAFT_CPU_PRODUCT_TILE_WORDS   2048 /* of all taps, multiplied at once at most */
