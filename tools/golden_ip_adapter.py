@@ -208,7 +208,7 @@ def make(name, seed, folder):
 
 def make_all(folder):
     for seed, name in enumerate(CONFIGS):
-        make(name, 8306 + seed, folder)
+        make(name, 9306 + seed, folder)
 
 
 @torch.no_grad()
