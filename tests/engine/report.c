@@ -79,8 +79,9 @@ static void what_sampling_will_do(void)
     CHECK_OK(graft_sight_create(&crossings, 8, &seen.sight, &e), &e);
     CHECK_OK(graft_model_with_sight(m, &seen, &all, &e), &e);
     text = report(all, NULL, NULL, NULL);
-    CHECK(says(text, "pictures     8 tokens beside the prompt, weight 0.6, from 10 % to 90 % of the "
-                     "schedule\n"));
+    CHECK(says(text,
+               "pictures     8 tokens beside the prompt, weight 0.6, from 10 % to 90 % of the "
+               "schedule\n"));
     graft_text_free(text);
     graft_model_release(all);
     graft_model_release(m);
