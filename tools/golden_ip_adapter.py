@@ -27,8 +27,8 @@ SD1 = dict(model_channels=32, channel_mult=[1, 2], num_res_blocks=1, num_heads=4
            transformer_depth=[1, 0], transformer_depth_output=[1, 1, 0, 0],
            transformer_depth_middle=1, use_linear_in_transformer=False)
 SDXL = dict(model_channels=32, channel_mult=[1, 1], num_res_blocks=1, num_head_channels=16,
-            context_dim=40, transformer_depth=[0, 2], transformer_depth_output=[0, 0, 2, 2],
-            transformer_depth_middle=2, use_linear_in_transformer=True, adm_in_channels=48,
+            context_dim=40, transformer_depth=[0, 1], transformer_depth_output=[0, 0, 2, 1],
+            transformer_depth_middle=1, use_linear_in_transformer=True, adm_in_channels=48,
             num_classes="sequential")
 CLIP = dict(kind="clip", width=64, mlp=80, layers=2, patch=4, grid=3, projection=24)
 PLUS = dict(depth=2, hidden=48, heads=2, queries=5)
@@ -36,8 +36,8 @@ CONFIGS = {"ip_sd1": (SD1, None), "ip_sd1_plus": (dict(SD1, channel_mult=[1, 1])
            "ip_sdxl": (SDXL, None), "ip_sdxl_plus": (SDXL, PLUS)}
 # rows: of the batch, the first `positive` of which see the pictures and the others what stands for
 # none, or, where there are any, the negative ones.
-CASES = [dict(rows=2, positive=1, h=8, w=12, pictures=1, negative=0, weight=1.0, t=[501.0, 501.0]),
-         dict(rows=3, positive=2, h=8, w=6, pictures=2, negative=1, weight=-0.6,
+CASES = [dict(rows=2, positive=1, h=8, w=12, pictures=1, negative=0, weight=0.7, t=[501.0, 501.0]),
+         dict(rows=3, positive=2, h=8, w=6, pictures=2, negative=1, weight=-0.4,
               t=[37.25, 962.5, 500.0])]
 TOKENS = 4
 SHAPE = dict(n=1, h=17, w=21, crop=1)
