@@ -285,15 +285,18 @@ static void beginnings_are_seen_at_once(void)
         noise_of(&c, x);
         CHECK_OK(graft_guided_create(&k, &g, &e), &e);
         graft_denoiser d = graft_guided_denoiser(g);
-        const float sigma[2] = {12, SIGMA};
-        CHECK(graft_model_sees_at(m, &table, sigma[0]) == 1);
-        CHECK(graft_model_sees_at(m, &table, sigma[1]) == 0);
-        for (size_t s = 0; s < 2; s++) {
+        /* Those before the last are enough for EasyCache to leave evaluations out. */
+        const float sigma[4] = {12, 11.5f, 11, SIGMA};
+        CHECK(graft_model_sees_at(m, &table, sigma[2]) == 1);
+        CHECK(graft_model_sees_at(m, &table, sigma[3]) == 0);
+        for (size_t s = 0; s < 4; s++) {
             graft_guided_step(g, s);
             CHECK_OK(d.denoise(d.ctx, x, sigma[s], out, &e), &e);
-            c.model = s ? model : always;
+            c.model = s < 3 ? always : model;
             CHECK_OK(try_denoise_at(&c, x, sigma[s], want, &e), &e);
-            CHECK(difference(out, want, N) < 1e-5);
+            const double far = difference(out, want, N);
+            if (s == 2) CHECK(far > 1e-5);
+            if (s == 0 || s == 3) CHECK(far < 1e-5);
         }
         graft_guided_destroy(g);
         graft_model_release(always);
