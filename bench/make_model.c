@@ -4,7 +4,7 @@
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
  *                     --parts union | --parts upscaler | --parts taesd | --parts t5 |
  *                     --parts vision | --parts clip-vision | --parts redux |
- *                     --parts qwen3]
+ *                     --parts qwen3 | --parts ip-adapter | --parts ip-adapter-plus]
  *
  * KIND: sd15, sd21, sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large; ssd1b and bk-sdm-small, which
  * are pruned; or tiny-sd1, tiny-sd2, tiny-unclip, tiny-sdxl, tiny-sd3, which are small enough to
@@ -662,19 +662,22 @@ static graft_status add_t5(const graft_t5_arch *a, list *l, graft_err *e)
     return st;
 }
 
-/* An encoder of pictures, or Redux: a file of its own. */
+/* An encoder of pictures, Redux, or an IP-Adapter: a file of its own. */
 static graft_status add_seeing(const options *o, list *l, graft_err *e)
 {
     const bool small = graft_str_starts(o->kind->name, "tiny");
     const graft_vision_arch *a = make_vision_arch(small, strcmp(o->parts, "clip-vision") == 0);
-    const char *first = graft_vision_first(a);
-    const int64_t width = a->width;
+    make_vision_first first = {graft_vision_first(a), 1, {a->width}};
+    graft_unet_arch unet;
     graft_graph *g = NULL;
+    fill_unet(o->kind, &unet);
     graft_status st = strcmp(o->parts, "redux") == 0
                           ? make_redux_graph(small, o->kind->flux.context_dim, &g, e)
+                      : graft_str_starts(o->parts, "ip-adapter")
+                          ? make_ip_adapter_graph(small, o->parts, &unet, &first, &g, e)
                           : graft_vision_build(a, GRAFT_F32, &g, e);
     if (!st) st = add_slots(l, "", g, true, e);
-    if (!st && first) st = add(l, "", first, 1, &width, e);
+    if (!st && first.name) st = add(l, "", first.name, first.rank, first.dim, e);
     graft_graph_destroy(g);
     return st;
 }
@@ -721,7 +724,8 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     if (strcmp(o->parts, "upscaler") == 0) return add_upscaler(o->kind, l, e);
     if (strcmp(o->parts, "taesd") == 0) return add_taesd(o->kind, l, e);
     if (strcmp(o->parts, "t5") == 0) return add_t5(&o->kind->t5, l, e);
-    if (strstr(o->parts, "vision") || strcmp(o->parts, "redux") == 0) return add_seeing(o, l, e);
+    if (strstr(o->parts, "vision") || strcmp(o->parts, "redux") == 0 || strstr(o->parts, "ip-"))
+        return add_seeing(o, l, e);
     if (strcmp(o->parts, "qwen3") == 0) return add_qwen3(&o->kind->qwen3, l, e);
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
@@ -740,7 +744,8 @@ static int usage(void)
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
           "                         --parts union | --parts upscaler | --parts taesd |\n"
           "                         --parts t5 | --parts vision | --parts clip-vision |\n"
-          "                         --parts redux | --parts qwen3]\nkinds:",
+          "                         --parts redux | --parts qwen3 | --parts ip-adapter |\n"
+          "                         --parts ip-adapter-plus]\nkinds:",
           stderr);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) fprintf(stderr, " %s", kinds[i].name);
     fputs("\n", stderr);

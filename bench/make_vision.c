@@ -1,5 +1,8 @@
 #include "bench/make_vision.h"
 
+#include <string.h>
+
+#include "engine/models/ip_adapter.h"
 #include "engine/models/redux.h"
 
 static const graft_vision_arch so400m = {.kind = GRAFT_VISION_SIGLIP,
@@ -50,4 +53,32 @@ graft_status make_redux_graph(bool small, int32_t width, graft_graph **out, graf
     const graft_redux_arch a = {
         .seen = small ? small_siglip.width : so400m.width, .inner = 3 * width, .width = width};
     return graft_redux_build(&a, 1, GRAFT_F32, out, e);
+}
+
+/* Heads of 64: 12 of them for Stable Diffusion 1.x, 20 for XL, and the width of all is the
+ * resampler's own. */
+graft_status make_ip_adapter_graph(bool small, const char *part, const graft_unet_arch *unet,
+                                   make_vision_first *first, graft_graph **out, graft_err *e)
+{
+    const graft_vision_arch *v = make_vision_arch(small, true);
+    const int32_t hidden = small ? 64 : unet->context_dim > 768 ? 1280 : 768;
+    graft_ip_adapter_arch a = {.kind = GRAFT_IP_ADAPTER_LINEAR,
+                               .seen = v->projection,
+                               .tokens = 4,
+                               .width = unet->context_dim};
+    graft_crossings c;
+    graft_crossings_of(unet, &c);
+    if (!c.n) return graft_fail(e, GRAFT_E_ARG, "this kind has no IP-Adapter");
+    a.n_layers = c.n;
+    memcpy(a.channels, c.channels, sizeof a.channels);
+    if (strcmp(part, "ip-adapter-plus") == 0) {
+        a.kind = GRAFT_IP_ADAPTER_RESAMPLER;
+        a.seen = v->width;
+        a.tokens = small ? 6 : 16;
+        a.depth = small ? 1 : 4;
+        a.hidden = a.inner = hidden;
+        a.mlp = 4 * hidden;
+    }
+    *first = (make_vision_first){graft_ip_adapter_queries(&a), 3, {1, a.tokens, a.hidden}};
+    return graft_ip_adapter_build(&a, graft_vision_tokens(v), GRAFT_F32, out, e);
 }

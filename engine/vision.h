@@ -7,6 +7,7 @@
 typedef struct graft_vision graft_vision;               /* an encoder of pictures */
 typedef struct graft_vision_output graft_vision_output; /* what it makes of one batch */
 typedef struct graft_style graft_style;                 /* a style model: FLUX.1 Redux */
+typedef struct graft_ip_adapter graft_ip_adapter;       /* an IP-Adapter */
 
 /* CLIP's encoder of pictures in transformers' names (CLIPVisionModelWithProjection; a file may have
  * the whole CLIP) or in OpenCLIP's, or SigLIP's in transformers'. Tensors' names and shapes tell
@@ -47,4 +48,33 @@ graft_status graft_cond_show(const graft_cond *c, const graft_vision_output *see
                              double noise, graft_cond **out, graft_err *e);
 graft_style *graft_style_retain(graft_style *s);
 void graft_style_release(graft_style *s);
+
+/* An IP-Adapter (Ye et al. 2023, arXiv:2308.06721) for Stable Diffusion 1.x, 2.x or XL, plain or
+ * "plus", in the names of its authors' .safetensors. GRAFT_E_UNSUPPORTED, saying what it is, for
+ * FaceID, "full face", and those of FLUX and Stable Diffusion 3. */
+graft_status graft_ip_adapter_load(graft_engine *engine, const char *path, const graft_task *task,
+                                   graft_ip_adapter **out, graft_err *e);
+/* The model whose cross-attentions attend to pictures beside the prompt. Weight, start and end are
+ * run-time values, and so are the pictures: nothing is compiled for others, unless they are more or
+ * fewer; another adapter of the same architecture is a swap of weights. Several pictures are one
+ * list of tokens. Negative prompts, and third ones, see `negative`, one picture or as many as there
+ * are; without it what the paper's code has: a plain adapter is given zeros, "plus" what the
+ * encoder makes of pixels of its mean colour. A model may be shown pictures several times, also by
+ * different adapters, GRAFT_ATTENDED (engine/models/attended.h) at most, else GRAFT_E_LIMIT.
+ *
+ * The encoder is run at once, and its middle squares of pictures are what it sees. GRAFT_E_ARG for
+ * an adapter of another kind of model, an encoder other than the adapter's, and numbers out of
+ * range; GRAFT_E_UNSUPPORTED for models that are no UNets. */
+typedef struct graft_show_options {
+    const graft_vision *vision;
+    const graft_image *image;
+    const graft_image *negative; /* NULL: none */
+    double weight;               /* factor of what they add, -10 to 10; 0: nothing */
+    double start, end;           /* shares of the schedule, as of ControlNets */
+} graft_show_options;
+graft_status graft_model_show(const graft_model *m, const graft_ip_adapter *adapter,
+                              const graft_show_options *options, const graft_task *task,
+                              graft_model **out, graft_err *e);
+graft_ip_adapter *graft_ip_adapter_retain(graft_ip_adapter *a);
+void graft_ip_adapter_release(graft_ip_adapter *a);
 #endif

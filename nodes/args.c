@@ -97,6 +97,11 @@ graft_style *graft_arg_style(const graft_call *c, int i)
     return object(c, i, GRAFT_VALUE_STYLE_MODEL);
 }
 
+graft_ip_adapter *graft_arg_ip_adapter(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_IP_ADAPTER);
+}
+
 graft_latent *graft_arg_latent(const graft_call *c, int i)
 {
     return object(c, i, GRAFT_VALUE_LATENT);

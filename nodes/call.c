@@ -153,6 +153,11 @@ graft_status graft_call_out_vision_output(graft_call *c, int slot, graft_vision_
     return out_object(c, slot, GRAFT_VALUE_CLIP_VISION_OUTPUT, v);
 }
 
+graft_status graft_call_out_ip_adapter(graft_call *c, int slot, graft_ip_adapter *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_IP_ADAPTER, v);
+}
+
 graft_status graft_call_out_style(graft_call *c, int slot, graft_style *v)
 {
     return out_object(c, slot, GRAFT_VALUE_STYLE_MODEL, v);

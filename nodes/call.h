@@ -46,6 +46,7 @@ graft_status graft_call_out_upscaler(graft_call *c, int slot, graft_upscaler *v)
 graft_status graft_call_out_vision(graft_call *c, int slot, graft_vision *v);
 graft_status graft_call_out_vision_output(graft_call *c, int slot, graft_vision_output *v);
 graft_status graft_call_out_style(graft_call *c, int slot, graft_style *v);
+graft_status graft_call_out_ip_adapter(graft_call *c, int slot, graft_ip_adapter *v);
 graft_status graft_call_out_latent(graft_call *c, int slot, graft_latent *v);
 graft_status graft_call_out_image(graft_call *c, int slot, graft_image *v);
 graft_status graft_call_out_mask(graft_call *c, int slot, graft_image *v);

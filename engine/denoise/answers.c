@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "engine/objects/control.h"
+#include "engine/objects/sight.h"
 
 /* The positive prompts' answer, the negative ones', third ones' and the perturbed rows'. */
 enum { POSITIVE, NEGATIVE, THIRD, PERTURBED, KINDS };
@@ -72,7 +73,9 @@ static bool same_question(const graft_answers *a, const active *list, size_t n, 
     if (!n || n != a->n_asked || list[0].side != GRAFT_POSITIVE ||
         graft_model_perturbs_at(m, a->c->table, a->sigma) !=
             graft_model_perturbs_at(m, a->c->table, sigma) ||
-        graft_model_shrinks(m, a->c->table, a->sigma) != graft_model_shrinks(m, a->c->table, sigma))
+        graft_model_shrinks(m, a->c->table, a->sigma) !=
+            graft_model_shrinks(m, a->c->table, sigma) ||
+        graft_model_sees_at(m, a->c->table, a->sigma) != graft_model_sees_at(m, a->c->table, sigma))
         return false;
     for (size_t i = 0; i < n; i++) {
         const asked *k = &a->asked[i];

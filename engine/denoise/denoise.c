@@ -10,9 +10,10 @@
 #include "engine/denoise/guided.h"
 #include "engine/denoise/third.h"
 #include "engine/denoise/unclip.h"
+#include "engine/objects/sight.h"
 #include "engine/task.h"
 
-#define INPUTS_MAX (GRAFT_NET_RESIDUALS + 6)
+#define INPUTS_MAX (GRAFT_NET_RESIDUALS + 7)
 
 /* ------------------------------------------------------------------ the UNet */
 
@@ -27,6 +28,7 @@ graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size
     graft_unet_use use =
         graft_active_use(g->active, which, count, g->c.shape[0], perturbed_now(g) != NULL);
     use.variant = graft_guided_variant(g, g->active[which[0]].fast);
+    use.attends = g->c.model->n_seen > 0;
     use.shrink = g->shrinks;
     if (use.shrink) return use;
     use.turn = graft_hypertile_turn(g->step, graft_model_turns(g->c.model, use.height, use.width));
@@ -278,6 +280,7 @@ static graft_status keep(graft_guided *g, const size_t *which, size_t count, flo
                                       g->feature + (count + i) * bytes, bytes, e);
         if (!st && g->controls)
             st = graft_controls_keep(g->controls, a->slot, a->control, sigma, i, e);
+        if (g->attending.kept) g->attending.kept[a->slot] = g->sees;
     }
     return st;
 }
@@ -326,6 +329,9 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     if (st) return st;
     if (first->fast) in[n++] = g->feature;
     if (first->control) graft_controls_append(g->controls, &use, in, &n);
+    if (use.attends)
+        in[n++] =
+            graft_attending_fill(&g->attending, g->sees, g->active, which, count, g->c.shape[0]);
     in[n++] = graft_model_freeu_factors(g->c.model, use.variant); /* not looked at where NULL */
     double start = graft_clock_now();
     graft_invariants *series = graft_series_get(&g->series, g->c.model, b, g->active, which, count);
@@ -343,6 +349,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
 static size_t collect(graft_guided *g, graft_side side, size_t first, float sigma)
 {
     const graft_cond *list = graft_guided_list(&g->c, side);
+    const uint32_t *kept = g->attending.kept;
     for (size_t i = 0; i < list->n; i++)
         if (graft_active_now(g->c.table, list->entry[i], sigma) && !g->regions.list[first + i].idle)
             g->active[g->n_active++] =
@@ -354,7 +361,8 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
                          .references = graft_known_references(g->c.model, list->entry[i]),
                          .control = graft_controls_active(g->controls, first + i, sigma),
                          .steered = graft_controls_steered(g->controls, first + i, sigma),
-                         .alike = graft_controls_alike(g->controls, first + i, sigma)};
+                         .alike = graft_controls_alike(g->controls, first + i, sigma) &&
+                                  (!kept || kept[first + i] == g->sees)};
     return first + list->n;
 }
 
@@ -363,6 +371,7 @@ void graft_guided_collect(graft_guided *g, float sigma, bool both)
     g->n_active = 0;
     g->shrinks = graft_model_shrinks(g->c.model, g->c.table, sigma);
     g->perturbs = graft_model_perturbs_at(g->c.model, g->c.table, sigma);
+    g->sees = graft_model_sees_at(g->c.model, g->c.table, sigma);
     size_t next = collect(g, GRAFT_POSITIVE, 0, sigma);
     bool third = g->c.third.prompt != NULL;
     /* Guidance of 1 is the conditional prediction alone: half the work. */

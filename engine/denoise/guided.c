@@ -161,6 +161,7 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
                                   config->shape, graft_net_patch(&config->model->arch),
                                   config->task, &g->regions, e);
     if (!st) st = graft_controls_create(&g->c, &g->regions, &g->controls, e);
+    if (!st) st = graft_attending_create(&g->c, &g->attending, e);
     if (!st) st = graft_answers_create(&g->c, &g->answers, e);
     if (!st) st = graft_cfg_changes_create(&g->c, &g->changes, e);
     if (st)
@@ -189,6 +190,7 @@ void graft_guided_destroy(graft_guided *g)
     graft_free(g->y);
     graft_features_destroy(g->features);
     graft_controls_destroy(g->controls);
+    graft_attending_finish(&g->attending);
     graft_answers_destroy(g->answers);
     graft_cfg_changes_destroy(g->changes);
     graft_regions_finish(&g->regions);

@@ -3,6 +3,7 @@
 #ifndef GRAFT_DENOISE_GUIDED_H
 #define GRAFT_DENOISE_GUIDED_H
 #include "engine/denoise/answers.h"
+#include "engine/denoise/attending.h"
 #include "engine/denoise/batches.h"
 #include "engine/denoise/cfg_changes.h"
 #include "engine/denoise/controls.h"
@@ -30,6 +31,7 @@ struct graft_guided {
     int64_t n, per;                       /* values of the latent in all, and per picture */
     size_t step;                          /* of the sampler */
     bool shrinks, perturbs;               /* the present call */
+    uint32_t sees;                        /* likewise: graft_model_sees_at() */
     float *x, *scaled, *sum[GRAFT_SIDES]; /* (n) each; sum: NULL for a side that is not there */
     float *perturbed; /* (n), the positive prompts' perturbed predictions; or NULL */
     float *batch_x, *batch_out, *timesteps, *context, *y;
@@ -37,8 +39,9 @@ struct graft_guided {
     float *batch_latent;      /* batch_x without what is known; batch_x itself where nothing is */
     graft_features *features; /* NULL without DeepCache */
     graft_dtype feature_dtype;
-    uint8_t *feature;           /* of one batch */
-    size_t feature_bytes;       /* of one entry that sees the whole latent */
+    uint8_t *feature;     /* of one batch */
+    size_t feature_bytes; /* of one entry that sees the whole latent */
+    graft_attending attending;
     graft_controls *controls;   /* NULL without ControlNets */
     graft_answers *answers;     /* NULL without EasyCache */
     graft_cfg_changes *changes; /* of guidance; NULL without */

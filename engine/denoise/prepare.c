@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "engine/denoise/guided.h"
 #include "engine/denoise/known.h"
+#include "engine/objects/sight.h"
 
 typedef struct need {
     graft_unet_use use;
@@ -25,7 +26,9 @@ static bool goes_on(const graft_prepare_request *rq, const graft_cond_entry *k,
                     const graft_control *chain, float before, float sigma)
 {
     return graft_active_now(rq->table, k, before) &&
-           graft_control_alike(rq->table, chain, before, sigma);
+           graft_control_alike(rq->table, chain, before, sigma) &&
+           graft_model_sees_at(rq->model, rq->table, before) ==
+               graft_model_sees_at(rq->model, rq->table, sigma);
 }
 
 /* before: the sigma of the last step, where prompts that go on are fast; NULL: none is. */
@@ -73,10 +76,12 @@ static bool add_all(const graft_prepare_request *rq, float sigma, const float *b
     collect(rq, GRAFT_POSITIVE, sigma, before, v);
     if (rq->guided || rq->third) collect(rq, GRAFT_NEGATIVE, sigma, before, v);
     if (rq->third) collect(rq, GRAFT_THIRD, sigma, before, v);
-    while (ok && (count = graft_active_group(v->now, v->n_now, which)))
-        ok = add(rq, v,
-                 (need){graft_active_use(v->now, which, count, rq->shape[0], perturbs),
-                        v->now[which[0]].control, sigma});
+    while (ok && (count = graft_active_group(v->now, v->n_now, which))) {
+        need one = {graft_active_use(v->now, which, count, rq->shape[0], perturbs),
+                    v->now[which[0]].control, sigma};
+        one.use.attends = rq->model->n_seen > 0;
+        ok = add(rq, v, one);
+    }
     return ok;
 }
 

@@ -31,6 +31,7 @@ static const struct kind {
     {"input_blocks.", "a UNet", "UNETLoader"},
     {"down_blocks.", "a UNet", "UNETLoader"},
     {"redux_up.", "a style model", "StyleModelLoader"},
+    {".to_k_ip.", "an IP-Adapter", "IPAdapterModelLoader"},
     {"vision_model.embeddings.patch_embedding.", "a vision encoder", "CLIPVisionLoader"},
     {"visual.conv1.", "a vision encoder", "CLIPVisionLoader"},
     {"text_model.encoder.", "a text encoder", "CLIPLoader"},

@@ -235,6 +235,26 @@ typedef struct graft_redux_arch {
     int32_t seen, inner, width;
 } graft_redux_arch;
 
+typedef enum graft_ip_adapter_kind {
+    GRAFT_IP_ADAPTER_LINEAR = 0,   /* of the vector of a picture: one layer and a norm */
+    GRAFT_IP_ADAPTER_RESAMPLER = 1 /* "plus": of its tokens, by attention to them */
+} graft_ip_adapter_kind;
+
+/* An IP-Adapter (ip_adapter.h). */
+#define GRAFT_IP_ADAPTER_LAYERS 256
+typedef struct graft_ip_adapter_arch {
+    int32_t kind;   /* graft_ip_adapter_kind */
+    int32_t seen;   /* width of the encoder's vector, or of its tokens */
+    int32_t tokens; /* that it makes of a picture */
+    int32_t width;  /* of these, as of a prompt's */
+    /* Of a resampler: blocks, its own width, that of attention, of which a head has 64, and that
+     * of its MLP. */
+    int32_t depth, hidden, inner, mlp;
+    /* Cross-attentions that it is for, in their order (attended.h), and channels of each. */
+    int32_t n_layers;
+    int32_t channels[GRAFT_IP_ADAPTER_LAYERS];
+} graft_ip_adapter_arch;
+
 /* T5's encoder, version 1.1 (t5.h). */
 typedef struct graft_t5_arch {
     int32_t layers, width, heads, head_dim, intermediate, vocab;
@@ -316,6 +336,10 @@ graft_status graft_vision_detect(const graft_safetensors *f, const char *prefix,
 /* A tensor that tells a Redux, which has no prefix. */
 #define GRAFT_REDUX_TENSOR "redux_up.weight"
 graft_status graft_redux_detect(const graft_safetensors *f, graft_redux_arch *out, graft_err *e);
+/* GRAFT_E_UNSUPPORTED, with their names, for FaceID, for those with an MLP in place of the
+ * projection ("full face") and for those of FLUX and Stable Diffusion 3. */
+graft_status graft_ip_adapter_detect(const graft_safetensors *f, graft_ip_adapter_arch *out,
+                                     graft_err *e);
 /* GRAFT_E_UNSUPPORTED for relatives: with experts, with biases (Qwen 2), with more norms (Gemma).
  */
 graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,

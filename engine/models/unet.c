@@ -116,6 +116,26 @@ static graft_vid output_block(graft_unet_blocks *u, int i, graft_vid h, graft_vi
     return graft_unet_output_block(u, i, h, fits ? next : GRAFT_NO_VALUE);
 }
 
+/* ------------------------------------------------------------------ pictures beside the prompt */
+
+/* The input, where there are any. */
+static void attend(graft_unet_blocks *u, const graft_unet_shape *shape)
+{
+    const int64_t tokens = graft_attended_tokens(&shape->attended);
+    if (!tokens) return;
+    u->attended.shape = shape->attended;
+    graft_crossings_of(u->a, &u->attended.crossings);
+    const graft_crossings *c = &u->attended.crossings;
+    if (!c->n) {
+        graft_graph_fail(u->b.g, GRAFT_E_ARG,
+                         "a UNet whose cross-attentions are none, or too many");
+        return;
+    }
+    const int64_t values = 2 * shape->batch * tokens * graft_crossings_before(c, c->n);
+    u->attended.values =
+        graft_build_cast(&u->b, graft_graph_input(u->b.g, GRAFT_F32, 1, &values), shape->act_dtype);
+}
+
 static void check_shrink(graft_graph *g, const graft_unet_arch *a, const graft_unet_shape *shape)
 {
     const graft_unet_shrink *s = &shape->shrink;
@@ -260,6 +280,7 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
         graft_unet_residual_shape(a, shape, i, dim);
         more.residual[i] = graft_graph_input(g, shape->act_dtype, 4, dim);
     }
+    attend(&u, shape);
     if (graft_unet_freeu(a, shape))
         more.freeu = graft_graph_input(g, GRAFT_F32, 1, (int64_t[]){GRAFT_FREEU_FACTORS});
     u.context = graft_build_cast(&u.b, c, shape->act_dtype);

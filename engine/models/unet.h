@@ -4,6 +4,7 @@
 #define GRAFT_MODELS_UNET_H
 #include "engine/graph/graph.h"
 #include "engine/models/arch.h"
+#include "engine/models/attended.h"
 #include "engine/models/steered.h"
 
 /* DeepCache (Ma et al. 2023, arXiv:2312.00858) cuts the UNet below input block `cut`: what enters
@@ -87,16 +88,19 @@ typedef struct graft_unet_shape {
     int32_t freeu;         /* a graft_freeu_version */
     /* Of each level, 0 the outermost; rows and columns must divide its height and width. */
     graft_unet_grid grid[GRAFT_UNET_GRIDS];
-    graft_unet_shrink shrink;    /* with WHOLE, without control and grids only */
-    graft_references references; /* FLUX's transformers only; n 0: none */
+    graft_unet_shrink shrink;      /* with WHOLE, without control and grids only */
+    graft_references references;   /* FLUX's transformers only; n 0: none */
+    graft_attended_shape attended; /* of pictures beside the prompt; UNets only */
 } graft_unet_shape;
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes
- * one, the feature if FAST, the residuals if control, FreeU's factors (GRAFT_FREEU_FACTORS, in
- * their order) as float32 if graft_unet_freeu(). Output: (N + perturbed,out,h,w), the
- * feature if STORE. Feature (N + perturbed,H,W,C) and residuals (N,H,W,C) are of act_dtype.
- * Residual i is added to what input block i gives to the output blocks, the last to the middle
- * block's output (controlnet.h); a FAST graph takes those of its own input blocks only. */
+ * one, the feature if FAST, the residuals if control, pictures' keys and values where there are any
+ * (attended.h: those of all cross-attentions, whatever the variant), FreeU's factors
+ * (GRAFT_FREEU_FACTORS, in their order) as float32 if graft_unet_freeu(). Output: (N +
+ * perturbed,out,h,w), the feature if STORE. Feature (N + perturbed,H,W,C) and residuals (N,H,W,C)
+ * are of act_dtype. Residual i is added to what input block i gives to the output blocks, the last
+ * to the middle block's output (controlnet.h); a FAST graph takes those of its own input blocks
+ * only. */
 graft_status graft_unet_build(const graft_unet_arch *a, const graft_unet_shape *shape,
                               graft_graph **out, graft_err *e);
 /* The same where x and timesteps repeat after so many rows, as they do when one latent is denoised

@@ -1,5 +1,6 @@
 #include "engine/models/unet_blocks.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
@@ -97,6 +98,38 @@ static graft_vid tiles_of(const graft_build *b, graft_vid h, int64_t tiles, bool
                                            graft_build_dim(b, h, 2)});
 }
 
+/* Keys or values (rows,tokens,width) of a picture from place *at on, which moves behind them. */
+static graft_vid attended_part(const graft_unet_blocks *u, int64_t *at, int64_t tokens,
+                               int64_t width)
+{
+    const graft_build *b = &u->b;
+    const int64_t dim[3] = {u->batch, tokens, width}, count = u->batch * tokens * width;
+    graft_vid v = graft_graph_slice(b->g, u->attended.values, *at, count);
+    *at += count;
+    return graft_unet_wide(u, graft_graph_reshape(b->g, v, 3, dim));
+}
+
+/* o and what these queries make of the pictures, in the next cross-attention. */
+static graft_vid with_pictures(graft_unet_blocks *u, graft_vid q, graft_vid o, int32_t heads)
+{
+    const graft_build *b = &u->b;
+    const graft_crossings *c = &u->attended.crossings;
+    const int32_t *tokens = u->attended.shape.tokens, here = u->attended.next++;
+    if (!tokens[0] || q < 0) return o;
+    const int64_t all = graft_crossings_before(c, c->n), before = graft_crossings_before(c, here);
+    const int64_t width = graft_build_dim(b, q, 2);
+    int64_t begin = 0;
+    assert(here < c->n && width == c->channels[here]);
+    for (int i = 0; i < GRAFT_ATTENDED && tokens[i]; i++) {
+        int64_t at = begin + 2 * u->batch * tokens[i] * before;
+        graft_vid k = attended_part(u, &at, tokens[i], width);
+        graft_vid v = attended_part(u, &at, tokens[i], width);
+        o = graft_build_add(b, o, graft_build_attention(b, q, k, v, heads, false));
+        begin += 2 * u->batch * tokens[i] * all;
+    }
+    return o;
+}
+
 /* x and context are tiles of something; what it gives is not. */
 static graft_vid attention(graft_unet_blocks *u, graft_name name, graft_vid x, graft_vid context,
                            int32_t heads, int64_t tiles)
@@ -107,6 +140,7 @@ static graft_vid attention(graft_unet_blocks *u, graft_name name, graft_vid x, g
     graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), context, width, false);
     graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), context, width, false);
     graft_vid o = graft_build_attention(b, q, k, v, heads, false);
+    if (context == u->context) o = with_pictures(u, q, o, heads);
     o = tiles_of(b, o, tiles, true);
     return graft_build_linear(b, NAME("%s.to_out.0", name.text), o, width, true);
 }
@@ -222,6 +256,7 @@ graft_vid graft_unet_input_block(graft_unet_blocks *u, int i, graft_vid h)
 {
     const graft_unet_block *k = &u->a->input[i];
     const graft_build *b = &u->b;
+    u->attended.next = graft_crossings_first(u->a, GRAFT_CROSSING_INPUT, i);
     if (i == 0) return graft_build_conv3(b, NAME("input_blocks.0.0"), h, k->channels);
     if (k->down) {
         graft_conv_spec spec = {(int32_t)graft_build_dim(b, h, 3), 3, 2, {1, 1, 1, 1}};
@@ -237,6 +272,7 @@ graft_vid graft_unet_output_block(graft_unet_blocks *u, int i, graft_vid h, graf
 {
     const graft_unet_block *k = &u->a->output[i];
     const graft_build *b = &u->b;
+    u->attended.next = graft_crossings_first(u->a, GRAFT_CROSSING_OUTPUT, i);
     h = res_block(u, NAME("output_blocks.%d.0", i), h, k->channels);
     if (k->transformer)
         h = spatial_transformer(u, NAME("output_blocks.%d.1", i), h, k->transformer);
@@ -256,6 +292,7 @@ graft_vid graft_unet_middle_block(graft_unet_blocks *u, graft_vid h)
 {
     const int32_t channels = (int32_t)graft_build_dim(&u->b, h, 3),
                   residual = u->a->middle_residual;
+    u->attended.next = graft_crossings_first(u->a, GRAFT_CROSSING_MIDDLE, 0);
     if (residual > 0) h = res_block(u, NAME("middle_block.0"), h, channels);
     u->perturbing = u->perturbed > 0;
     if (u->perturbing) h = graft_unet_wide(u, h);

@@ -28,6 +28,14 @@ typedef struct graft_unet_blocks {
      * at that; and whether it has begun: from there on values have those rows, too, after the N. */
     int64_t perturbed;
     bool perturbing, apart;
+    /* What cross-attentions attend to beside the context; without tokens nothing, as in
+     * ControlNets. */
+    struct graft_unet_attended {
+        graft_vid values; /* the graph's input (attended.h), of act_dtype */
+        graft_attended_shape shape;
+        graft_crossings crossings;
+        int32_t next; /* cross-attention */
+    } attended;
     /* Of each level, GRAFT_UNET_GRIDS of them (unet.h); NULL: no tiles. */
     const graft_unet_grid *grid;
     int level; /* that the next block works on; moved by down-sampling and by doubling the size */

@@ -7,6 +7,7 @@
 #include "engine/objects/alike.h"
 #include "engine/objects/objects.h"
 #include "engine/objects/quantizer.h"
+#include "engine/objects/sight.h"
 #include "engine/image/resize.h"
 
 graft_model *graft_model_retain(graft_model *m)
@@ -21,6 +22,7 @@ void graft_model_release(graft_model *m)
     graft_engine_release_weights(m->engine, m->weights);
     graft_quantizer_release(m->quantizer);
     graft_cond_release((graft_cond *)(uintptr_t)m->third.prompt);
+    for (int i = 0; i < m->n_seen; i++) graft_sight_release(m->seen[i].sight);
     graft_free(m);
 }
 
@@ -33,6 +35,7 @@ graft_model *graft_model_copy(const graft_model *m)
     graft_weights_retain(n->weights);
     graft_quantizer_retain(n->quantizer);
     if (n->third.prompt) graft_cond_retain((graft_cond *)(uintptr_t)n->third.prompt);
+    for (int i = 0; i < n->n_seen; i++) graft_sight_retain(n->seen[i].sight);
     return n;
 }
 
@@ -408,7 +411,8 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
                                     .height = options->height / graft_net_cell(&n->arch),
                                     .width = options->width / graft_net_cell(&n->arch),
                                     .tokens = usual_words(&n->arch),
-                                    .perturbed = graft_model_perturbs(n) ? batch : 0};
+                                    .perturbed = graft_model_perturbs(n) ? batch : 0,
+                                    .attends = n->n_seen > 0};
         st = graft_model_prepare(n, &use, task, e);
     }
     if (st)

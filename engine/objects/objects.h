@@ -114,6 +114,11 @@ struct graft_model {
         graft_unet_shrink shrink; /* block 0: off */
         double start, end;        /* shares of the schedule */
     } downscale;
+    struct graft_seen { /* pictures that it attends to, the first n_seen (sight.h) */
+        struct graft_sight *sight;
+        double weight, start, end;
+    } seen[GRAFT_ATTENDED];
+    int n_seen;
     graft_quant_choice quant;
     graft_quantizer *quantizer; /* NULL without */
 };
@@ -144,6 +149,7 @@ typedef struct graft_unet_use {
     int64_t beside;              /* bytes of packed weights that others need at the same time */
     int turn;                    /* of HyperTile's grids, below graft_model_turns() */
     bool shrink;                 /* by the model's downscale; without grids */
+    bool attends;                /* to the model's pictures, beside the prompt */
     graft_references references; /* of each row */
 } graft_unet_use;
 static inline bool graft_model_is_flow(const graft_model *m)

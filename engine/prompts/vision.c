@@ -1,6 +1,7 @@
 /* Encoders of pictures: pictures to tokens. */
 #include "engine/prompts/vision.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -97,6 +98,20 @@ graft_status graft_vision_run(const graft_vision *v, const float *pixels, const 
 out:
     graft_binding_release(b);
     graft_free(first);
+    return st;
+}
+
+graft_status graft_vision_run_early(const graft_vision *v, const float *pixels,
+                                    const graft_task *task, float *tokens, graft_err *e)
+{
+    graft_vision early = {
+        .engine = v->engine, .arch = v->arch, .weights = v->weights, .options = v->options};
+    assert(graft_vision_is_clip(&v->arch) && v->arch.layers > 0);
+    early.arch.layers--;
+    float *pooled = graft_malloc_array((size_t)graft_vision_pooled(&v->arch), sizeof *pooled);
+    if (!pooled) return graft_fail_nomem(e, "vision encoder");
+    graft_status st = graft_vision_run(&early, pixels, task, tokens, pooled, e);
+    graft_free(pooled);
     return st;
 }
 

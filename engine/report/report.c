@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "engine/calibrate/quantize.h"
+#include "engine/objects/sight.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
 
@@ -346,6 +347,16 @@ static void print_perturbed(graft_str *s, const graft_model *m)
                      graft_model_perturbs(m) ? "" : "; the middle of this model has no attention");
 }
 
+static void print_seen(graft_str *s, const graft_model *m)
+{
+    for (int i = 0; i < m->n_seen; i++)
+        graft_str_printf(s,
+                         "  pictures     %d tokens beside the prompt, weight %.4g, from %.4g %% to "
+                         "%.4g %% of the schedule\n",
+                         m->seen[i].sight->tokens, m->seen[i].weight, 100 * m->seen[i].start,
+                         100 * m->seen[i].end);
+}
+
 static void print_architecture(graft_str *s, const graft_net_arch *net)
 {
     const graft_unet_arch *a = &net->unet;
@@ -411,6 +422,7 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
         print_perturbed(s, r->model);
         print_easycache(s, r->model);
         print_downscale(s, r->model);
+        print_seen(s, r->model);
     }
     if (p->options->max_bytes)
         graft_str_printf(s, "  limit        %s (max_memory_mb is %lld)\n", limit,

@@ -33,15 +33,16 @@ static const struct model_folder {
     {"upscale_models", NULL, {"upscale_models", NULL}, false, plain},
     {"clip_vision", NULL, {"clip_vision", NULL}, false, plain},
     {"style_models", NULL, {"style_models", NULL}, false, plain},
+    {"ipadapter", NULL, {"ipadapter", NULL}, false, plain},
 };
 #define N_MODEL_FOLDERS (sizeof model_folders / sizeof *model_folders)
 
 const char *const *graft_folders_keys(void)
 {
-    static const char *const keys[] = {"checkpoints", "loras",         "vae",
-                                       "vae_approx",  "text_encoders", "diffusion_models",
-                                       "embeddings",  "controlnet",    "upscale_models",
-                                       "clip_vision", "style_models",  NULL};
+    static const char *const keys[] = {
+        "checkpoints",      "loras",      "vae",        "vae_approx",     "text_encoders",
+        "diffusion_models", "embeddings", "controlnet", "upscale_models", "clip_vision",
+        "style_models",     "ipadapter",  NULL};
     return keys;
 }
 

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "engine/image/draw.h"
+#include "engine/objects/sight.h"
 #include "tests/engine/fixture.h"
 
 static graft_engine *engine;
@@ -72,6 +73,17 @@ static void what_sampling_will_do(void)
     graft_model_release(all);
     graft_model_release(guided);
     graft_model_release(tiled);
+    struct graft_seen seen = {.weight = 0.6, .start = 0.1, .end = 0.9};
+    graft_crossings crossings;
+    graft_crossings_of(&m->arch.unet, &crossings);
+    CHECK_OK(graft_sight_create(&crossings, 8, &seen.sight, &e), &e);
+    CHECK_OK(graft_model_with_sight(m, &seen, &all, &e), &e);
+    text = report(all, NULL, NULL, NULL);
+    CHECK(says(text,
+               "pictures     8 tokens beside the prompt, weight 0.6, from 10 % to 90 % of the "
+               "schedule\n"));
+    graft_text_free(text);
+    graft_model_release(all);
     graft_model_release(m);
 }
 

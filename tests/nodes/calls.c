@@ -81,6 +81,7 @@ static void loaders_pass_files_on(void)
     expect("unCLIPCheckpointLoader", NULL, "vision file.safetensors\ncheckpoint file.safetensors\n",
            "load ");
     expect("StyleModelLoader", NULL, "style file.safetensors\n", "load ");
+    expect("IPAdapterModelLoader", NULL, "ip_adapter file.safetensors\n", "load ");
     expect("ControlnetSpeedup", NULL, "", "");
     expect("ImageUpscaleWithModel", NULL, "upscale 32x16\n", "upscale ");
     expect("LoraLoader", edit_lora, "lora file.safetensors 0.75 -2 clip=1\n", "load ");
@@ -262,6 +263,35 @@ static void attention_is_not_weighed(void)
     CHECK_INT(run_with("StyleModelApply", in, out), GRAFT_E_UNSUPPORTED);
     CHECK(strstr(host.fail_text, "attn_bias with a strength of 0.25") != NULL);
     CHECK_STR(fake_trace, "");
+}
+static void edit_weight(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "weight", -0.5), set_f(n, in, "start_at", 0.125), set_f(n, in, "end_at", 0.5);
+}
+static void edit_no_others(const graft_node *n, graft_arg *in)
+{
+    in[fake_host_input(n, "image_negative")] = (graft_arg){0};
+}
+static void pictures_are_shown(void)
+{
+    static const char *const ids[] = {"IPAdapter", "IPAdapterAdvanced"};
+    graft_arg in[24], out[4];
+    expect("IPAdapter", NULL, "show 32 against 0 x 1 [0,1]\n", "encode ");
+    expect("IPAdapter", edit_weight, "show 32 against 0 x -0.5 [0.125,0.5]\n", "encode ");
+    expect("IPAdapterAdvanced", edit_weight, "show 32 against 32 x -0.5 [0.125,0.5]\n", "encode ");
+    expect("IPAdapterAdvanced", edit_no_others, "show 32 against 0 x 1 [0,1]\n", "encode ");
+    for (int i = 0; i < 2; i++) {
+        const graft_node *n = fake_host_node(ids[i]);
+        connect(n, in);
+        in[fake_host_input(n, "attn_mask")] = mask[0];
+        CHECK_INT(run_with(ids[i], in, out), GRAFT_E_UNSUPPORTED);
+        CHECK_STR(host.fail_input, "attn_mask");
+        CHECK_STR(fake_trace, "");
+    }
+    connect(fake_host_node("IPAdapterAdvanced"), in);
+    in[fake_host_input(fake_host_node("IPAdapterAdvanced"), "clip_vision")] = (graft_arg){0};
+    CHECK_INT(run_with("IPAdapterAdvanced", in, out), GRAFT_E_ARG);
+    CHECK_STR(host.fail_input, "clip_vision");
 }
 static void prompts_pass_arguments_on(void)
 {
@@ -554,6 +584,7 @@ int main(void)
         RUN(plan_names_are_checked);
         RUN(prompts_pass_arguments_on);
         RUN(attention_is_not_weighed);
+        RUN(pictures_are_shown);
         RUN(samplers_pass_arguments_on);
         RUN(custom_samplers_pass_parts_on);
         RUN(parts_may_be_others);

@@ -14,7 +14,7 @@
 static fake_host host;
 static graft_arg model[4], controlnet[4], upscaler[4], prompt_a[4], prompt_b[4], latent[4],
     image[4], mask[4];
-static graft_arg vision[4], seen[4], style[4];
+static graft_arg vision[4], seen[4], style[4], adapter[4];
 static graft_arg deepcache[4], quantizer[4], booster[4]; /* OneDiff's */
 static graft_arg sigmas[4], sampler[4], noise[4], guider[4];
 static graft_arg images[4], latents[4]; /* lists */
@@ -44,7 +44,10 @@ static inline void connect(const graft_node *node, graft_arg *in)
         if (strcmp(t, "CONDITIONING") == 0) in[i] = prompts++ ? prompt_b[0] : prompt_a[0];
         if (strcmp(t, "LATENT") == 0) in[i] = latent[0];
         if (strcmp(t, "IMAGE") == 0) in[i] = image[0];
-        if (strcmp(t, "MASK") == 0) in[i] = mask[0];
+        if (strcmp(t, "IPADAPTER") == 0) in[i] = adapter[0];
+        /* What is there to be refused. */
+        if (strcmp(t, "MASK") == 0 && strcmp(node->inputs[i]->name, "attn_mask") != 0)
+            in[i] = mask[0];
         if (strcmp(t, "SIGMAS") == 0) in[i] = sigmas[0];
         if (strcmp(t, "SAMPLER") == 0) in[i] = sampler[0];
         if (strcmp(t, "NOISE") == 0) in[i] = noise[0];
@@ -134,6 +137,8 @@ static inline void make_inputs(void)
     CHECK_INT(run_with("CLIPVisionLoader", in, vision), GRAFT_OK);
     fake_host_defaults(fake_host_node("StyleModelLoader"), in);
     CHECK_INT(run_with("StyleModelLoader", in, style), GRAFT_OK);
+    fake_host_defaults(fake_host_node("IPAdapterModelLoader"), in);
+    CHECK_INT(run_with("IPAdapterModelLoader", in, adapter), GRAFT_OK);
     connect(fake_host_node("CLIPTextEncode"), in);
     CHECK_INT(run_with("CLIPTextEncode", in, prompt_a), GRAFT_OK);
     CHECK_INT(run_with("CLIPTextEncode", in, prompt_b), GRAFT_OK);
@@ -170,7 +175,7 @@ static inline void release_inputs(void)
 {
     graft_arg *const all[] = {model,  controlnet, upscaler,  prompt_a, prompt_b, latent,  image,
                               mask,   deepcache,  quantizer, booster,  sigmas,   sampler, noise,
-                              guider, images,     latents,   vision,   seen,     style};
+                              guider, images,     latents,   vision,   seen,     style,   adapter};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) fake_host_release(all[i], 4);
 }
 

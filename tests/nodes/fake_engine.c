@@ -59,6 +59,7 @@ OBJECT(upscaler)
 OBJECT(vision)
 OBJECT(vision_output)
 OBJECT(style)
+OBJECT(ip_adapter)
 
 /* ------------------------------------------------------------------ engine and loading */
 
@@ -244,20 +245,29 @@ graft_status graft_upscaler_load(graft_engine *engine, const char *path, const g
     return make_upscaler(out, e);
 }
 
-graft_status graft_vision_load(graft_engine *engine, const char *path, const graft_task *task,
-                               graft_vision **out, graft_err *e)
-{
-    (void)engine, (void)task;
-    trace("vision %s\n", base_name(path));
-    return make_vision(out, e);
-}
+#define LOADER(T)                                                                                  \
+    graft_status graft_##T##_load(graft_engine *engine, const char *path, const graft_task *task,  \
+                                  graft_##T **out, graft_err *e)                                   \
+    {                                                                                              \
+        (void)engine, (void)task;                                                                  \
+        trace(#T " %s\n", base_name(path));                                                        \
+        return make_##T(out, e);                                                                   \
+    }
+LOADER(vision)
+LOADER(style)
+LOADER(ip_adapter)
 
-graft_status graft_style_load(graft_engine *engine, const char *path, const graft_task *task,
-                              graft_style **out, graft_err *e)
+graft_status graft_model_show(const graft_model *m, const graft_ip_adapter *a,
+                              const graft_show_options *o, const graft_task *task,
+                              graft_model **out, graft_err *e)
 {
-    (void)engine, (void)task;
-    trace("style %s\n", base_name(path));
-    return make_style(out, e);
+    int64_t s[4], others[4] = {0};
+    (void)m, (void)a, (void)task;
+    graft_image_data(o->image, s);
+    if (o->negative) graft_image_data(o->negative, others);
+    trace("show %lld against %lld x %g [%g,%g]\n", (long long)s[2], (long long)others[2], o->weight,
+          o->start, o->end);
+    return make_model(out, e);
 }
 
 graft_status graft_vision_encode(const graft_vision *v, const graft_image *image, bool center,

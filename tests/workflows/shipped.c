@@ -6,7 +6,9 @@
 
 #define TINY(kind)    "1.ckpt_name=tiny-" kind ".safetensors"
 #define CONTROL(kind) "9.control_net_name=tiny-" kind "-control.safetensors"
-#define UNION         "9.control_net_name=tiny-sdxl-union.safetensors"
+#define SEEING(name)                                                                               \
+    "7.clip_name=tiny-clip-vision.safetensors", "8.ipadapter_file=tiny-" name ".safetensors"
+#define UNION "9.control_net_name=tiny-sdxl-union.safetensors"
 #define FLUX(kind)                                                                                 \
     "1.unet_name=tiny-" kind ".safetensors", "2.clip_name1=tiny-clip-l.safetensors",               \
         "2.clip_name2=tiny-t5.safetensors", "3.vae_name=tiny-flux-vae.safetensors"
@@ -62,6 +64,16 @@ static const struct workflow {
       "3.vae_name=tiny-flux2-vae.safetensors", "7.steps=2", "7.width=80", "7.height=112",
       "6.width=80", "6.height=112", "8.width=80", "8.height=112"}},
     {"unclip.json", 1, 64, 64, {TINY("unclip"), "5.steps=2", "4.width=64", "4.height=64"}},
+    {"ip-adapter.json",
+     1,
+     64,
+     64,
+     {TINY("sd1"), SEEING("sd1-ip"), "5.steps=2", "4.width=64", "4.height=64"}},
+    {"ip-adapter.json",
+     1,
+     64,
+     64,
+     {TINY("sdxl"), SEEING("sdxl-ip-plus"), "5.steps=2", "4.width=64", "4.height=64"}},
     {"compile.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
     {"deepcache.json", 1, 64, 64, {TINY("sd1"), "5.steps=4"}},
     {"quantize.json", 1, 64, 64, {TINY("sd1"), "5.steps=2", "8.steps=3"}},

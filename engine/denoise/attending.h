@@ -1,0 +1,23 @@
+/* What the rows of a batch attend to beside their prompts: the keys and values of the pictures that
+ * a model is shown, as its UNet's graph takes them. Belongs to one run, on one thread. */
+#ifndef GRAFT_DENOISE_ATTENDING_H
+#define GRAFT_DENOISE_ATTENDING_H
+#include "engine/denoise/batches.h"
+#include "engine/denoise/denoise.h"
+
+typedef struct graft_attending {
+    const graft_model *m;
+    graft_crossings crossings;
+    float *values;  /* of a batch; NULL: the model sees no pictures */
+    uint32_t *kept; /* of each slot, for DeepCache: what counted in its last whole step */
+} graft_attending;
+
+graft_status graft_attending_create(const graft_guided_config *c, graft_attending *out,
+                                    graft_err *e);
+void graft_attending_finish(graft_attending *a);
+/* The input for the active entries `which`, of `pictures` rows each: positive prompts have the
+ * pictures, others what stands for none. `now`: which of them count (graft_model_sees_at()); others
+ * have values of 0, which is nothing. */
+const float *graft_attending_fill(graft_attending *a, uint32_t now, const active *list,
+                                  const size_t *which, size_t count, int64_t pictures);
+#endif
