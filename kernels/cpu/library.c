@@ -147,7 +147,7 @@ static void describe(graft_device *d)
     snprintf(i->name, sizeof i->name, "%s (%s%s)", name, graft_cpu_simd_features(),
              tiles ? ", AMX" : "");
     snprintf(i->identity, sizeof i->identity,
-             "cpu %s%s isa %d threads %d onednn %d.%d.%d packing 1", d->simd->name,
+             "cpu %s%s isa %d threads %d onednn %d.%d.%d packing 2", d->simd->name,
              tiles ? " amx" : "", (int)dnnl_get_effective_cpu_isa(), (int)d->host.threads, v->major,
              v->minor, v->patch);
     i->memory_total = memory_total();
