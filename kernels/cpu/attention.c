@@ -80,10 +80,10 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     s->heads = q->dim[0] * k->op.attrs.heads;
     bool bias = graft_cpu_present(&k->op.in[GRAFT_ATTENTION_BIAS]);
     graft_dtype t = bias ? GRAFT_F32 : q->dtype;
-    s->int8 = k->op.attrs.quant == GRAFT_QUANT_INT8 && simd->attention_int8 && !bias &&
-              !k->op.attrs.causal && k->op.attrs.scale > 0;
-    s->tiles = t == GRAFT_BF16 && !s->int8 && !bias && !k->op.attrs.causal &&
-               k->op.attrs.scale > 0 && graft_cpu_has_tiles(k->d);
+    bool plain = !bias && !k->op.attrs.causal && k->op.attrs.scale > 0;
+    /* In bfloat16 matrix instructions are no slower than vectors are in integers. */
+    s->tiles = plain && t == GRAFT_BF16 && graft_cpu_has_tiles(k->d);
+    s->int8 = plain && !s->tiles && k->op.attrs.quant == GRAFT_QUANT_INT8 && simd->attention_int8;
     int64_t panel = s->tiles ? GRAFT_CPU_ATTENTION_TILE_ROWS : simd->attention_panel;
     s->panels = (q->dim[1] + panel - 1) / panel;
     s->group = s->int8    ? simd->attention_int8_group(s->head_dim, keys)
