@@ -205,7 +205,7 @@ graft_status graft_model_perturbed_attention(const graft_model *m, double scale,
 /* Skip-layer guidance for transformers: the prediction of positive prompts goes so much further
  * away from one without some of the network's blocks, at these shares of the schedule. `layers`:
  * the blocks, from 0 on, as numbers in any text ("7, 8, 9"). GRAFT_E_ARG where none of them is
- * there; GRAFT_E_UNSUPPORTED for UNets. scale 0: off. */
+ * there; GRAFT_E_UNSUPPORTED for UNets. scale 0: off. More of it is in cfg.h. */
 graft_status graft_model_skip_layers(const graft_model *m, const char *layers, double scale,
                                      double start, double end, graft_model **out, graft_err *e);
 

@@ -532,6 +532,18 @@ static void guide(const graft_guided *g, float sigma, float *out)
     if (g->changes) graft_cfg_changes_after(g->changes, &call, out);
 }
 
+/* After skipped blocks: the guided prediction comes closer to the spread of the positive one. */
+static void settle_spread(const graft_guided *g, const float *pos, float *out)
+{
+    const double mix = g->c.model->skip.rescale;
+    for (int64_t at = 0; at < g->n; at += g->per) {
+        const double all = spread(out + at, g->per);
+        const float factor =
+            all > 0 ? (float)(1 + mix * (spread(pos + at, g->per) / all - 1)) : 1.0f;
+        for (int64_t i = 0; i < g->per; i++) out[at + i] *= factor;
+    }
+}
+
 static void combine(graft_guided *g, float sigma, float *out)
 {
     const graft_guidance_terms terms = graft_guided_terms(g, sigma);
@@ -548,6 +560,7 @@ static void combine(graft_guided *g, float sigma, float *out)
         guide(g, sigma, out);
     for (int64_t i = 0; perturbed && i < g->n; i++)
         out[i] += (float)g->c.model->perturbed * perturbed[i];
+    if (perturbed && g->c.model->skip.rescale > 0) settle_spread(g, pos, out);
 }
 
 /* From which grey on a mask's places change at this sigma: those of differential diffusion. */

@@ -102,6 +102,7 @@ struct graft_model {
     struct graft_skip_layers { /* skip-layer guidance, which perturbs so; a UNet's attention else */
         uint64_t blocks;
         double start, end; /* shares of the schedule */
+        double rescale;
     } skip;
     struct graft_freeu {
         graft_freeu_version version;

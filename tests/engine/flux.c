@@ -145,7 +145,7 @@ static void what_does_not_go_with_it(void)
     CHECK_INT(graft_model_deepcache(m, &cache, &out, &e), GRAFT_E_UNSUPPORTED);
     CHECK_INT(graft_model_perturbed_attention(m, 3, &out, &e), GRAFT_E_UNSUPPORTED);
     CHECK_INT(graft_model_skip_layers(m, "1", 3, 0, 1, &out, &e), GRAFT_E_UNSUPPORTED);
-    CHECK(strstr(e.text, "Stable Diffusion 3") != NULL);
+    CHECK(strstr(e.text, "SkipLayerGuidanceDiT") != NULL);
     CHECK_INT(graft_model_sampling(m, "v_prediction", false, &out, &e), GRAFT_E_UNSUPPORTED);
     CHECK(!out);
     CHECK_INT(graft_model_bind(m, 1, 8, 1 << 20, 5, NULL, &b, &e), GRAFT_E_LIMIT);

@@ -456,6 +456,10 @@ static void edit_sides(const graft_node *n, graft_arg *in)
 {
     set_i(n, in, "width", 1024), set_i(n, in, "height", 256);
 }
+static void edit_single_layers(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "single_layers", "10");
+}
 static void options_pass_arguments_on(void)
 {
     expect("ModelSamplingDiscrete", edit_sampling, "sampling v_prediction 1\n", "");
@@ -464,6 +468,7 @@ static void options_pass_arguments_on(void)
     expect("ModelSamplingFlux", NULL, "sampling flow 3.15819 fine\n", "");       /* e^1.15 */
     expect("ModelSamplingFlux", edit_sides, "sampling flow 1.87761 fine\n", ""); /* e^0.63 */
     expect("SkipLayerGuidanceSD3", NULL, "skip '7, 8, 9' 3 0.01 0.15\n", "");
+    expect("SkipLayerGuidanceDiT", edit_single_layers, "skip '7, 8, 9' '10' 3 0.01 0.15 0\n", "");
     expect("RescaleCFG", NULL, "rescale 0.7\n", "");
     expect("APG", NULL, "cfg 0 1 5 0\n", "");
     expect("TCFG", NULL, "cfg 1 0 0 0\n", "");

@@ -333,6 +333,15 @@ graft_status graft_model_skip_layers(const graft_model *m, const char *layers, d
     return make_model(out, e);
 }
 
+graft_status graft_model_skip_blocks(const graft_model *m, const graft_skip_options *o,
+                                     graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("skip '%s' '%s' %g %g %g %g\n", o->layers, o->single_layers, o->scale, o->start, o->end,
+          o->rescale);
+    return make_model(out, e);
+}
+
 graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
                                      graft_err *e)
 {
