@@ -494,6 +494,8 @@ graft_status graft_cond_average(const graft_cond *to, const graft_cond *from, do
 #define GRAFT_FLUX_GUIDANCE 3.5
 graft_status graft_cond_guidance(const graft_cond *c, double guidance, graft_cond **out,
                                  graft_err *e);
+/* It is told none with these, until another node says one again; a ControlNet is told it still. */
+graft_status graft_cond_untold(const graft_cond *c, graft_cond **out, graft_err *e);
 /* Used from share `start` to share `end` of the schedule only (0: most noise). */
 graft_status graft_cond_timestep_range(const graft_cond *c, double start, double end,
                                        graft_cond **out, graft_err *e);

@@ -352,6 +352,7 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
                          .slot = first + i,
                          .known = graft_known_source(g->c.model, list->entry[i]),
                          .references = graft_known_references(g->c.model, list->entry[i]),
+                         .untold = graft_untold(g->c.model, list->entry[i]),
                          .control = graft_controls_active(g->controls, first + i, sigma),
                          .steered = graft_controls_steered(g->controls, first + i, sigma),
                          .alike = graft_controls_alike(g->controls, first + i, sigma)};

@@ -207,7 +207,7 @@ graft_status graft_flux_build(const graft_flux_arch *a, const graft_unet_shape *
 {
     graft_graph *g = graft_graph_create();
     if (!g) return graft_fail_nomem(e, "transformer graph");
-    graft_flux_blocks m = {.b = {g, shape->act_dtype}, .a = a};
+    graft_flux_blocks m = {.b = {g, shape->act_dtype}, .a = a, .untold = shape->untold};
     const int64_t n = shape->batch;
     check_shape(g, a, shape);
     place(&m, shape);

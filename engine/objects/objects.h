@@ -146,6 +146,7 @@ typedef struct graft_unet_use {
     int turn;                    /* of HyperTile's grids, below graft_model_turns() */
     bool shrink;                 /* by the model's downscale; without grids */
     graft_references references; /* of each row */
+    bool untold;                 /* of the guidance that it could be told */
 } graft_unet_use;
 static inline bool graft_model_is_flow(const graft_model *m)
 {
@@ -307,6 +308,7 @@ typedef struct graft_cond_entry {
     bool has_range, has_size;
     graft_sdxl_size size;
     bool has_score, has_guidance;
+    bool untold;                   /* FLUX's network is told no guidance at all */
     double score;                  /* for SDXL's refiner */
     double guidance;               /* what FLUX's network is told; without: GRAFT_FLUX_GUIDANCE */
     struct graft_control *control; /* the last of its ControlNets (control.h), or NULL */

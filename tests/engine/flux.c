@@ -272,9 +272,10 @@ static graft_cond *guided(const graft_cond *c, double guidance)
 enum { STEPS = 3 };
 
 /* Without noise, so that it begins at zeros. */
-static void sampled(const graft_model *m, const graft_cond *c, float out[FLUX_OUT])
+static void sampled_in(int64_t steps, const graft_model *m, const graft_cond *c,
+                       float out[FLUX_OUT])
 {
-    const graft_sample_params p = {.steps = STEPS,
+    const graft_sample_params p = {.steps = steps,
                                    .cfg = 1,
                                    .sampler = "euler",
                                    .scheduler = "simple",
@@ -289,6 +290,16 @@ static void sampled(const graft_model *m, const graft_cond *c, float out[FLUX_OU
     if (l) memcpy(out, graft_latent_data(l, shape), FLUX_OUT * sizeof *out);
     graft_latent_release(in);
     graft_latent_release(l);
+}
+
+static void sampled(const graft_model *m, const graft_cond *c, float out[FLUX_OUT])
+{
+    sampled_in(STEPS, m, c, out);
+}
+
+static void one_step(const graft_model *m, const graft_cond *c, float out[FLUX_OUT])
+{
+    sampled_in(1, m, c, out);
 }
 
 /* Euler's steps on the network itself; y's last number is the guidance. */
@@ -318,6 +329,43 @@ static void by_hand(const graft_model *m, float guidance, float out[FLUX_OUT])
     graft_binding_release(b);
 }
 
+/* Without guidance: what a network makes whose guidance comes to nothing. Prompts of either kind
+ * beside each other keep theirs; the last word counts. */
+static void untold(const graft_model *dev, const graft_cond *c, const graft_cond *two)
+{
+    float got[FLUX_OUT], want[FLUX_OUT], told[FLUX_OUT];
+    const char *path = temp_path("deaf.safetensors");
+    made_file *f = part_of_file(FLUX_DEV, UNET);
+    for (int i = 0; i < 2; i++) {
+        graft_st_tensor *t =
+            made_find(f, i ? "guidance_in.out_layer.bias" : "guidance_in.out_layer.weight");
+        memset((void *)(uintptr_t)t->data, 0, (size_t)shape_count(t->shape, t->rank) * 4);
+    }
+    write_file(f, path, config_of(FLUX_DEV));
+    graft_model *deaf = load_model(engine, path);
+    graft_cond *none = NULL, *again = NULL, *both = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_cond_untold(two, &none, &e), &e);
+    sampled(deaf, c, want);
+    sampled(dev, none, got);
+    sampled(dev, two, told);
+    CHECK(difference(got, want, FLUX_OUT) < 5e-5 && difference(got, told, FLUX_OUT) > 1e-3);
+    again = guided(none, 2);
+    sampled(dev, again, got);
+    CHECK(same_flux_bits(got, told));
+    CHECK_OK(graft_cond_combine(none, c, &both, &e), &e);
+    one_step(dev, both, got);
+    one_step(dev, none, want);
+    one_step(dev, c, told);
+    for (int i = 0; i < FLUX_OUT; i++) want[i] = (want[i] + told[i]) / 2;
+    CHECK(difference(got, want, FLUX_OUT) < 5e-5 && difference(got, told, FLUX_OUT) > 1e-3);
+    graft_cond_release(none);
+    graft_cond_release(again);
+    graft_cond_release(both);
+    graft_model_release(deaf);
+    unlink(path);
+}
+
 /* What the network is told, and its schedule: dev's guidance is 3.5 where nobody says otherwise,
  * schnell has none. */
 static void what_it_is_told(void)
@@ -335,6 +383,7 @@ static void what_it_is_told(void)
     CHECK_INT(graft_cond_guidance(c, -1, &none, &e), GRAFT_E_ARG);
     CHECK_INT(graft_cond_guidance(c, 100.5, &none, &e), GRAFT_E_ARG);
     CHECK_INT(graft_cond_guidance(c, NAN, &none, &e), GRAFT_E_ARG);
+    untold(dev, c, two);
     graft_cond_release(c);
     graft_cond_release(two);
     c = made_cond(schnell, 12);

@@ -274,6 +274,7 @@ static void prompts_pass_arguments_on(void)
     expect("CLIPTextEncodeSD3", edit_padded, "encode_sd3 'l' '' 't5'\n", "encode ");
     expect("CLIPTextEncodeFlux", edit_two_texts, "encode_flux 'l' 't5'\nguidance 3.5\n", "encode ");
     expect("FluxGuidance", edit_guidance, "guidance 2.25\n", "");
+    expect("FluxDisableGuidance", NULL, "untold\n", "");
     expect("ReferenceLatent", NULL, "reference\n", "");
     expect("FluxKontextMultiReferenceLatentMethod", NULL, "references placed 0\n", "");
     expect("FluxKontextMultiReferenceLatentMethod", edit_places, "references placed 2\n", "");

@@ -682,6 +682,13 @@ graft_status graft_cond_guidance(const graft_cond *c, double guidance, graft_con
     return make_cond(out, e);
 }
 
+graft_status graft_cond_untold(const graft_cond *c, graft_cond **out, graft_err *e)
+{
+    (void)c;
+    trace("untold\n");
+    return make_cond(out, e);
+}
+
 graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, double score,
                                        int64_t width, int64_t height, const graft_task *task,
                                        graft_cond **out, graft_err *e)
