@@ -48,6 +48,9 @@ graft_status graft_sigmas_polyexponential(int64_t steps, double sigma_max, doubl
                                           double rho, graft_sigmas **out, graft_err *e);
 graft_status graft_sigmas_vp(int64_t steps, double beta_d, double beta_min, double eps_s,
                              graft_sigmas **out, graft_err *e);
+/* `steps` sigmas, of which the last is no 0. GRAFT_E_ARG where sigma_min is above sigma_max. */
+graft_status graft_sigmas_laplace(int64_t steps, double sigma_max, double sigma_min, double mu,
+                                  double beta, graft_sigmas **out, graft_err *e);
 /* FLUX.2's, for a picture of width x height pixels; a token has 16x16 of them. GRAFT_E_ARG for less
  * than one. */
 graft_status graft_sigmas_flux2(int64_t steps, int64_t width, int64_t height, graft_sigmas **out,

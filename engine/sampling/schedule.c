@@ -330,6 +330,17 @@ void graft_schedule_vp(int steps, double beta_d, double beta_min, double eps_s, 
     out[steps] = 0;
 }
 
+void graft_schedule_laplace(int steps, double high, double low, double mu, double beta, float *out)
+{
+    for (int i = 0; i < steps; i++) {
+        const float from_middle = 0.5f - linspace(0, 1, steps, i);
+        const float sign = (float)((from_middle > 0) - (from_middle < 0));
+        const float tail = (float)log(1 - 2 * fabsf(from_middle) + 1e-5f);
+        const float log_sigma = (float)mu - (float)beta * sign * tail;
+        out[i] = fminf(fmaxf((float)exp(log_sigma), (float)low), (float)high);
+    }
+}
+
 size_t graft_schedule_beta(const graft_sigma_table *t, int steps, double alpha, double beta,
                            float *out)
 {

@@ -61,6 +61,11 @@ void graft_schedule_exponential(int steps, double high, double low, float *out);
 void graft_schedule_polyexponential(int steps, double high, double low, double rho, float *out);
 /* The variance-preserving SDE of Song et al. 2021 (arXiv:2011.13456), at times from 1 to eps_s. */
 void graft_schedule_vp(int steps, double beta_d, double beta_min, double eps_s, float *out);
+/* The Laplace schedule of "Improved Noise Schedule for Diffusion Training" (Hang et al. 2024,
+ * arXiv:2407.03297): log sigma = mu - beta sgn(1/2 - t) ln(1 - 2 |1/2 - t|) at t = 0 … 1, the
+ * quantiles of Laplace's distribution, no more than `high` and no less than `low`. The logarithm is
+ * of 1e-5 more, as in ComfyUI, and no 0 follows: out[steps]. */
+void graft_schedule_laplace(int steps, double high, double low, double mu, double beta, float *out);
 /* The scheduler named beta with other numbers, both above 0, into out[steps + 1]; returns how many
  * sigmas it gives. */
 size_t graft_schedule_beta(const graft_sigma_table *t, int steps, double alpha, double beta,

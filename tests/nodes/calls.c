@@ -363,6 +363,7 @@ static void custom_samplers_pass_parts_on(void)
     expect("Flux2Scheduler", NULL, "", "");
     expect("PolyexponentialScheduler", NULL, "", "");
     expect("VPScheduler", NULL, "", "");
+    expect("LaplaceScheduler", NULL, "", "");
     expect("DisableNoise", NULL, "", "");
 }
 
