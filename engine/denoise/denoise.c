@@ -405,17 +405,23 @@ static graft_status run_all(graft_guided *g, float sigma, float timestep, graft_
 graft_guidance_terms graft_guided_terms(const graft_guided *g, float sigma)
 {
     /* A flow's D = x - sigma v has the form of eps'. */
-    static const int32_t kinds[] = {[GRAFT_PREDICT_FLOW] = GRAFT_GUIDE_EPS,
-                                    [GRAFT_PREDICT_EPS] = GRAFT_GUIDE_EPS,
-                                    [GRAFT_PREDICT_V] = GRAFT_GUIDE_V,
-                                    [GRAFT_PREDICT_X0] = GRAFT_GUIDE_X0,
-                                    [GRAFT_PREDICT_LCM] = GRAFT_GUIDE_LCM};
+    static const int32_t kinds[] = {
+        [GRAFT_PREDICT_FLOW] = GRAFT_GUIDE_EPS, [GRAFT_PREDICT_EDM] = GRAFT_GUIDE_V,
+        [GRAFT_PREDICT_EPS] = GRAFT_GUIDE_EPS,  [GRAFT_PREDICT_V] = GRAFT_GUIDE_V,
+        [GRAFT_PREDICT_X0] = GRAFT_GUIDE_X0,    [GRAFT_PREDICT_LCM] = GRAFT_GUIDE_LCM};
     float t = graft_sigma_to_timestep(g->c.table, sigma) * 10.0f, d2 = 0.25f;
     float s2 = sigma * sigma + 1.0f; /* LCM: timestep scaling 10, sigma_data 0.5 */
+    float root = sqrtf(s2);
+    if (g->c.model->prediction == GRAFT_PREDICT_EDM) {
+        /* D = x / s2 - sigma F / root, too: EDM's c_skip is 1 / s2, its c_out sigma / -root. */
+        const float data = (float)g->c.model->continuous.data;
+        s2 = (sigma * sigma + data * data) / (data * data);
+        root = -sqrtf(s2);
+    }
     return (graft_guidance_terms){.kind = kinds[g->c.model->prediction],
                                   .sigma = sigma,
                                   .s2 = s2,
-                                  .root = sqrtf(s2),
+                                  .root = root,
                                   .c_skip = d2 / (t * t + d2),
                                   .c_out = t / sqrtf(t * t + d2)};
 }
@@ -601,7 +607,9 @@ static void mask_output(const graft_guided *g, float threshold, float *out)
 
 float graft_guided_scale(const graft_guided *g, float sigma)
 {
-    return graft_model_is_flow(g->c.model) ? 1.0f : 1.0f / sqrtf(sigma * sigma + 1.0f);
+    const graft_model *m = g->c.model;
+    const float data = m->prediction == GRAFT_PREDICT_EDM ? (float)m->continuous.data : 1.0f;
+    return graft_model_is_flow(m) ? 1.0f : 1.0f / sqrtf(sigma * sigma + data * data);
 }
 
 /* unconditional: NULL, or where the prediction without the prompt goes. */

@@ -75,6 +75,7 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
         if (!n) return graft_fail_nomem(e, "model");
         n->prediction = kinds[i].prediction;
         n->zsnr = zsnr;
+        n->continuous = (struct graft_continuous){.time = GRAFT_TIME_STEPS};
         n->sampling_given = true;
         *out = n;
         return GRAFT_OK;
@@ -94,9 +95,44 @@ graft_status graft_model_sampling_flow(const graft_model *m, double shift, bool 
     n->flow_shift = shift;
     n->flow_steps = fine ? GRAFT_SCHEDULE_MOST : GRAFT_SCHEDULE_STEPS;
     n->zsnr = false;
+    n->continuous = (struct graft_continuous){.time = GRAFT_TIME_STEPS};
     n->sampling_given = true;
     *out = n;
     return GRAFT_OK;
+}
+
+graft_status graft_model_sampling_continuous(const graft_model *m,
+                                             const graft_continuous_options *o, graft_model **out,
+                                             graft_err *e)
+{
+    static const struct {
+        const char *name;
+        graft_prediction prediction;
+        double data;
+    } kinds[] = {{"eps", GRAFT_PREDICT_EPS, 1},
+                 {"v_prediction", GRAFT_PREDICT_V, 1},
+                 {"edm", GRAFT_PREDICT_EDM, 0.5}};
+    graft_status st = graft_model_needs_unet(m, "continuous sampling", e);
+    if (st) return st;
+    if (!(o->sigma_min > 0 && o->sigma_min < o->sigma_max && isfinite(o->sigma_max)))
+        return graft_fail(e, GRAFT_E_ARG, "sigma_min %g must be above 0 and below sigma_max %g",
+                          o->sigma_min, o->sigma_max);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i].name, o->kind) != 0) continue;
+        graft_model *n = graft_model_copy(m);
+        if (!n) return graft_fail_nomem(e, "model");
+        n->prediction = kinds[i].prediction;
+        n->zsnr = false;
+        n->continuous =
+            (struct graft_continuous){.time = o->angle ? GRAFT_TIME_ANGLE : GRAFT_TIME_LOG,
+                                      .low = o->sigma_min,
+                                      .high = o->sigma_max,
+                                      .data = kinds[i].data};
+        n->sampling_given = true;
+        *out = n;
+        return GRAFT_OK;
+    }
+    return graft_fail(e, GRAFT_E_UNSUPPORTED, "continuous sampling %s is not supported", o->kind);
 }
 
 graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,

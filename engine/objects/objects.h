@@ -73,7 +73,8 @@ typedef enum graft_prediction {
     GRAFT_PREDICT_V = 1,
     GRAFT_PREDICT_X0 = 2,
     GRAFT_PREDICT_LCM = 3,
-    GRAFT_PREDICT_FLOW = 4 /* noise - latent, where states are (1 - sigma) latent + sigma noise */
+    GRAFT_PREDICT_FLOW = 4, /* noise - latent, where states are (1 - sigma) latent + sigma noise */
+    GRAFT_PREDICT_EDM = 5   /* F of D = c_skip x + c_out F (arXiv:2206.00364) */
 } graft_prediction;
 
 /* What QuantizeModel leaves in a model (quantizer.h). */
@@ -90,6 +91,11 @@ struct graft_model {
     double beta_start, beta_end;
     double flow_shift; /* of a flow's schedule; 0 for other predictions */
     int flow_steps;    /* of its table */
+    struct graft_continuous {
+        graft_time time; /* GRAFT_TIME_STEPS: trained at timesteps, and the rest is not looked at */
+        double low, high; /* sigma */
+        double data;      /* sigma_data; other than 1 with GRAFT_PREDICT_EDM alone */
+    } continuous;
     /* The network's latents are (latent - latent_shift) * scale_factor. */
     double scale_factor, latent_shift;
     graft_preview_colours preview;

@@ -14,7 +14,14 @@
 
 #define GRAFT_SCHEDULE_STEPS 1000
 #define GRAFT_SCHEDULE_MOST  10000
+/* What a network is told of sigma. */
+typedef enum graft_time {
+    GRAFT_TIME_STEPS = 0, /* the number of a timestep it was trained at; of a flow, 1000 sigma */
+    GRAFT_TIME_LOG = 1,   /* ln(sigma) / 4 (Karras et al. 2022, table 1, c_noise) */
+    GRAFT_TIME_ANGLE = 2  /* atan(sigma) 2 / pi: 0 … 1 */
+} graft_time;
 typedef struct graft_sigma_table {
+    graft_time time;
     int count;                        /* 1000, or fewer (LCM's distilled 50), or 10000 (FLUX's) */
     float sigma[GRAFT_SCHEDULE_MOST]; /* ascending */
     float log_sigma[GRAFT_SCHEDULE_MOST];
@@ -29,6 +36,11 @@ void graft_sigma_table_init(graft_sigma_table *t, double beta_start, double beta
 /* A flow: sigma = shift t / (1 + (shift - 1) t) at t = 1/count … 1 (the paper's 5.3.2), shift > 0,
  * count at most GRAFT_SCHEDULE_MOST. FLUX calls the shift's logarithm mu. */
 void graft_sigma_table_init_flow(graft_sigma_table *t, double shift, int count);
+/* A network that is told any sigma: 1000 of them for schedulers that pick from a table, in equal
+ * steps of log sigma. 0 < low < high; time is not GRAFT_TIME_STEPS. Shares of the schedule are
+ * those of log sigma; timesteps are exact, both ways. */
+void graft_sigma_table_init_continuous(graft_sigma_table *t, double low, double high,
+                                       graft_time time);
 /* The timestep whose log sigma is nearest; and its inverse, linear in log sigma between steps. Of a
  * flow: 1000 sigma, which is what its network is told; and the sigma of t = timestep / 1000, which
  * is what schedulers pick. So one is not the inverse of the other there, unless shift is 1. */

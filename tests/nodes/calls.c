@@ -458,6 +458,11 @@ static void edit_sides(const graft_node *n, graft_arg *in)
 {
     set_i(n, in, "width", 1024), set_i(n, in, "height", 256);
 }
+static void edit_edm(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "sampling", "edm");
+    set_f(n, in, "sigma_max", 80);
+}
 static void edit_single_layers(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "single_layers", "10");
@@ -465,6 +470,10 @@ static void edit_single_layers(const graft_node *n, graft_arg *in)
 static void options_pass_arguments_on(void)
 {
     expect("ModelSamplingDiscrete", edit_sampling, "sampling v_prediction 1\n", "");
+    expect("ModelSamplingContinuousEDM", NULL, "sampling continuous v_prediction 120 0.002\n", "");
+    expect("ModelSamplingContinuousEDM", edit_edm, "sampling continuous edm 80 0.002\n", "");
+    expect("ModelSamplingContinuousV", NULL, "sampling continuous v_prediction angle 500 0.03\n",
+           "");
     expect("ModelSamplingSD3", NULL, "sampling flow 3\n", "");
     expect("ModelSamplingAuraFlow", NULL, "sampling flow 1.73\n", "");
     expect("ModelSamplingFlux", NULL, "sampling flow 3.15819 fine\n", "");       /* e^1.15 */

@@ -317,6 +317,16 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
     return make_model(out, e);
 }
 
+graft_status graft_model_sampling_continuous(const graft_model *m,
+                                             const graft_continuous_options *o, graft_model **out,
+                                             graft_err *e)
+{
+    (void)m;
+    trace("sampling continuous %s%s %g %g\n", o->kind, o->angle ? " angle" : "", o->sigma_max,
+          o->sigma_min);
+    return make_model(out, e);
+}
+
 graft_status graft_model_sampling_flow(const graft_model *m, double shift, bool fine,
                                        graft_model **out, graft_err *e)
 {
