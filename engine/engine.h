@@ -783,6 +783,7 @@ graft_status graft_image_upscale(const graft_upscaler *u, const graft_image *ima
                                  const graft_task *task, graft_image **out, graft_err *e);
 
 #include "engine/cfg.h"
+#include "engine/lora_made.h"
 #include "engine/pictures.h"
 #include "engine/sigmas.h"
 #include "engine/texts.h"

@@ -589,6 +589,19 @@ graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
     return due(e);
 }
 
+graft_status graft_lora_save(const graft_lora_made *made, const char *path,
+                             const char *const *metadata, const graft_task *task, graft_err *e)
+{
+    size_t n = 0;
+    (void)task;
+    while (metadata && metadata[n]) n += 2;
+    if (graft_file_exists(path)) return graft_fail(e, GRAFT_E_ARG, "%s: exists", path);
+    trace("lora_save %s%s%s rank=%lld whole=%d biases=%d metadata=%zu\n", base_name(path),
+          made->model ? " model" : "", made->clip ? " clip" : "", (long long)made->rank,
+          made->whole, made->biases, n / 2);
+    return due(e);
+}
+
 graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const char *path,
                               double strength_model, double strength_clip, const graft_task *task,
                               graft_model **out_m, graft_clip **out_c, graft_err *e)
