@@ -28,6 +28,10 @@ const char *graft_image_unread(const char *path);
  * truncate(clip(255 x)). `text`: NULL, or pairs key, value, …, NULL for tEXt chunks. */
 graft_status graft_image_to_png(const graft_image *i, int64_t index, int level,
                                 const char *const *text, uint8_t **out, size_t *size, graft_err *e);
+/* All pictures of the batch as one animated PNG, each seen for so many milliseconds (png.h). */
+graft_status graft_image_to_apng(const graft_image *i, uint32_t milliseconds, int level,
+                                 const char *const *text, uint8_t **out, size_t *size,
+                                 graft_err *e);
 void graft_bytes_free(uint8_t *bytes);
 /* `method`: "nearest-exact" "bilinear" "area" "bicubic" "lanczos"; 0 keeps the aspect. */
 graft_status graft_image_scale(const graft_image *i, const char *method, int64_t width,

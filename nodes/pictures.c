@@ -77,3 +77,26 @@ out:
     graft_metadata_finish(&metadata);
     return st;
 }
+
+graft_status graft_pictures_save_apng(graft_call *c, const graft_image *images, const char *prefix,
+                                      double fps, int level)
+{
+    graft_metadata metadata = GRAFT_METADATA_INIT;
+    png_file png = {NULL, 0};
+    int64_t shape[4];
+    graft_status st;
+    if (c->task.compile_only) return GRAFT_OK;
+    graft_call_phase(c, "save");
+    GRAFT_TRY(graft_metadata_read(c, &metadata));
+    graft_image_data(images, shape);
+    const graft_output_place place = {"output", prefix, ".png", shape[2], shape[1]};
+    GRAFT_TRY(graft_image_to_apng(images, (uint32_t)(1000 / fps), level,
+                                  (const char *const *)metadata.pairs, &png.data, &png.size,
+                                  &c->err));
+    GRAFT_TRY(graft_output_write(c, &place, "images", write_png, &png));
+    if (c->self->ui) c->self->ui->add(c->job, "animated", "true");
+out:
+    graft_bytes_free(png.data);
+    graft_metadata_finish(&metadata);
+    return st;
+}

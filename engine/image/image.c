@@ -199,6 +199,25 @@ out:
     return st;
 }
 
+graft_status graft_image_to_apng(const graft_image *i, uint32_t milliseconds, int level,
+                                 const char *const *text, uint8_t **out, size_t *size, graft_err *e)
+{
+    const size_t n = (size_t)i->shape[0];
+    graft_png_bytes *picture = graft_calloc(n, sizeof *picture);
+    graft_status st = picture ? GRAFT_OK : graft_fail_nomem(e, "an animated PNG");
+    *out = NULL;
+    *size = 0;
+    for (size_t k = 0; k < n && !st; k++) {
+        uint8_t *bytes = NULL;
+        st = graft_image_to_png(i, (int64_t)k, level, k ? NULL : text, &bytes, &picture[k].size, e);
+        picture[k].data = bytes;
+    }
+    if (!st) st = graft_png_animate(picture, n, milliseconds, out, size, e);
+    for (size_t k = 0; picture && k < n; k++) graft_free((void *)(uintptr_t)picture[k].data);
+    graft_free(picture);
+    return st;
+}
+
 void graft_bytes_free(uint8_t *bytes)
 {
     graft_free(bytes);
