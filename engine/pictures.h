@@ -32,6 +32,15 @@ graft_status graft_image_to_png(const graft_image *i, int64_t index, int level,
 graft_status graft_image_to_apng(const graft_image *i, uint32_t milliseconds, int level,
                                  const char *const *text, uint8_t **out, size_t *size,
                                  graft_err *e);
+/* The same as one animated WebP of 3 or 4 channels; grey becomes RGB. quality 0 to 100, method 0 to
+ * 6 (webp.h). The texts are ASCII. */
+typedef struct graft_webp_options {
+    int milliseconds, quality, method;
+    bool lossless;
+} graft_webp_options;
+graft_status graft_image_to_webp(const graft_image *i, const graft_webp_options *options,
+                                 const char *const *text, uint8_t **out, size_t *size,
+                                 graft_err *e);
 void graft_bytes_free(uint8_t *bytes);
 /* `method`: "nearest-exact" "bilinear" "area" "bicubic" "lanczos"; 0 keeps the aspect. */
 graft_status graft_image_scale(const graft_image *i, const char *method, int64_t width,

@@ -13,4 +13,7 @@ graft_status graft_pictures_save(graft_call *c, const graft_image *images, const
  * above otherwise, and the node says that its picture is an animation. */
 graft_status graft_pictures_save_apng(graft_call *c, const graft_image *images, const char *prefix,
                                       double fps, int level);
+/* The same as an animated WebP. */
+graft_status graft_pictures_save_webp(graft_call *c, const graft_image *images, const char *prefix,
+                                      const graft_webp_options *options);
 #endif

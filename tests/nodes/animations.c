@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/png.h"
+#include "base/webp.h"
 #include "tests/nodes/fake_host.h"
 #include "tests/test.h"
 
@@ -89,20 +90,51 @@ static void batches_become_one_png(void)
     fake_host_release(image, 4);
 }
 
+/* Two pictures of the colour, 0.25 s each; the workflow stands in EXIF. */
+static void batches_become_one_webp(void)
+{
+    static const char text[] = "workflow:{\"id\":7}";
+    graft_arg image[4];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_webp w;
+    size_t n = 0, found = 0;
+    uint8_t pixels[2 * 3 * 5 * 3];
+    make_image(5, 3, 2, image);
+    host.prompt = "{\"1\": {}}";
+    host.extra_pnginfo = "{\"workflow\": {\"id\": 7}}";
+    CHECK_INT(save("SaveAnimatedWEBP", image, "sub/all", 4), GRAFT_OK);
+    CHECK_STR(host.ui, "images {\"filename\": \"all_00001_.webp\", \"subfolder\": \"sub\", "
+                       "\"type\": \"output\"}\nanimated true\n");
+    host.prompt = host.extra_pnginfo = NULL;
+    uint8_t *file = read_file("sub/all_00001_.webp", &n);
+    CHECK_OK(graft_webp_read(file, n, "all", &w, &e), &e);
+    CHECK(w.width == 5 && w.height == 3);
+    w.channels = 3;
+    for (size_t i = 0; i + sizeof text <= n; i++) found += !memcmp(file + i, text, sizeof text);
+    CHECK_INT(found, 1);
+    CHECK_INT(graft_webp_decode(file, n, "all", &w, pixels, &e), GRAFT_OK);
+    CHECK(pixels[0] == 0x10 && pixels[1] == 0x20 && pixels[2] == 0x30);
+    graft_free(file);
+    fake_host_release(image, 4);
+}
+
 static void memory_may_end_anywhere(void)
 {
     graft_arg image[4];
     graft_alloc_stats before, after;
-    graft_status st = GRAFT_E_NOMEM;
+    static const char *const ids[] = {"SaveAnimatedPNG", "SaveAnimatedWEBP"};
     make_image(4, 4, 2, image);
     host.extra_pnginfo = "{\"workflow\": {}}";
     graft_alloc_stats_get(&before);
-    for (int i = 1; st != GRAFT_OK && i < 500; i++) {
-        graft_alloc_fail_at(i);
-        st = save("SaveAnimatedPNG", image, "memory", 6);
-        graft_alloc_fail_at(0);
+    for (int k = 0; k < 2; k++) {
+        graft_status st = GRAFT_E_NOMEM;
+        for (int i = 1; st != GRAFT_OK && i < 500; i++) {
+            graft_alloc_fail_at(i);
+            st = save(ids[k], image, "memory", 6);
+            graft_alloc_fail_at(0);
+        }
+        CHECK_INT(st, GRAFT_OK);
     }
-    CHECK_INT(st, GRAFT_OK);
     graft_alloc_stats_get(&after);
     CHECK_INT(after.live_blocks, before.live_blocks);
     host.extra_pnginfo = NULL;
@@ -115,6 +147,7 @@ int main(void)
     if (fake_host_init(&host)) return 1;
     CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
     RUN(batches_become_one_png);
+    RUN(batches_become_one_webp);
     RUN(memory_may_end_anywhere);
     graft_plugin_entry.deinit();
     graft_alloc_stats_get(&stats);
