@@ -398,6 +398,8 @@ static void pictures_are_filtered(void)
     expect_picture(made("ImageBlur", &p, NULL, NULL), 1, "X888X X989X X999X XXXXX");
     expect_picture(made("ImageBlur", &p, NULL, "blur_radius", 2, "sigma", 1000, NULL), 1,
                    "89998 89998 9:::9 89998");
+    expect_picture(made("ImageQuantize", &p, "none", "colors", 2, NULL), 1,
+                   "XXXXX XX0XX XXXXX XXXXX");
     expect_picture(made("ImageSharpen", &p, NULL, "alpha", 0, NULL), 1, "XXXXX XX0XX XXXXX XXXXX");
     expect_picture(made("ImageSharpen", &p, NULL, "alpha", 500, NULL), 1,
                    "XXXXX XX0XX XXXXX XXXXX");
