@@ -606,8 +606,8 @@ graft_status graft_latent_set_mask(const graft_latent *l, const graft_image *mas
  * the part would have beyond the edges is left out; GRAFT_E_ARG when nothing remains. */
 graft_status graft_latent_crop(const graft_latent *l, int64_t x, int64_t y, int64_t width,
                                int64_t height, graft_latent **out, graft_err *e);
-/* `amount` columns, or rows, of the latent's places from `index` on, which counts from the end where
- * it is negative; the nearest that there are. GRAFT_E_ARG for amounts below 1. */
+/* `amount` columns, or rows, of the latent's places from `index` on, which counts from the end
+ * where it is negative; the nearest that there are. GRAFT_E_ARG for amounts below 1. */
 graft_status graft_latent_cut(const graft_latent *l, bool rows, int64_t index, int64_t amount,
                               graft_latent **out, graft_err *e);
 /* Upside down, or left to right. */

@@ -26,11 +26,11 @@ graft_status graft_sigmas_at_percent(const graft_model *m, double percent, bool 
  * it, it drops the second-last sigma, and with denoise 1 it takes all that the scheduler gives. */
 graft_status graft_sigmas_from_model(const graft_model *m, const char *scheduler, int64_t steps,
                                      double denoise, graft_sigmas **out, graft_err *e);
-/* The model as one that was trained on any sigma between two, and is told it: ln(sigma) / 4, or with
- * `angle` atan(sigma) 2 / pi (engine/sampling/schedule.h). `kind`: "eps", "v_prediction", or "edm",
- * whose preconditioning (Karras et al. 2022, arXiv:2206.00364, table 1) has a sigma_data of 0.5,
- * that of the others is 1. GRAFT_E_UNSUPPORTED for other kinds, and for transformers; GRAFT_E_ARG
- * unless 0 < sigma_min < sigma_max. */
+/* The model as one that was trained on any sigma between two, and is told it: ln(sigma) / 4, or
+ * with `angle` atan(sigma) 2 / pi (engine/sampling/schedule.h). `kind`: "eps", "v_prediction", or
+ * "edm", whose preconditioning (Karras et al. 2022, arXiv:2206.00364, table 1) has a sigma_data of
+ * 0.5, that of the others is 1. GRAFT_E_UNSUPPORTED for other kinds, and for transformers;
+ * GRAFT_E_ARG unless 0 < sigma_min < sigma_max. */
 typedef struct graft_continuous_options {
     const char *kind;
     bool angle;

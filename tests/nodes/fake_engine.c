@@ -309,46 +309,8 @@ graft_status graft_cond_control(const graft_cond *positive, const graft_cond *ne
 
 /* ------------------------------------------------------------------ options */
 
-graft_status graft_model_sampling(const graft_model *m, const char *kind, bool zsnr,
-                                  graft_model **out, graft_err *e)
+graft_status fake_make_model(graft_model **out, graft_err *e)
 {
-    (void)m;
-    trace("sampling %s %d\n", kind, zsnr);
-    return make_model(out, e);
-}
-
-graft_status graft_model_sampling_continuous(const graft_model *m,
-                                             const graft_continuous_options *o, graft_model **out,
-                                             graft_err *e)
-{
-    (void)m;
-    trace("sampling continuous %s%s %g %g\n", o->kind, o->angle ? " angle" : "", o->sigma_max,
-          o->sigma_min);
-    return make_model(out, e);
-}
-
-graft_status graft_model_sampling_flow(const graft_model *m, double shift, bool fine,
-                                       graft_model **out, graft_err *e)
-{
-    (void)m;
-    trace("sampling flow %g%s\n", shift, fine ? " fine" : "");
-    return make_model(out, e);
-}
-
-graft_status graft_model_skip_layers(const graft_model *m, const char *layers, double scale,
-                                     double start, double end, graft_model **out, graft_err *e)
-{
-    (void)m;
-    trace("skip '%s' %g %g %g\n", layers, scale, start, end);
-    return make_model(out, e);
-}
-
-graft_status graft_model_skip_blocks(const graft_model *m, const graft_skip_options *o,
-                                     graft_model **out, graft_err *e)
-{
-    (void)m;
-    trace("skip '%s' '%s' %g %g %g %g\n", o->layers, o->single_layers, o->scale, o->start, o->end,
-          o->rescale);
     return make_model(out, e);
 }
 
