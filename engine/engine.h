@@ -475,6 +475,11 @@ graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, do
 graft_status graft_prompt_embeddings(const char *text,
                                      graft_status (*look)(void *ctx, const char *name), void *ctx,
                                      graft_err *e);
+/* T5's prompts get `more` tokens of padding, then what is missing to `least`, 0 to GRAFT_T5_PADDING
+ * both, in place of SD 3's 77 and FLUX's 256. Without T5 nothing happens. */
+#define GRAFT_T5_PADDING 10000
+graft_status graft_clip_t5_options(const graft_clip *c, int64_t more, int64_t least,
+                                   graft_clip **out, graft_err *e);
 /* -1: the last layer; -2: the one before, … */
 graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft_clip **out,
                                        graft_err *e);

@@ -272,6 +272,10 @@ struct graft_clip {
     struct graft_qwen3 *qwen3;      /* of Z-Image and FLUX.2 (qwen3.h); or NULL */
     graft_build_options t5_options; /* of both, by default what is best: T5-XXL in float32 takes
                                        19 GB */
+    struct graft_clip_padding {
+        bool given;
+        int64_t more, least;
+    } padding;     /* of T5's prompts (t5.h) */
     int64_t width; /* SD 3: of the conditioning, which has zeros behind what encoders give */
     graft_build_options options;
     graft_err missing; /* why a checkpoint without text encoders has none; GRAFT_OK: it has */

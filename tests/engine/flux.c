@@ -486,6 +486,32 @@ static void two_texts(void)
     CHECK(!load_pair(l, l, GRAFT_E_UNSUPPORTED) && !load_pair(t5, t5, GRAFT_E_UNSUPPORTED));
 }
 
+/* Padding in place of the usual 256 tokens: some behind the end, or up to a length. */
+static void padded(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_clip *c = load_pair(TEXT_MODELS "tiny-clip-l.safetensors",
+                              TEXT_MODELS "tiny-t5.safetensors", GRAFT_OK);
+    graft_clip *bare = NULL, *more = NULL, *least = NULL, *usual = NULL, *bad = NULL;
+    CHECK_OK(graft_clip_t5_options(c, 0, 0, &bare, &e), &e);
+    CHECK_OK(graft_clip_t5_options(c, 3, 0, &more, &e), &e);
+    CHECK_OK(graft_clip_t5_options(more, 3, 40, &least, &e), &e);
+    CHECK_OK(graft_clip_t5_options(c, 0, 256, &usual, &e), &e);
+    graft_cond *a = encode(bare, "red", "red"), *b = encode(more, "red", "red");
+    graft_cond *d = encode(least, "red", "red"), *f = encode(usual, "red", "red");
+    graft_cond *plain = encode(c, "red", "red");
+    const int64_t own = a->entry[0]->tokens;
+    CHECK(own > 1 && own < 40 && b->entry[0]->tokens == own + 3 && d->entry[0]->tokens == 40);
+    CHECK(same_words(f, plain) && same_pooled(f, plain) && same_pooled(a, plain));
+    CHECK_INT(graft_clip_t5_options(c, -1, 0, &bad, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_clip_t5_options(c, 0, 10001, &bad, &e), GRAFT_E_ARG);
+    CHECK(!bad);
+    graft_cond *const all[] = {a, b, d, f, plain};
+    for (size_t i = 0; i < COUNT(all); i++) graft_cond_release(all[i]);
+    graft_clip *const clips[] = {c, bare, more, least, usual};
+    for (size_t i = 0; i < COUNT(clips); i++) graft_clip_release(clips[i]);
+}
+
 /* T5's file with the layers of a LoRA added by hand, and its tokenizer in it. */
 static void write_merged_t5(made_file *lora, const char *const *layer, size_t n, const char *path)
 {
@@ -605,6 +631,7 @@ int main(void)
     RUN(what_it_is_told);
     RUN(quantized);
     RUN(two_texts);
+    RUN(padded);
     RUN(loras_for_t5);
     RUN(one_file);
     graft_engine_destroy(engine);

@@ -463,6 +463,10 @@ static void edit_edm(const graft_node *n, graft_arg *in)
     set_s(n, in, "sampling", "edm");
     set_f(n, in, "sigma_max", 80);
 }
+static void edit_padding(const graft_node *n, graft_arg *in)
+{
+    set_i(n, in, "min_padding", 3), set_i(n, in, "min_length", 40);
+}
 static void edit_single_layers(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "single_layers", "10");
@@ -480,6 +484,7 @@ static void options_pass_arguments_on(void)
     expect("ModelSamplingFlux", edit_sides, "sampling flow 1.87761 fine\n", ""); /* e^0.63 */
     expect("SkipLayerGuidanceSD3", NULL, "skip '7, 8, 9' 3 0.01 0.15\n", "");
     expect("SkipLayerGuidanceDiT", edit_single_layers, "skip '7, 8, 9' '10' 3 0.01 0.15 0\n", "");
+    expect("T5TokenizerOptions", edit_padding, "t5 padding 3 40\n", "");
     expect("RescaleCFG", NULL, "rescale 0.7\n", "");
     expect("APG", NULL, "cfg 0 1 5 0\n", "");
     expect("TCFG", NULL, "cfg 1 0 0 0\n", "");
