@@ -71,24 +71,24 @@ static void of_all_layers(void)
     const double apart = difference(plain, want, OUT);
     through_file(changed, m, 4096, false, true, got);
     CHECK(difference(got, want, OUT) < 0.01 * apart);
-    through_file(changed, m, 1, true, true, got);
-    CHECK(difference(got, want, OUT) < 0.01 * apart);
-    through_file(changed, m, 16, false, true, got);
-    const double most = difference(got, want, OUT);
-    CHECK(most < 0.8 * apart);
-    through_file(changed, m, 4096, false, false, got);
-    CHECK(difference(got, want, OUT) > 0.01 * apart);
     graft_safetensors *f = open_file(path);
-    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
-        const graft_st_tensor *t = graft_safetensors_at(f, i);
-        CHECK(strstr(t->name, ".lora_") && t->rank >= 2);
-    }
     const graft_st_tensor *up =
         graft_safetensors_find(f, "diffusion_model.input_blocks.0.0.lora_up.weight");
     const graft_st_tensor *down =
         graft_safetensors_find(f, "diffusion_model.input_blocks.0.0.lora_down.weight");
     CHECK(up && down && up->rank == 4 && up->shape[2] == 1 && down->shape[2] == 3);
     CHECK(up && down && up->shape[1] == 32 && down->shape[0] == 32); /* its outputs */
+    graft_safetensors_close(f);
+    through_file(changed, m, 1, true, true, got);
+    CHECK(difference(got, want, OUT) < 0.01 * apart);
+    through_file(changed, m, 16, false, true, got);
+    CHECK(difference(got, want, OUT) < 0.8 * apart);
+    through_file(changed, m, 2, false, false, got);
+    f = open_file(path);
+    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
+        const graft_st_tensor *t = graft_safetensors_at(f, i);
+        CHECK(strstr(t->name, ".lora_") && t->rank >= 2);
+    }
     graft_safetensors_close(f);
     RELEASE_ALL(m, changed);
     unlink(other);
