@@ -16,6 +16,15 @@ typedef struct graft_png_text {
 graft_status graft_png_encode(const uint8_t *pixels, uint32_t width, uint32_t height, int channels,
                               int level, const graft_png_text *text, size_t n_text, uint8_t **out,
                               size_t *size, graft_err *e);
+typedef struct graft_png_bytes {
+    const uint8_t *data;
+    size_t size;
+} graft_png_bytes;
+/* An animated PNG (https://wiki.mozilla.org/APNG_Specification) of files that graft_png_encode()
+ * made, each seen for so many milliseconds, at most 6553500, again and again. Texts are the first
+ * one's. GRAFT_E_ARG for none, and unless all have the same size and channels. */
+graft_status graft_png_animate(const graft_png_bytes *pictures, size_t n, uint32_t milliseconds,
+                               uint8_t **out, size_t *size, graft_err *e);
 /* The pixels of any PNG as RGB, alpha over black (graft_free), of at most 2^28 pixels. */
 graft_status graft_png_decode_rgb(const uint8_t *data, size_t size, uint8_t **pixels,
                                   uint32_t *width, uint32_t *height, graft_err *e);

@@ -25,4 +25,21 @@ graft_status graft_webp_read(const uint8_t *data, size_t size, const char *what,
  * beside: up to four bytes a pixel, and eight more when animated. */
 graft_status graft_webp_decode(const uint8_t *data, size_t size, const char *what,
                                const graft_webp *w, uint8_t *pixels, graft_err *e);
+
+typedef struct graft_webp_how {
+    int milliseconds; /* that each picture is seen, 1 to 2^24 - 1 */
+    bool lossless;
+    int quality; /* 0 to 100; of a lossless one, how hard to try */
+    int method;  /* 0, fast, to 6, small */
+} graft_webp_how;
+typedef struct graft_webp_text {
+    const char *key, *value; /* ASCII */
+} graft_webp_text;
+/* The other way: w->frames pictures, as graft_webp_decode() gives them, which follow each other
+ * without end; those that are alike become one that is seen longer, and one alone is no animation.
+ * Texts stand in EXIF as "key:value", where ComfyUI has them: the first as the camera's model,
+ * 0x0110, the others in the tags below. *out is freed with graft_free(). */
+graft_status graft_webp_encode(const graft_webp *w, const graft_webp_how *how,
+                               const uint8_t *pixels, const graft_webp_text *text, size_t n_text,
+                               uint8_t **out, size_t *size, graft_err *e);
 #endif

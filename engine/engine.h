@@ -205,7 +205,7 @@ graft_status graft_model_perturbed_attention(const graft_model *m, double scale,
 /* Skip-layer guidance for transformers: the prediction of positive prompts goes so much further
  * away from one without some of the network's blocks, at these shares of the schedule. `layers`:
  * the blocks, from 0 on, as numbers in any text ("7, 8, 9"). GRAFT_E_ARG where none of them is
- * there; GRAFT_E_UNSUPPORTED for UNets. scale 0: off. */
+ * there; GRAFT_E_UNSUPPORTED for UNets. scale 0: off. More of it is in cfg.h. */
 graft_status graft_model_skip_layers(const graft_model *m, const char *layers, double scale,
                                      double start, double end, graft_model **out, graft_err *e);
 
@@ -475,6 +475,11 @@ graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, do
 graft_status graft_prompt_embeddings(const char *text,
                                      graft_status (*look)(void *ctx, const char *name), void *ctx,
                                      graft_err *e);
+/* T5's prompts get `more` tokens of padding, then what is missing to `least`, 0 to GRAFT_T5_PADDING
+ * both, in place of SD 3's 77 and FLUX's 256. Without T5 nothing happens. */
+#define GRAFT_T5_PADDING 10000
+graft_status graft_clip_t5_options(const graft_clip *c, int64_t more, int64_t least,
+                                   graft_clip **out, graft_err *e);
 /* -1: the last layer; -2: the one before, … */
 graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft_clip **out,
                                        graft_err *e);
@@ -494,6 +499,8 @@ graft_status graft_cond_average(const graft_cond *to, const graft_cond *from, do
 #define GRAFT_FLUX_GUIDANCE 3.5
 graft_status graft_cond_guidance(const graft_cond *c, double guidance, graft_cond **out,
                                  graft_err *e);
+/* It is told none with these, until another node says one again; a ControlNet is told it still. */
+graft_status graft_cond_untold(const graft_cond *c, graft_cond **out, graft_err *e);
 /* Used from share `start` to share `end` of the schedule only (0: most noise). */
 graft_status graft_cond_timestep_range(const graft_cond *c, double start, double end,
                                        graft_cond **out, graft_err *e);
@@ -604,6 +611,10 @@ graft_status graft_latent_set_mask(const graft_latent *l, const graft_image *mas
  * the part would have beyond the edges is left out; GRAFT_E_ARG when nothing remains. */
 graft_status graft_latent_crop(const graft_latent *l, int64_t x, int64_t y, int64_t width,
                                int64_t height, graft_latent **out, graft_err *e);
+/* `amount` columns, or rows, of the latent's places from `index` on, which counts from the end
+ * where it is negative; the nearest that there are. GRAFT_E_ARG for amounts below 1. */
+graft_status graft_latent_cut(const graft_latent *l, bool rows, int64_t index, int64_t amount,
+                              graft_latent **out, graft_err *e);
 /* Upside down, or left to right. */
 graft_status graft_latent_flip(const graft_latent *l, bool upside_down, graft_latent **out,
                                graft_err *e);
@@ -781,6 +792,7 @@ graft_status graft_image_upscale(const graft_upscaler *u, const graft_image *ima
                                  const graft_task *task, graft_image **out, graft_err *e);
 
 #include "engine/cfg.h"
+#include "engine/lora_made.h"
 #include "engine/pictures.h"
 #include "engine/sigmas.h"
 #include "engine/texts.h"

@@ -28,6 +28,19 @@ const char *graft_image_unread(const char *path);
  * truncate(clip(255 x)). `text`: NULL, or pairs key, value, …, NULL for tEXt chunks. */
 graft_status graft_image_to_png(const graft_image *i, int64_t index, int level,
                                 const char *const *text, uint8_t **out, size_t *size, graft_err *e);
+/* All pictures of the batch as one animated PNG, each seen for so many milliseconds (png.h). */
+graft_status graft_image_to_apng(const graft_image *i, uint32_t milliseconds, int level,
+                                 const char *const *text, uint8_t **out, size_t *size,
+                                 graft_err *e);
+/* The same as one animated WebP of 3 or 4 channels; grey becomes RGB. quality 0 to 100, method 0 to
+ * 6 (webp.h). The texts are ASCII. */
+typedef struct graft_webp_options {
+    int milliseconds, quality, method;
+    bool lossless;
+} graft_webp_options;
+graft_status graft_image_to_webp(const graft_image *i, const graft_webp_options *options,
+                                 const char *const *text, uint8_t **out, size_t *size,
+                                 graft_err *e);
 void graft_bytes_free(uint8_t *bytes);
 /* `method`: "nearest-exact" "bilinear" "area" "bicubic" "lanczos"; 0 keeps the aspect. */
 graft_status graft_image_scale(const graft_image *i, const char *method, int64_t width,
@@ -161,6 +174,13 @@ graft_status graft_image_blur(const graft_image *i, int64_t radius, double sigma
 /* picture + 10 alpha (picture - the same blurred), clipped to 0..1; as in graft_image_blur(). */
 graft_status graft_image_sharpen(const graft_image *i, int64_t radius, double sigma, double alpha,
                                  const graft_task *task, graft_image **out, graft_err *e);
+/* Each picture with at most so many colours of its own, 1 to GRAFT_IMAGE_COLORS, by median cut of
+ * its 8-bit values (Heckbert 1982); alpha stays. dither: "none": each pixel has the nearest of
+ * them; "floyd-steinberg": its error goes to those behind it; "bayer-2", …, "bayer-16": 512 /
+ * colors times a matrix of so many rows is added before. GRAFT_E_ARG for others. */
+#define GRAFT_IMAGE_COLORS 256
+graft_status graft_image_quantize(const graft_image *i, int64_t colors, const char *dither,
+                                  const graft_task *task, graft_image **out, graft_err *e);
 /* The picture's edges, white on black (N,H,W,3), by J. Canny, "A Computational Approach to Edge
  * Detection" (1986), as kornia.filters.canny() has it. Grey (0.299 R + 0.587 G + 0.114 B) is
  * blurred (sigma 1 pixel, 5 x 5, mirrored at the edges); Sobel's operator, whose weights have the

@@ -26,6 +26,19 @@ graft_status graft_sigmas_at_percent(const graft_model *m, double percent, bool 
  * it, it drops the second-last sigma, and with denoise 1 it takes all that the scheduler gives. */
 graft_status graft_sigmas_from_model(const graft_model *m, const char *scheduler, int64_t steps,
                                      double denoise, graft_sigmas **out, graft_err *e);
+/* The model as one that was trained on any sigma between two, and is told it: ln(sigma) / 4, or
+ * with `angle` atan(sigma) 2 / pi (engine/sampling/schedule.h). `kind`: "eps", "v_prediction", or
+ * "edm", whose preconditioning (Karras et al. 2022, arXiv:2206.00364, table 1) has a sigma_data of
+ * 0.5, that of the others is 1. GRAFT_E_UNSUPPORTED for other kinds, and for transformers;
+ * GRAFT_E_ARG unless 0 < sigma_min < sigma_max. */
+typedef struct graft_continuous_options {
+    const char *kind;
+    bool angle;
+    double sigma_max, sigma_min;
+} graft_continuous_options;
+graft_status graft_model_sampling_continuous(const graft_model *m,
+                                             const graft_continuous_options *options,
+                                             graft_model **out, graft_err *e);
 /* SD Turbo's: timesteps 999, 899, … 99 without the first 10 - int(10 denoise), `steps` of them at
  * most, then 0. */
 graft_status graft_sigmas_turbo(const graft_model *m, int64_t steps, double denoise,
@@ -48,6 +61,9 @@ graft_status graft_sigmas_polyexponential(int64_t steps, double sigma_max, doubl
                                           double rho, graft_sigmas **out, graft_err *e);
 graft_status graft_sigmas_vp(int64_t steps, double beta_d, double beta_min, double eps_s,
                              graft_sigmas **out, graft_err *e);
+/* `steps` sigmas, of which the last is no 0. GRAFT_E_ARG where sigma_min is above sigma_max. */
+graft_status graft_sigmas_laplace(int64_t steps, double sigma_max, double sigma_min, double mu,
+                                  double beta, graft_sigmas **out, graft_err *e);
 /* FLUX.2's, for a picture of width x height pixels; a token has 16x16 of them. GRAFT_E_ARG for less
  * than one. */
 graft_status graft_sigmas_flux2(int64_t steps, int64_t width, int64_t height, graft_sigmas **out,

@@ -25,14 +25,14 @@ static char *number_prefix(const char *prefix, int64_t index)
     return text;
 }
 
-typedef struct png_file {
+typedef struct picture_file {
     uint8_t *data;
     size_t size;
-} png_file;
+} picture_file;
 
-static graft_status write_png(const void *what, const char *path, graft_err *e)
+static graft_status write_file(const void *what, const char *path, graft_err *e)
 {
-    const png_file *png = what;
+    const picture_file *png = what;
     return graft_file_write_new(path, png->data, png->size, e);
 }
 
@@ -41,7 +41,7 @@ static graft_status save_one(graft_call *c, const graft_image *images, int64_t i
                              const graft_metadata *metadata)
 {
     int64_t shape[4];
-    png_file png = {NULL, 0};
+    picture_file png = {NULL, 0};
     graft_status st;
     graft_image_data(images, shape);
     char *numbered = number_prefix(prefix, index);
@@ -49,7 +49,7 @@ static graft_status save_one(graft_call *c, const graft_image *images, int64_t i
     GRAFT_TRY(graft_image_to_png(images, index, level, (const char *const *)metadata->pairs,
                                  &png.data, &png.size, &c->err));
     const graft_output_place place = {folder, numbered, ".png", shape[2], shape[1]};
-    GRAFT_TRY(graft_output_write(c, &place, "images", write_png, &png));
+    GRAFT_TRY(graft_output_write(c, &place, "images", write_file, &png));
 out:
     graft_bytes_free(png.data);
     graft_free(numbered);
@@ -76,4 +76,61 @@ graft_status graft_pictures_save(graft_call *c, const graft_image *images, const
 out:
     graft_metadata_finish(&metadata);
     return st;
+}
+
+/* How the pictures become one file, which is given to `made`. */
+typedef graft_status encoder(const graft_image *images, const void *how, const char *const *text,
+                             picture_file *made, graft_err *e);
+
+static graft_status save_animation(graft_call *c, const graft_image *images, const char *prefix,
+                                   const char *suffix, encoder *encode, const void *how)
+{
+    graft_metadata metadata = GRAFT_METADATA_INIT;
+    picture_file made = {NULL, 0};
+    int64_t shape[4];
+    graft_status st;
+    if (c->task.compile_only) return GRAFT_OK;
+    graft_call_phase(c, "save");
+    GRAFT_TRY(graft_metadata_read(c, &metadata));
+    graft_image_data(images, shape);
+    const graft_output_place place = {"output", prefix, suffix, shape[2], shape[1]};
+    GRAFT_TRY(encode(images, how, (const char *const *)metadata.pairs, &made, &c->err));
+    GRAFT_TRY(graft_output_write(c, &place, "images", write_file, &made));
+    if (c->self->ui) c->self->ui->add(c->job, "animated", "true");
+out:
+    graft_bytes_free(made.data);
+    graft_metadata_finish(&metadata);
+    return st;
+}
+
+typedef struct apng_how {
+    double fps;
+    int level;
+} apng_how;
+
+static graft_status to_apng(const graft_image *images, const void *how, const char *const *text,
+                            picture_file *made, graft_err *e)
+{
+    const apng_how *h = how;
+    return graft_image_to_apng(images, (uint32_t)(1000 / h->fps), h->level, text, &made->data,
+                               &made->size, e);
+}
+
+graft_status graft_pictures_save_apng(graft_call *c, const graft_image *images, const char *prefix,
+                                      double fps, int level)
+{
+    const apng_how how = {fps, level};
+    return save_animation(c, images, prefix, ".png", to_apng, &how);
+}
+
+static graft_status to_webp(const graft_image *images, const void *how, const char *const *text,
+                            picture_file *made, graft_err *e)
+{
+    return graft_image_to_webp(images, how, text, &made->data, &made->size, e);
+}
+
+graft_status graft_pictures_save_webp(graft_call *c, const graft_image *images, const char *prefix,
+                                      const graft_webp_options *options)
+{
+    return save_animation(c, images, prefix, ".webp", to_webp, options);
 }

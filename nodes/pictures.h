@@ -9,4 +9,11 @@
  * stay. */
 graft_status graft_pictures_save(graft_call *c, const graft_image *images, const char *folder,
                                  const char *prefix, int level);
+/* Saves the whole batch in the output folder as one animated PNG of `fps` pictures a second; as
+ * above otherwise, and the node says that its picture is an animation. */
+graft_status graft_pictures_save_apng(graft_call *c, const graft_image *images, const char *prefix,
+                                      double fps, int level);
+/* The same as an animated WebP. */
+graft_status graft_pictures_save_webp(graft_call *c, const graft_image *images, const char *prefix,
+                                      const graft_webp_options *options);
 #endif

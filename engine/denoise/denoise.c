@@ -359,6 +359,7 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
                          .slot = first + i,
                          .known = graft_known_source(g->c.model, list->entry[i]),
                          .references = graft_known_references(g->c.model, list->entry[i]),
+                         .untold = graft_untold(g->c.model, list->entry[i]),
                          .control = graft_controls_active(g->controls, first + i, sigma),
                          .steered = graft_controls_steered(g->controls, first + i, sigma),
                          .alike = graft_controls_alike(g->controls, first + i, sigma) &&
@@ -413,17 +414,23 @@ static graft_status run_all(graft_guided *g, float sigma, float timestep, graft_
 graft_guidance_terms graft_guided_terms(const graft_guided *g, float sigma)
 {
     /* A flow's D = x - sigma v has the form of eps'. */
-    static const int32_t kinds[] = {[GRAFT_PREDICT_FLOW] = GRAFT_GUIDE_EPS,
-                                    [GRAFT_PREDICT_EPS] = GRAFT_GUIDE_EPS,
-                                    [GRAFT_PREDICT_V] = GRAFT_GUIDE_V,
-                                    [GRAFT_PREDICT_X0] = GRAFT_GUIDE_X0,
-                                    [GRAFT_PREDICT_LCM] = GRAFT_GUIDE_LCM};
+    static const int32_t kinds[] = {
+        [GRAFT_PREDICT_FLOW] = GRAFT_GUIDE_EPS, [GRAFT_PREDICT_EDM] = GRAFT_GUIDE_V,
+        [GRAFT_PREDICT_EPS] = GRAFT_GUIDE_EPS,  [GRAFT_PREDICT_V] = GRAFT_GUIDE_V,
+        [GRAFT_PREDICT_X0] = GRAFT_GUIDE_X0,    [GRAFT_PREDICT_LCM] = GRAFT_GUIDE_LCM};
     float t = graft_sigma_to_timestep(g->c.table, sigma) * 10.0f, d2 = 0.25f;
     float s2 = sigma * sigma + 1.0f; /* LCM: timestep scaling 10, sigma_data 0.5 */
+    float root = sqrtf(s2);
+    if (g->c.model->prediction == GRAFT_PREDICT_EDM) {
+        /* D = x / s2 - sigma F / root, too: EDM's c_skip is 1 / s2, its c_out sigma / -root. */
+        const float data = (float)g->c.model->continuous.data;
+        s2 = (sigma * sigma + data * data) / (data * data);
+        root = -sqrtf(s2);
+    }
     return (graft_guidance_terms){.kind = kinds[g->c.model->prediction],
                                   .sigma = sigma,
                                   .s2 = s2,
-                                  .root = sqrtf(s2),
+                                  .root = root,
                                   .c_skip = d2 / (t * t + d2),
                                   .c_out = t / sqrtf(t * t + d2)};
 }
@@ -541,6 +548,18 @@ static void guide(const graft_guided *g, float sigma, float *out)
     if (g->changes) graft_cfg_changes_after(g->changes, &call, out);
 }
 
+/* After skipped blocks: the guided prediction comes closer to the spread of the positive one. */
+static void settle_spread(const graft_guided *g, const float *pos, float *out)
+{
+    const double mix = g->c.model->skip.rescale;
+    for (int64_t at = 0; at < g->n; at += g->per) {
+        const double all = spread(out + at, g->per);
+        const float factor =
+            all > 0 ? (float)(1 + mix * (spread(pos + at, g->per) / all - 1)) : 1.0f;
+        for (int64_t i = 0; i < g->per; i++) out[at + i] *= factor;
+    }
+}
+
 static void combine(graft_guided *g, float sigma, float *out)
 {
     const graft_guidance_terms terms = graft_guided_terms(g, sigma);
@@ -557,6 +576,7 @@ static void combine(graft_guided *g, float sigma, float *out)
         guide(g, sigma, out);
     for (int64_t i = 0; perturbed && i < g->n; i++)
         out[i] += (float)g->c.model->perturbed * perturbed[i];
+    if (perturbed && g->c.model->skip.rescale > 0) settle_spread(g, pos, out);
 }
 
 /* From which grey on a mask's places change at this sigma: those of differential diffusion. */
@@ -596,7 +616,9 @@ static void mask_output(const graft_guided *g, float threshold, float *out)
 
 float graft_guided_scale(const graft_guided *g, float sigma)
 {
-    return graft_model_is_flow(g->c.model) ? 1.0f : 1.0f / sqrtf(sigma * sigma + 1.0f);
+    const graft_model *m = g->c.model;
+    const float data = m->prediction == GRAFT_PREDICT_EDM ? (float)m->continuous.data : 1.0f;
+    return graft_model_is_flow(m) ? 1.0f : 1.0f / sqrtf(sigma * sigma + data * data);
 }
 
 /* unconditional: NULL, or where the prediction without the prompt goes. */

@@ -12,6 +12,11 @@ void graft_model_sigma_table(const graft_model *m, graft_sigma_table *out)
         graft_sigma_table_init_flow(out, m->flow_shift, m->flow_steps);
         return;
     }
+    if (m->continuous.time != GRAFT_TIME_STEPS) {
+        graft_sigma_table_init_continuous(out, m->continuous.low, m->continuous.high,
+                                          m->continuous.time);
+        return;
+    }
     graft_sigma_table_init(out, m->beta_start, m->beta_end, m->zsnr,
                            m->prediction == GRAFT_PREDICT_LCM);
 }

@@ -52,7 +52,8 @@ static void collect(const graft_prepare_request *rq, graft_side side, float sigm
                                       .control = now,
                                       .steered = graft_control_steered(rq->model, now),
                                       .known = graft_known_source(rq->model, k),
-                                      .references = graft_known_references(rq->model, k)};
+                                      .references = graft_known_references(rq->model, k),
+                                      .untold = graft_untold(rq->model, k)};
     }
 }
 

@@ -346,7 +346,9 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
                           "encoder and VAE would be lost");
     if (c->model) {
         GRAFT_TRY(add_part(j, c->model->weights, "model.diffusion_model.", e));
-        if (c->model->prediction == GRAFT_PREDICT_V) GRAFT_TRY(add_mark(j, "v_pred", e));
+        if (c->model->prediction == GRAFT_PREDICT_V &&
+            c->model->continuous.time == GRAFT_TIME_STEPS)
+            GRAFT_TRY(add_mark(j, "v_pred", e));
         if (c->model->zsnr) GRAFT_TRY(add_mark(j, "ztsnr", e));
     }
     for (size_t i = 0; c->clip && i < c->clip->n_encoders; i++) {

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/png.h"
+#include "base/webp.h"
 #include "base/size.h"
 
 #define ALIGN 64
@@ -196,6 +197,63 @@ graft_status graft_image_to_png(const graft_image *i, int64_t index, int level,
 out:
     graft_free(chunk);
     graft_free(pixels);
+    return st;
+}
+
+graft_status graft_image_to_apng(const graft_image *i, uint32_t milliseconds, int level,
+                                 const char *const *text, uint8_t **out, size_t *size, graft_err *e)
+{
+    const size_t n = (size_t)i->shape[0];
+    graft_png_bytes *picture = graft_calloc(n, sizeof *picture);
+    graft_status st = picture ? GRAFT_OK : graft_fail_nomem(e, "an animated PNG");
+    *out = NULL;
+    *size = 0;
+    for (size_t k = 0; k < n && !st; k++) {
+        uint8_t *bytes = NULL;
+        st = graft_image_to_png(i, (int64_t)k, level, k ? NULL : text, &bytes, &picture[k].size, e);
+        picture[k].data = bytes;
+    }
+    if (!st) st = graft_png_animate(picture, n, milliseconds, out, size, e);
+    for (size_t k = 0; picture && k < n; k++) graft_free((void *)(uintptr_t)picture[k].data);
+    graft_free(picture);
+    return st;
+}
+
+/* All pictures, of so many channels. */
+static uint8_t *bytes_of(const graft_image *i, int channels)
+{
+    const size_t own = (size_t)i->shape[3], n = (size_t)(i->shape[0] * i->shape[1] * i->shape[2]);
+    uint8_t *pixels = graft_malloc_array(n, (size_t)channels);
+    for (size_t k = 0; pixels && k < n; k++)
+        for (size_t c = 0; c < (size_t)channels; c++)
+            pixels[k * (size_t)channels + c] = to_byte(i->data[k * own + (own == 1 ? 0 : c)]);
+    return pixels;
+}
+
+graft_status graft_image_to_webp(const graft_image *i, const graft_webp_options *options,
+                                 const char *const *text, uint8_t **out, size_t *size, graft_err *e)
+{
+    const graft_webp_how how = {options->milliseconds, options->lossless, options->quality,
+                                options->method};
+    size_t n = 0;
+    *out = NULL;
+    *size = 0;
+    while (text && text[2 * n]) n++;
+    if (i->shape[3] != 1 && i->shape[3] != 3 && i->shape[3] != 4)
+        return graft_fail(e, GRAFT_E_ARG, "WebP holds 1, 3 or 4 channels, not %" PRId64,
+                          i->shape[3]);
+    if (i->shape[1] > INT32_MAX || i->shape[2] > INT32_MAX)
+        return graft_fail(e, GRAFT_E_ARG, "WebP: the pictures are too large");
+    const graft_webp w = {(int)i->shape[2], (int)i->shape[1], i->shape[3] == 4 ? 4 : 3,
+                          i->shape[0]};
+    uint8_t *pixels = bytes_of(i, w.channels);
+    graft_webp_text *texts = graft_malloc_array(n ? n : 1, sizeof *texts);
+    for (size_t k = 0; texts && k < n; k++)
+        texts[k] = (graft_webp_text){text[2 * k], text[2 * k + 1]};
+    graft_status st = pixels && texts ? graft_webp_encode(&w, &how, pixels, texts, n, out, size, e)
+                                      : graft_fail_nomem(e, "an animated WebP");
+    graft_free(pixels);
+    graft_free(texts);
     return st;
 }
 

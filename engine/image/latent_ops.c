@@ -59,6 +59,23 @@ out:
     return st;
 }
 
+graft_status graft_latent_cut(const graft_latent *l, bool rows, int64_t index, int64_t amount,
+                              graft_latent **out, graft_err *e)
+{
+    int64_t s[4];
+    graft_latent_data(l, s);
+    const int64_t scale = graft_latent_scale(s[1]), all = rows ? s[2] : s[3];
+    *out = NULL;
+    if (amount < 1)
+        return graft_fail(e, GRAFT_E_ARG, "an amount of %" PRId64 " is below 1", amount);
+    int64_t from = index < 0 ? index + all : index;
+    if (index < -all || from < 0) from = 0;
+    if (from > all - 1) from = all - 1;
+    if (amount > all - from) amount = all - from;
+    return rows ? graft_latent_crop(l, 0, from * scale, s[3] * scale, amount * scale, out, e)
+                : graft_latent_crop(l, from * scale, 0, amount * scale, s[2] * scale, out, e);
+}
+
 static graft_status turned(const graft_latent *l, const graft_turn *t, graft_latent **out,
                            graft_err *e)
 {

@@ -2,6 +2,7 @@
 
 #include "engine/engine.h"
 #include "engine/models/flux_blocks.h"
+#include "engine/models/rows.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define SIDE_MAX  (1 << 15) /* tokens */
@@ -79,7 +80,12 @@ static void check_shape(graft_graph *g, const graft_flux_arch *a, const graft_un
                          (long long)s->width, (long long)s->height);
     bool grids = false;
     for (int i = 0; i < GRAFT_UNET_GRIDS; i++) grids |= s->grid[i].rows || s->grid[i].columns;
-    if (s->variant || s->cut || s->freeu || s->shrink.block || s->perturbed || grids)
+    const int blocks = a->depth + a->single_depth;
+    uint64_t known = blocks < 64 ? ((uint64_t)1 << blocks) - 1 : UINT64_MAX;
+    if (s->perturbed < 0 || s->perturbed > s->batch || (s->perturbed && !(s->skip & known)))
+        graft_graph_fail(g, GRAFT_E_ARG, "%lld of %lld rows cannot skip such blocks",
+                         (long long)s->perturbed, (long long)s->batch);
+    if (s->variant || s->cut || s->freeu || s->shrink.block || grids)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "a transformer has no blocks of a UNet to change");
     if (!graft_steered_fits(&s->steered, s->control, (const int32_t[2]){a->depth, a->single_depth}))
         graft_graph_fail(g, GRAFT_E_ARG, "no ControlNet has residuals for such blocks");
@@ -99,21 +105,30 @@ static void take_residuals(const graft_flux_blocks *m, const graft_unet_shape *s
     }
 }
 
-/* The residual joins the latent's tokens, before which are `before` others. */
-static void steer(const graft_flux_blocks *m, graft_stream *s, int64_t before, graft_vid residual)
+/* The residual joins the latent's tokens of h, before which are `before` others. */
+static graft_vid steered(const graft_flux_blocks *m, graft_vid h, int64_t before,
+                         graft_vid residual)
 {
     const graft_build *b = &m->b;
-    const int64_t cells = graft_flux_cells(&m->of[0]), all = graft_build_dim(b, s->h, 1);
+    const int64_t cells = graft_flux_cells(&m->of[0]), all = graft_build_dim(b, h, 1);
     const int64_t behind = all - before - cells;
-    if (cells == all) {
-        s->h = graft_build_add(b, s->h, residual);
-        return;
-    }
-    graft_vid v = graft_build_add(b, graft_stream_tokens(b, s->h, before, cells), residual);
-    if (before) v = graft_stream_join(b, graft_stream_tokens(b, s->h, 0, before), v);
-    if (behind > 0)
-        v = graft_stream_join(b, v, graft_stream_tokens(b, s->h, before + cells, behind));
-    s->h = v;
+    if (cells == all) return graft_build_add(b, h, residual);
+    graft_vid v = graft_build_add(b, graft_stream_tokens(b, h, before, cells), residual);
+    if (before) v = graft_stream_join(b, graft_stream_tokens(b, h, 0, before), v);
+    if (behind > 0) v = graft_stream_join(b, v, graft_stream_tokens(b, h, before + cells, behind));
+    return v;
+}
+
+/* The residual, of the plain rows, joins the last stream, of rows computed twice both. */
+static void steer(const graft_flux_blocks *m, graft_rows *r, int64_t before, graft_vid residual)
+{
+    const int last = r->n_streams - 1;
+    graft_vid again = r->again ? graft_rows_first(r, residual) : residual;
+    if (r->waiting[last] >= 0)
+        r->waiting[last] = steered(m, r->waiting[last], before, again);
+    else if (r->parted)
+        residual = graft_rows_join(&m->b, residual, again);
+    r->stream[last]->h = steered(m, r->stream[last]->h, before, residual);
 }
 
 static int32_t in_tokens(const graft_flux_blocks *m, int32_t cells)
@@ -151,23 +166,39 @@ static void place(graft_flux_blocks *m, const graft_unet_shape *s)
     }
 }
 
+static bool skips(const graft_unet_shape *shape, int block)
+{
+    return block < 64 && shape->skip >> block & 1;
+}
+
 /* Returns the tokens of the latent. */
-static graft_vid all_blocks(const graft_flux_blocks *m, const graft_unet_shape *shape,
-                            graft_stream *text, graft_stream *both)
+static graft_vid all_blocks(graft_flux_blocks *m, const graft_unet_shape *shape, graft_stream *text,
+                            graft_stream *both)
 {
     graft_vid residual[GRAFT_STEERED_MOST];
+    graft_rows r;
     take_residuals(m, shape, residual);
+    graft_rows_init(&r, &m->b, m->vec, shape->perturbed, text, both);
     for (int i = 0; i < m->a->depth; i++) {
         const int k = graft_steered_by(&shape->steered, 0, i);
+        graft_rows_before(&r, skips(shape, i));
+        m->vec = graft_rows_vec(&r);
         graft_flux_double_block(m, i, text, both);
-        if (k >= 0) steer(m, both, 0, residual[k]);
+        if (k >= 0) steer(m, &r, 0, residual[k]);
     }
+    graft_rows_unite(&r);
     both->h = graft_stream_join(&m->b, text->h, both->h);
+    r.stream[0] = both;
+    r.n_streams = 1;
     for (int i = 0; i < m->a->single_depth; i++) {
         const int k = graft_steered_by(&shape->steered, 1, i);
+        graft_rows_before(&r, skips(shape, m->a->depth + i));
+        m->vec = graft_rows_vec(&r);
         graft_flux_single_block(m, i, both);
-        if (k >= 0) steer(m, both, shape->tokens, residual[k]);
+        if (k >= 0) steer(m, &r, shape->tokens, residual[k]);
     }
+    graft_rows_unite(&r);
+    m->vec = graft_rows_vec(&r);
     return graft_stream_tokens(&m->b, both->h, shape->tokens, graft_flux_cells(&m->of[0]));
 }
 
@@ -176,7 +207,7 @@ graft_status graft_flux_build(const graft_flux_arch *a, const graft_unet_shape *
 {
     graft_graph *g = graft_graph_create();
     if (!g) return graft_fail_nomem(e, "transformer graph");
-    graft_flux_blocks m = {.b = {g, shape->act_dtype}, .a = a};
+    graft_flux_blocks m = {.b = {g, shape->act_dtype}, .a = a, .untold = shape->untold};
     const int64_t n = shape->batch;
     check_shape(g, a, shape);
     place(&m, shape);

@@ -289,7 +289,7 @@ graft_status graft_flux2_build(const graft_flux2_arch *a, const graft_unet_shape
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, m.words, a->context_dim});
     if (a->guidance) y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, 1});
-    m.vec = conditioned(&m, t, y);
+    m.vec = conditioned(&m, t, shape->untold ? GRAFT_NO_VALUE : y);
     c = linear(&m, NAME("txt_in"), graft_build_cast(&m.b, c, shape->act_dtype), a->hidden);
     x = linear(&m, NAME("img_in"), x, a->hidden);
     graft_graph_output(g, final_layer(&m, all_blocks(&m, c, x)));

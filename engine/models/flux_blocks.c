@@ -141,7 +141,7 @@ graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_
 {
     const graft_build *b = &m->b;
     graft_vid v = embedded(m, "time_in", waves(m, t));
-    if (m->a->guidance)
+    if (m->a->guidance && !m->untold)
         v = graft_build_add(b, v, embedded(m, "guidance_in", waves(m, guidance(m, y))));
     if (graft_build_dim(b, y, 1) > m->a->pooled_dim)
         y = graft_graph_slice(b->g, y, 0, m->a->pooled_dim);

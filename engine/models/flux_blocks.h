@@ -14,6 +14,7 @@ typedef struct graft_flux_picture {
 typedef struct graft_flux_blocks {
     graft_build b;
     const graft_flux_arch *a;
+    bool untold;   /* no guidance scale, though it knows one */
     graft_vid vec; /* SiLU of what the network is conditioned on, (N,hidden) */
     /* The latent's own, then those of the references; they are the last tokens. */
     graft_flux_picture of[1 + GRAFT_REFERENCES];
@@ -26,7 +27,7 @@ static inline int64_t graft_flux_cells(const graft_flux_picture *p)
 }
 
 /* m->vec, from timesteps (N) and y (N,pooled_dim and more): the pooled prompt, then the guidance
- * scale where the network is told one. */
+ * scale where the network is told one, unless m->untold. */
 graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_vid y);
 /* Squares of x (N,c,h,w) as tokens of (channel, row, column) each. */
 graft_vid graft_flux_patches(const graft_flux_blocks *m, graft_vid x, int64_t c,

@@ -1,103 +1,48 @@
 #include "engine/models/mmdit.h"
 
 #include "engine/models/mmdit_blocks.h"
+#include "engine/models/rows.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 
 /* Where the final layer's modulation has what. */
 enum { SHIFT, SCALE };
 
-/* ------------------------------------------------------------------ rows that skip blocks */
-
-/* (a,T,C) and (b,T,C) to (a + b,T,C). */
-static graft_vid below_each_other(const graft_mmdit_blocks *m, graft_vid a, graft_vid b)
-{
-    if (a < 0 || b < 0) return GRAFT_NO_VALUE;
-    const int64_t t = graft_build_dim(&m->b, a, 1), c = graft_build_dim(&m->b, a, 2);
-    const int64_t of_a = graft_build_dim(&m->b, a, 0), of_b = graft_build_dim(&m->b, b, 0);
-    a = graft_graph_reshape(m->b.g, a, 3, (const int64_t[]){1, of_a * t, c});
-    b = graft_graph_reshape(m->b.g, b, 3, (const int64_t[]){1, of_b * t, c});
-    return graft_graph_reshape(m->b.g, graft_stream_join(&m->b, a, b), 3,
-                               (const int64_t[]){of_a + of_b, t, c});
-}
-
-/* (N,C) with its first rows once more behind it. */
-static graft_vid repeated(const graft_mmdit_blocks *m, graft_vid v, int64_t again)
-{
-    const int64_t n = graft_build_dim(&m->b, v, 0), c = graft_build_dim(&m->b, v, 1);
-    v = graft_graph_reshape(m->b.g, v, 3, (const int64_t[]){n, 1, c});
-    v = below_each_other(m, v, graft_graph_slice_rows(m->b.g, v, 0, again));
-    return graft_graph_reshape(m->b.g, v, 2, (const int64_t[]){n + again, c});
-}
-
-/* The network's state where some rows are computed twice. `again`: those that left blocks out,
- * apart from the others where they just did (their h is not GRAFT_NO_VALUE), else behind them in
- * `text` and `picture` once `parted`. */
-typedef struct row_state {
-    graft_stream text, picture, text_again, picture_again;
-    graft_vid vec, vec_all; /* for the plain rows, and for all */
-    int64_t plain, again;
-    bool parted;
-} row_state;
-
-static void take_again(const graft_mmdit_blocks *m, row_state *r, int64_t from)
-{
-    r->text_again.h = graft_graph_slice_rows(m->b.g, r->text.h, from, r->again);
-    r->picture_again.h = graft_graph_slice_rows(m->b.g, r->picture.h, from, r->again);
-}
-
-/* The plain rows alone go on; the others stay what they are. */
-static void part(const graft_mmdit_blocks *m, row_state *r)
-{
-    if (r->picture_again.h >= 0) return;
-    take_again(m, r, r->parted ? r->plain : 0);
-    if (r->parted) {
-        r->text.h = graft_graph_slice_rows(m->b.g, r->text.h, 0, r->plain);
-        r->picture.h = graft_graph_slice_rows(m->b.g, r->picture.h, 0, r->plain);
-    }
-    r->parted = true;
-}
-
-static void unite(const graft_mmdit_blocks *m, row_state *r)
-{
-    if (r->picture_again.h < 0) return;
-    r->text.h = below_each_other(m, r->text.h, r->text_again.h);
-    r->picture.h = below_each_other(m, r->picture.h, r->picture_again.h);
-    r->text_again.h = r->picture_again.h = GRAFT_NO_VALUE;
-}
+/* ------------------------------------------------------------------ blocks */
 
 /* The residual, (plain,cells,hidden), joins the picture, of rows computed twice both. */
-static void steer(const graft_mmdit_blocks *m, row_state *r, graft_vid residual)
+static void steer(const graft_mmdit_blocks *m, graft_rows *r, graft_vid residual)
 {
+    enum { PICTURE = 1 };
     const graft_build *b = &m->b;
-    graft_vid again = r->again ? graft_graph_slice_rows(b->g, residual, 0, r->again) : residual;
-    if (r->picture_again.h >= 0)
-        r->picture_again.h = graft_build_add(b, r->picture_again.h, again);
+    graft_stream *picture = r->stream[PICTURE];
+    graft_vid again = r->again ? graft_rows_first(r, residual) : residual;
+    if (r->waiting[PICTURE] >= 0)
+        r->waiting[PICTURE] = graft_build_add(b, r->waiting[PICTURE], again);
     else if (r->parted)
-        residual = below_each_other(m, residual, again);
-    r->picture.h = graft_build_add(b, r->picture.h, residual);
+        residual = graft_rows_join(b, residual, again);
+    picture->h = graft_build_add(b, picture->h, residual);
 }
 
-static void all_blocks(graft_mmdit_blocks *m, row_state *r, const graft_unet_shape *shape,
-                       const graft_vid *residual)
+/* Returns the picture's tokens. */
+static graft_vid all_blocks(graft_mmdit_blocks *m, const graft_unet_shape *shape,
+                            graft_stream *text, graft_stream *picture, const graft_vid *residual)
 {
+    graft_rows r;
+    graft_rows_init(&r, &m->b, m->vec, shape->perturbed, text, picture);
     for (int i = 0; i < m->a->depth; i++) {
-        const bool skipped = r->again && i < 64 && shape->skip >> i & 1,
-                   last = i + 1 == m->a->depth;
+        const bool skipped = i < 64 && shape->skip >> i & 1, last = i + 1 == m->a->depth;
         const int k = last ? -1 : graft_steered_by(&shape->steered, 0, i);
-        if (skipped)
-            part(m, r);
-        else
-            unite(m, r);
-        bool all = r->parted && !skipped;
-        m->vec = all ? r->vec_all : r->vec;
-        m->batch = all ? r->plain + r->again : r->plain;
-        graft_mmdit_block(m, i, last, &r->text, &r->picture);
-        if (k >= 0) steer(m, r, residual[k]);
+        graft_rows_before(&r, skipped);
+        m->vec = graft_rows_vec(&r);
+        m->batch = graft_rows_count(&r);
+        graft_mmdit_block(m, i, last, text, picture);
+        if (k >= 0) steer(m, &r, residual[k]);
     }
-    unite(m, r);
-    m->vec = r->parted ? r->vec_all : r->vec;
-    m->batch = r->parted ? r->plain + r->again : r->plain;
+    graft_rows_unite(&r);
+    m->vec = graft_rows_vec(&r);
+    m->batch = graft_rows_count(&r);
+    return picture->h;
 }
 
 /* ------------------------------------------------------------------ in and out */
@@ -157,17 +102,12 @@ graft_status graft_mmdit_build(const graft_mmdit_arch *a, const graft_unet_shape
             g, graft_graph_input(g, shape->act_dtype, 4, (int64_t[]){n, high, wide, a->hidden}), 3,
             (int64_t[]){n, high * wide, a->hidden});
     c = graft_build_cast(&m.b, c, shape->act_dtype);
-    row_state r = {.text.h = graft_build_linear(&m.b, NAME("context_embedder"), c, a->hidden, true),
-                   .picture.h = graft_mmdit_patches(&m, x, high, wide),
-                   .text_again.h = GRAFT_NO_VALUE,
-                   .picture_again.h = GRAFT_NO_VALUE,
-                   .vec = graft_mmdit_conditioned(&m, t, y),
-                   .plain = n,
-                   .again = shape->perturbed};
-    r.vec_all = r.again ? repeated(&m, r.vec, r.again) : r.vec;
-    all_blocks(&m, &r, shape, residual);
-    graft_graph_output(
-        g, graft_stream_unpatched(&m.b, final_layer(&m, r.picture.h), high, wide, a->patch));
+    graft_stream text = {
+        .h = graft_build_linear(&m.b, NAME("context_embedder"), c, a->hidden, true)};
+    graft_stream picture = {.h = graft_mmdit_patches(&m, x, high, wide)};
+    m.vec = graft_mmdit_conditioned(&m, t, y);
+    graft_vid h = all_blocks(&m, shape, &text, &picture, residual);
+    graft_graph_output(g, graft_stream_unpatched(&m.b, final_layer(&m, h), high, wide, a->patch));
     graft_status st = graft_graph_status(g, e);
     if (st)
         graft_graph_destroy(g);

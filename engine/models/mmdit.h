@@ -14,9 +14,7 @@
  * Residuals, (N,h/patch,w/patch,hidden) of act_dtype, join the picture's tokens behind a block; the
  * last block takes none.
  *
- * Skip-layer guidance (Stability's for SD 3.5 medium): perturbed rows are computed without the
- * blocks in `skip`, which is not 0 then. Up to the first of these both are the same and computed
- * once. */
+ * Perturbed rows are computed without the blocks in `skip`, which is not 0 then (rows.h). */
 graft_status graft_mmdit_build(const graft_mmdit_arch *a, const graft_unet_shape *shape,
                                graft_graph **out, graft_err *e);
 /* The first step alone, for ControlNets that see the latent as the network embeds it: x to

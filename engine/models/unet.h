@@ -91,6 +91,7 @@ typedef struct graft_unet_shape {
     graft_unet_shrink shrink;      /* with WHOLE, without control and grids only */
     graft_references references;   /* FLUX's transformers only; n 0: none */
     graft_attended_shape attended; /* of pictures beside the prompt; UNets only */
+    int32_t untold; /* 1: those that are told a guidance scale do without, whatever is in y */
 } graft_unet_shape;
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes

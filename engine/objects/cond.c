@@ -275,8 +275,18 @@ static graft_cond_entry *guidance_entry(const graft_cond_entry *from, const void
     const double *guidance = ctx;
     graft_cond_entry *k = entry_copy(from, from->tokens);
     if (!k) return NULL;
+    k->untold = false;
     k->has_guidance = true;
     k->guidance = *guidance;
+    return k;
+}
+
+static graft_cond_entry *untold_entry(const graft_cond_entry *from, const void *ctx)
+{
+    (void)ctx;
+    graft_cond_entry *k = entry_copy(from, from->tokens);
+    if (!k) return NULL;
+    k->untold = true;
     return k;
 }
 
@@ -286,6 +296,11 @@ graft_status graft_cond_guidance(const graft_cond *c, double guidance, graft_con
     if (!(guidance >= 0 && guidance <= 100))
         return graft_fail(e, GRAFT_E_ARG, "guidance %g is not between 0 and 100", guidance);
     return change_all(c, guidance_entry, &guidance, out, e);
+}
+
+graft_status graft_cond_untold(const graft_cond *c, graft_cond **out, graft_err *e)
+{
+    return change_all(c, untold_entry, NULL, out, e);
 }
 
 static graft_cond_entry *zero_entry(const graft_cond_entry *from, const void *ctx)

@@ -78,6 +78,7 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
         if (!n) return graft_fail_nomem(e, "model");
         n->prediction = kinds[i].prediction;
         n->zsnr = zsnr;
+        n->continuous = (struct graft_continuous){.time = GRAFT_TIME_STEPS};
         n->sampling_given = true;
         *out = n;
         return GRAFT_OK;
@@ -97,9 +98,44 @@ graft_status graft_model_sampling_flow(const graft_model *m, double shift, bool 
     n->flow_shift = shift;
     n->flow_steps = fine ? GRAFT_SCHEDULE_MOST : GRAFT_SCHEDULE_STEPS;
     n->zsnr = false;
+    n->continuous = (struct graft_continuous){.time = GRAFT_TIME_STEPS};
     n->sampling_given = true;
     *out = n;
     return GRAFT_OK;
+}
+
+graft_status graft_model_sampling_continuous(const graft_model *m,
+                                             const graft_continuous_options *o, graft_model **out,
+                                             graft_err *e)
+{
+    static const struct {
+        const char *name;
+        graft_prediction prediction;
+        double data;
+    } kinds[] = {{"eps", GRAFT_PREDICT_EPS, 1},
+                 {"v_prediction", GRAFT_PREDICT_V, 1},
+                 {"edm", GRAFT_PREDICT_EDM, 0.5}};
+    graft_status st = graft_model_needs_unet(m, "continuous sampling", e);
+    if (st) return st;
+    if (!(o->sigma_min > 0 && o->sigma_min < o->sigma_max && isfinite(o->sigma_max)))
+        return graft_fail(e, GRAFT_E_ARG, "sigma_min %g must be above 0 and below sigma_max %g",
+                          o->sigma_min, o->sigma_max);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i].name, o->kind) != 0) continue;
+        graft_model *n = graft_model_copy(m);
+        if (!n) return graft_fail_nomem(e, "model");
+        n->prediction = kinds[i].prediction;
+        n->zsnr = false;
+        n->continuous =
+            (struct graft_continuous){.time = o->angle ? GRAFT_TIME_ANGLE : GRAFT_TIME_LOG,
+                                      .low = o->sigma_min,
+                                      .high = o->sigma_max,
+                                      .data = kinds[i].data};
+        n->sampling_given = true;
+        *out = n;
+        return GRAFT_OK;
+    }
+    return graft_fail(e, GRAFT_E_UNSUPPORTED, "continuous sampling %s is not supported", o->kind);
 }
 
 graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
@@ -199,32 +235,60 @@ static uint64_t blocks_in(const char *text, int32_t depth)
     return blocks;
 }
 
-graft_status graft_model_skip_layers(const graft_model *m, const char *layers, double scale,
-                                     double start, double end, graft_model **out, graft_err *e)
+static graft_status check_skip(const graft_model *m, const graft_skip_options *o, graft_err *e)
 {
-    const int32_t depth = m->arch.mmdit.depth;
-    if (m->arch.kind != GRAFT_NET_MMDIT)
+    if (m->arch.kind != GRAFT_NET_MMDIT && m->arch.kind != GRAFT_NET_FLUX)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "skip-layer guidance is for Stable Diffusion 3's transformers%s",
+                          "skip-layer guidance is for the transformers of Stable Diffusion 3 and "
+                          "FLUX.1%s",
                           graft_net_is_unet(&m->arch)
                               ? "; this model is a UNet, for which there is "
                                 "PerturbedAttentionGuidance"
                               : "");
-    if (!(scale >= 0 && scale <= 1000))
-        return graft_fail(e, GRAFT_E_ARG, "a scale of %g is not between 0 and 1000", scale);
-    graft_status st = check_shares(start, end, e);
+    if (!(o->scale >= 0 && o->scale <= 1000))
+        return graft_fail(e, GRAFT_E_ARG, "a scale of %g is not between 0 and 1000", o->scale);
+    if (!(o->rescale >= 0 && o->rescale <= 10))
+        return graft_fail(e, GRAFT_E_ARG, "a rescaling_scale of %g is not between 0 and 10",
+                          o->rescale);
+    return check_shares(o->start, o->end, e);
+}
+
+graft_status graft_model_skip_blocks(const graft_model *m, const graft_skip_options *o,
+                                     graft_model **out, graft_err *e)
+{
+    graft_status st = check_skip(m, o, e);
     if (st) return st;
-    const uint64_t blocks = blocks_in(layers, depth);
+    const bool flux = m->arch.kind == GRAFT_NET_FLUX;
+    const int32_t depth = flux ? m->arch.flux.depth : m->arch.mmdit.depth;
+    const int32_t single = flux ? m->arch.flux.single_depth : 0;
+    uint64_t blocks = blocks_in(o->layers, depth);
+    if (single && depth < 64) blocks |= blocks_in(o->single_layers, single) << depth;
+    if (!blocks && flux)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "layers \"%.60s\" and \"%.60s\" name none of this model's blocks, which "
+                          "are 0 to %d and 0 to %d",
+                          o->layers, o->single_layers, depth - 1, single - 1);
     if (!blocks)
         return graft_fail(e, GRAFT_E_ARG,
                           "layers \"%.60s\" names none of this model's blocks, which are 0 to %d",
-                          layers, depth - 1);
+                          o->layers, depth - 1);
     graft_model *n = graft_model_copy(m);
     if (!n) return graft_fail_nomem(e, "model");
-    n->perturbed = scale;
-    n->skip = (struct graft_skip_layers){blocks, start, end};
+    n->perturbed = o->scale;
+    n->skip = (struct graft_skip_layers){blocks, o->start, o->end, o->rescale};
     *out = n;
     return GRAFT_OK;
+}
+
+graft_status graft_model_skip_layers(const graft_model *m, const char *layers, double scale,
+                                     double start, double end, graft_model **out, graft_err *e)
+{
+    const graft_skip_options o = {layers, "", scale, start, end, 0};
+    if (m->arch.kind == GRAFT_NET_FLUX)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "this skip-layer guidance is for Stable Diffusion 3's transformers; for "
+                          "FLUX.1's there is SkipLayerGuidanceDiT");
+    return graft_model_skip_blocks(m, &o, out, e);
 }
 
 graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *o,

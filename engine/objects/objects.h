@@ -73,7 +73,8 @@ typedef enum graft_prediction {
     GRAFT_PREDICT_V = 1,
     GRAFT_PREDICT_X0 = 2,
     GRAFT_PREDICT_LCM = 3,
-    GRAFT_PREDICT_FLOW = 4 /* noise - latent, where states are (1 - sigma) latent + sigma noise */
+    GRAFT_PREDICT_FLOW = 4, /* noise - latent, where states are (1 - sigma) latent + sigma noise */
+    GRAFT_PREDICT_EDM = 5   /* F of D = c_skip x + c_out F (arXiv:2206.00364) */
 } graft_prediction;
 
 /* What QuantizeModel leaves in a model (quantizer.h). */
@@ -90,6 +91,11 @@ struct graft_model {
     double beta_start, beta_end;
     double flow_shift; /* of a flow's schedule; 0 for other predictions */
     int flow_steps;    /* of its table */
+    struct graft_continuous {
+        graft_time time; /* GRAFT_TIME_STEPS: trained at timesteps, and the rest is not looked at */
+        double low, high; /* sigma */
+        double data;      /* sigma_data; other than 1 with GRAFT_PREDICT_EDM alone */
+    } continuous;
     /* The network's latents are (latent - latent_shift) * scale_factor. */
     double scale_factor, latent_shift;
     graft_preview_colours preview;
@@ -102,6 +108,7 @@ struct graft_model {
     struct graft_skip_layers { /* skip-layer guidance, which perturbs so; a UNet's attention else */
         uint64_t blocks;
         double start, end; /* shares of the schedule */
+        double rescale;
     } skip;
     struct graft_freeu {
         graft_freeu_version version;
@@ -151,6 +158,7 @@ typedef struct graft_unet_use {
     bool shrink;                 /* by the model's downscale; without grids */
     bool attends;                /* to the model's pictures, beside the prompt */
     graft_references references; /* of each row */
+    bool untold;                 /* of the guidance that it could be told */
 } graft_unet_use;
 static inline bool graft_model_is_flow(const graft_model *m)
 {
@@ -270,6 +278,10 @@ struct graft_clip {
     struct graft_qwen3 *qwen3;      /* of Z-Image and FLUX.2 (qwen3.h); or NULL */
     graft_build_options t5_options; /* of both, by default what is best: T5-XXL in float32 takes
                                        19 GB */
+    struct graft_clip_padding {
+        bool given;
+        int64_t more, least;
+    } padding;     /* of T5's prompts (t5.h) */
     int64_t width; /* SD 3: of the conditioning, which has zeros behind what encoders give */
     graft_build_options options;
     graft_err missing; /* why a checkpoint without text encoders has none; GRAFT_OK: it has */
@@ -312,6 +324,7 @@ typedef struct graft_cond_entry {
     bool has_range, has_size;
     graft_sdxl_size size;
     bool has_score, has_guidance;
+    bool untold;                   /* FLUX's network is told no guidance at all */
     double score;                  /* for SDXL's refiner */
     double guidance;               /* what FLUX's network is told; without: GRAFT_FLUX_GUIDANCE */
     struct graft_control *control; /* the last of its ControlNets (control.h), or NULL */

@@ -75,6 +75,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.tokens = use->tokens;
     unet.shape.references = use->references;
     if (use->attends) unet.shape.attended = graft_model_attended(m);
+    unet.shape.untold = use->untold;
     unet.shape.perturbed = use->perturbed;
     if (use->perturbed) unet.shape.skip = m->skip.blocks;
     unet.shape.variant = (int32_t)use->variant;
@@ -100,7 +101,7 @@ bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b)
     return a->variant == b->variant && a->control == b->control && a->pictures == b->pictures &&
            a->entries == b->entries && a->height == b->height && a->width == b->width &&
            a->tokens == b->tokens && a->perturbed == b->perturbed && a->turn == b->turn &&
-           a->shrink == b->shrink && a->attends == b->attends &&
+           a->untold == b->untold && a->shrink == b->shrink && a->attends == b->attends &&
            memcmp(&a->steered, &b->steered, sizeof a->steered) == 0 &&
            memcmp(&a->references, &b->references, sizeof a->references) == 0;
 }

@@ -60,6 +60,20 @@ graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft
     return GRAFT_OK;
 }
 
+graft_status graft_clip_t5_options(const graft_clip *c, int64_t more, int64_t least,
+                                   graft_clip **out, graft_err *e)
+{
+    if (more < 0 || least < 0 || more > GRAFT_T5_PADDING || least > GRAFT_T5_PADDING)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "min_padding %lld and min_length %lld must be between 0 and %d",
+                          (long long)more, (long long)least, GRAFT_T5_PADDING);
+    graft_clip *n = graft_clip_copy(c);
+    if (!n) return graft_fail_nomem(e, "text encoder");
+    n->padding = (struct graft_clip_padding){true, more, least};
+    *out = n;
+    return GRAFT_OK;
+}
+
 const char *graft_clip_encoder_name(const graft_clip *c, size_t i)
 {
     if (i == c->n_encoders && c->t5) return "t5xxl";

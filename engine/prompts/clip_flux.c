@@ -16,8 +16,9 @@ graft_status graft_clip_encode_flux(const graft_clip *c, const char *text_l, con
         return graft_fail(e, GRAFT_E_ARG, "these text encoders are not those of FLUX");
     st = graft_clip_encode_one(c, 0, text_l, task, &l, e);
     if (!st)
-        st = graft_t5_encode(c->engine, &c->t5_options, c->t5, text_t5, GRAFT_FLUX_TOKENS, task,
-                             &hidden, &tokens, e);
+        st =
+            graft_t5_encode(c->engine, &c->t5_options, c->t5, text_t5,
+                            graft_clip_t5_padding(c, GRAFT_FLUX_TOKENS), task, &hidden, &tokens, e);
     if (!st) {
         st = graft_cond_create(tokens, c->t5->arch.width, hidden,
                                graft_encoder_pooled_width(&c->encoder[0]), l.pooled, NULL, out, e);

@@ -127,8 +127,9 @@ graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, cons
                                        &p[i].text, e);
     if (!st && text_l != text_g) st = make_equal(c, p, task, e);
     if (!st && c->t5 && text_t5)
-        st = graft_t5_encode(c->engine, &c->t5_options, c->t5, text_t5, GRAFT_TEXT_CHUNK, task,
-                             &more.hidden, &more.tokens, e);
+        st = graft_t5_encode(c->engine, &c->t5_options, c->t5, text_t5,
+                             graft_clip_t5_padding(c, GRAFT_TEXT_CHUNK), task, &more.hidden,
+                             &more.tokens, e);
     if (!st) st = join(c, p, &more, out, e);
     for (int i = 0; i < PLACES; i++) graft_encoded_finish(&p[i].text);
     graft_free(more.hidden);

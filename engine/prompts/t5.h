@@ -38,11 +38,20 @@ graft_status graft_t5_with_weights(graft_t5 *t, graft_weights *weights, graft_t5
 graft_t5 *graft_t5_retain(graft_t5 *t); /* NULL is fine */
 void graft_t5_release(graft_t5 *t);     /* NULL is fine */
 
+typedef struct graft_t5_padding {
+    size_t more, least;
+} graft_t5_padding;
 /* Tokens of a prompt in the syntax of engine/text/tokenizer.h: its segments one by one, then the
- * end, then padding up to `least` tokens. Weights as for CLIP: each token is moved away
- * from what the empty prompt has in its place. *hidden (*tokens, width) is freed with
- * graft_free(). */
+ * end, then `more` of padding, and what is missing to `least` tokens. Weights as for CLIP: each
+ * token is moved away from what the empty prompt has in its place. *hidden (*tokens, width) is
+ * freed with graft_free(). */
 graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *options,
-                             const graft_t5 *t, const char *text, size_t least,
+                             const graft_t5 *t, const char *text, graft_t5_padding padding,
                              const graft_task *task, float **hidden, int64_t *tokens, graft_err *e);
+/* What a prompt is filled up with, where `usual` tokens are the least. */
+static inline graft_t5_padding graft_clip_t5_padding(const graft_clip *c, size_t usual)
+{
+    if (!c->padding.given) return (graft_t5_padding){0, usual};
+    return (graft_t5_padding){(size_t)c->padding.more, (size_t)c->padding.least};
+}
 #endif

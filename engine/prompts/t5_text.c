@@ -186,11 +186,12 @@ static graft_status add_segment(void *ctx, const char *text, size_t n, double we
     return st;
 }
 
-static graft_status finish_prompt(words *w, size_t least, graft_err *e)
+static graft_status finish_prompt(words *w, graft_t5_padding padding, graft_err *e)
 {
     graft_unigram_tokens special = graft_unigram_tokens_of(w->t5->tokenizer);
     int32_t pad = special.pad < 0 ? 0 : special.pad, end = special.end < 0 ? pad : special.end;
     graft_status st = add(w, end, 1, e);
+    const size_t least = w->n + padding.more > padding.least ? w->n + padding.more : padding.least;
     while (!st && w->n < least) st = add(w, pad, 1, e);
     size_t tokens = w->n;
     for (size_t i = 0; i < tokens && w->weighted && !st; i++) st = add(w, i ? pad : end, 1, e);
@@ -210,14 +211,14 @@ static void apply_weights(const words *w, size_t width, float *hidden)
 }
 
 graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *options,
-                             const graft_t5 *t, const char *text, size_t least,
+                             const graft_t5 *t, const char *text, graft_t5_padding padding,
                              const graft_task *task, float **hidden, int64_t *tokens, graft_err *e)
 {
     words w = {.t5 = t};
     size_t width = (size_t)t->arch.width;
     float *out = NULL;
     graft_status st = graft_prompt_segments(text, add_segment, &w, e);
-    if (!st) st = finish_prompt(&w, least, e);
+    if (!st) st = finish_prompt(&w, padding, e);
     if (!st && !(out = graft_malloc_array((w.weighted ? 2 : 1) * w.n, width * sizeof *out)))
         st = graft_fail_nomem(e, "text encoder");
     if (!st)

@@ -7,6 +7,20 @@
 
 #define LCM_STEPS 50
 
+/* The i-th of n float32 points from `from` to `to`, rounded as PyTorch's linspace for AVX2 does:
+ * the first of each 8 by a fused step from the nearer end and its others from that one, as far as
+ * blocks of 16 are full; then each by itself. */
+static float linspace(float from, float to, int n, int i)
+{
+    if (n == 1) return from;
+    float step = (to - from) / (float)(n - 1);
+    bool full_block = (i & ~15) + 16 <= n;
+    int first = full_block ? i & ~7 : i;
+    float base =
+        first < n / 2 ? fmaf(step, (float)first, from) : fmaf(-step, (float)(n - 1 - first), to);
+    return i == first ? base : base + step * (float)(i - first);
+}
+
 static void set_sigmas(graft_sigma_table *t, const double *sigma)
 {
     for (int i = 0; i < t->count; i++) {
@@ -74,8 +88,32 @@ void graft_sigma_table_init_flow(graft_sigma_table *t, double shift, int count)
     }
 }
 
+void graft_sigma_table_init_continuous(graft_sigma_table *t, double low, double high,
+                                       graft_time time)
+{
+    const float from = (float)log(low), to = (float)log(high);
+    *t = (graft_sigma_table){.time = time, .count = GRAFT_SCHEDULE_STEPS, .timestep_stride = 1};
+    for (int i = 0; i < t->count; i++) {
+        t->sigma[i] = (float)exp(linspace(from, to, t->count, i));
+        t->log_sigma[i] = (float)log(t->sigma[i]);
+    }
+}
+
+/* Of networks that are told any sigma, in float32 as ComfyUI has it. */
+static float told_of(graft_time time, float sigma)
+{
+    return time == GRAFT_TIME_LOG ? 0.25f * (float)log(sigma)
+                                  : (float)atan(sigma) / (float)(M_PI / 2);
+}
+
+static float told_back(graft_time time, float told)
+{
+    return (float)(time == GRAFT_TIME_LOG ? exp(told / 0.25f) : tan(told * (float)(M_PI / 2)));
+}
+
 float graft_sigma_to_timestep(const graft_sigma_table *t, float sigma)
 {
+    if (t->time != GRAFT_TIME_STEPS) return told_of(t->time, sigma);
     if (t->shift > 0) return sigma * GRAFT_SCHEDULE_STEPS;
     float wanted = (float)log(sigma), best = INFINITY;
     int at = 0;
@@ -88,6 +126,7 @@ float graft_sigma_to_timestep(const graft_sigma_table *t, float sigma)
 
 float graft_timestep_to_sigma(const graft_sigma_table *t, float timestep)
 {
+    if (t->time != GRAFT_TIME_STEPS) return told_back(t->time, timestep);
     if (t->shift > 0) return flow_sigma(t->shift, timestep / GRAFT_SCHEDULE_STEPS);
     float place = (timestep - (float)(t->timestep_stride - 1)) / (float)t->timestep_stride;
     place = fminf(fmaxf(place, 0), (float)(t->count - 1));
@@ -101,6 +140,10 @@ float graft_percent_to_sigma(const graft_sigma_table *t, double percent)
 {
     if (percent <= 0) return t->shift > 0 ? 1 : 999999999.9f;
     if (percent >= 1) return 0;
+    if (t->time != GRAFT_TIME_STEPS) {
+        const double low = log(t->sigma[0]), high = log(t->sigma[t->count - 1]);
+        return (float)exp((high - low) * (1 - percent) + low);
+    }
     if (t->shift > 0) return flow_sigma(t->shift, (float)(1 - percent));
     return graft_timestep_to_sigma(t, (float)((1 - percent) * (GRAFT_SCHEDULE_STEPS - 1)));
 }
@@ -120,20 +163,6 @@ static void put(sigma_list *l, float sigma)
 {
     if (l->count < l->cap) l->data[l->count] = sigma;
     l->count++;
-}
-
-/* The i-th of n float32 points from `from` to `to`, rounded as PyTorch's linspace for AVX2 does:
- * the first of each 8 by a fused step from the nearer end and its others from that one, as far as
- * blocks of 16 are full; then each by itself. */
-static float linspace(float from, float to, int n, int i)
-{
-    if (n == 1) return from;
-    float step = (to - from) / (float)(n - 1);
-    bool full_block = (i & ~15) + 16 <= n;
-    int first = full_block ? i & ~7 : i;
-    float base =
-        first < n / 2 ? fmaf(step, (float)first, from) : fmaf(-step, (float)(n - 1 - first), to);
-    return i == first ? base : base + step * (float)(i - first);
 }
 
 static void make_simple(const graft_sigma_table *t, int steps, sigma_list *l)
@@ -328,6 +357,17 @@ void graft_schedule_vp(int steps, double beta_d, double beta_min, double eps_s, 
         out[i] = sqrtf((float)exp(grown) - 1);
     }
     out[steps] = 0;
+}
+
+void graft_schedule_laplace(int steps, double high, double low, double mu, double beta, float *out)
+{
+    for (int i = 0; i < steps; i++) {
+        const float from_middle = 0.5f - linspace(0, 1, steps, i);
+        const float sign = (float)((from_middle > 0) - (from_middle < 0));
+        const float tail = (float)log(1 - 2 * fabsf(from_middle) + 1e-5f);
+        const float log_sigma = (float)mu - (float)beta * sign * tail;
+        out[i] = fminf(fmaxf((float)exp(log_sigma), (float)low), (float)high);
+    }
 }
 
 size_t graft_schedule_beta(const graft_sigma_table *t, int steps, double alpha, double beta,

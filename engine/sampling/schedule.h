@@ -14,7 +14,14 @@
 
 #define GRAFT_SCHEDULE_STEPS 1000
 #define GRAFT_SCHEDULE_MOST  10000
+/* What a network is told of sigma. */
+typedef enum graft_time {
+    GRAFT_TIME_STEPS = 0, /* the number of a timestep it was trained at; of a flow, 1000 sigma */
+    GRAFT_TIME_LOG = 1,   /* ln(sigma) / 4 (Karras et al. 2022, table 1, c_noise) */
+    GRAFT_TIME_ANGLE = 2  /* atan(sigma) 2 / pi: 0 … 1 */
+} graft_time;
 typedef struct graft_sigma_table {
+    graft_time time;
     int count;                        /* 1000, or fewer (LCM's distilled 50), or 10000 (FLUX's) */
     float sigma[GRAFT_SCHEDULE_MOST]; /* ascending */
     float log_sigma[GRAFT_SCHEDULE_MOST];
@@ -29,6 +36,11 @@ void graft_sigma_table_init(graft_sigma_table *t, double beta_start, double beta
 /* A flow: sigma = shift t / (1 + (shift - 1) t) at t = 1/count … 1 (the paper's 5.3.2), shift > 0,
  * count at most GRAFT_SCHEDULE_MOST. FLUX calls the shift's logarithm mu. */
 void graft_sigma_table_init_flow(graft_sigma_table *t, double shift, int count);
+/* A network that is told any sigma: 1000 of them for schedulers that pick from a table, in equal
+ * steps of log sigma. 0 < low < high; time is not GRAFT_TIME_STEPS. Shares of the schedule are
+ * those of log sigma; timesteps are exact, both ways. */
+void graft_sigma_table_init_continuous(graft_sigma_table *t, double low, double high,
+                                       graft_time time);
 /* The timestep whose log sigma is nearest; and its inverse, linear in log sigma between steps. Of a
  * flow: 1000 sigma, which is what its network is told; and the sigma of t = timestep / 1000, which
  * is what schedulers pick. So one is not the inverse of the other there, unless shift is 1. */
@@ -61,6 +73,11 @@ void graft_schedule_exponential(int steps, double high, double low, float *out);
 void graft_schedule_polyexponential(int steps, double high, double low, double rho, float *out);
 /* The variance-preserving SDE of Song et al. 2021 (arXiv:2011.13456), at times from 1 to eps_s. */
 void graft_schedule_vp(int steps, double beta_d, double beta_min, double eps_s, float *out);
+/* The Laplace schedule of "Improved Noise Schedule for Diffusion Training" (Hang et al. 2024,
+ * arXiv:2407.03297): log sigma = mu - beta sgn(1/2 - t) ln(1 - 2 |1/2 - t|) at t = 0 … 1, the
+ * quantiles of Laplace's distribution, no more than `high` and no less than `low`. The logarithm is
+ * of 1e-5 more, as in ComfyUI, and no 0 follows: out[steps]. */
+void graft_schedule_laplace(int steps, double high, double low, double mu, double beta, float *out);
 /* The scheduler named beta with other numbers, both above 0, into out[steps + 1]; returns how many
  * sigmas it gives. */
 size_t graft_schedule_beta(const graft_sigma_table *t, int steps, double alpha, double beta,

@@ -179,6 +179,23 @@ graft_status graft_sigmas_vp(int64_t steps, double beta_d, double beta_min, doub
     return finish(s, out, e);
 }
 
+graft_status graft_sigmas_laplace(int64_t steps, double sigma_max, double sigma_min, double mu,
+                                  double beta, graft_sigmas **out, graft_err *e)
+{
+    graft_sigmas *s = NULL;
+    *out = NULL;
+    if (!(sigma_min >= 0 && sigma_max >= sigma_min))
+        return graft_fail(e, GRAFT_E_ARG, "sigma_min %g is not between 0 and sigma_max %g",
+                          sigma_min, sigma_max);
+    if (!isfinite(mu) || !isfinite(beta))
+        return graft_fail(e, GRAFT_E_ARG, "mu %g and beta %g must be finite", mu, beta);
+    graft_status st = begin(steps, &s, e);
+    if (st) return st;
+    s->n--; /* no 0 at the end */
+    graft_schedule_laplace((int)steps, sigma_max, sigma_min, mu, beta, s->value);
+    return finish(s, out, e);
+}
+
 #define TOKEN 16 /* pixels of a token's side */
 
 graft_status graft_sigmas_flux2(int64_t steps, int64_t width, int64_t height, graft_sigmas **out,

@@ -1,6 +1,7 @@
 #include "base/png.h"
 
 #include <png.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <zlib.h>
 
@@ -46,6 +47,94 @@ static void decodes_back(void)
                 CHECK(memcmp(got, pixels, n) == 0);
                 graft_free(file);
             }
+}
+
+/* The chunks of an animation as a reader takes them: each picture alone is the PNG that went in. */
+static uint32_t big_endian(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+enum { SIDE = 40, FRAMES = 3, FRAME = SIDE * SIDE * 3 };
+
+/* A PNG of the header and the data of picture `which`, decoded. */
+static void one_picture(const uint8_t *file, size_t size, int which, const uint8_t *want)
+{
+    static uint8_t data[1 << 16];
+    uint8_t *pixels = NULL, header[8 + 25];
+    size_t n = 0;
+    int at_picture = -1;
+    uint32_t expected = 0, w, h;
+    graft_err e = GRAFT_ERR_INIT;
+    memcpy(header, file, sizeof header);
+    memcpy(data, header, n = sizeof header);
+    for (size_t at = sizeof header; at + 12 <= size;) {
+        const uint32_t length = big_endian(file + at);
+        const uint8_t *body = file + at + 8;
+        const bool later = memcmp(body - 4, "fdAT", 4) == 0;
+        CHECK_INT(crc32(0, body - 4, length + 4), big_endian(body + length));
+        if (memcmp(body - 4, "fcTL", 4) == 0) at_picture++;
+        if (memcmp(body - 4, "fcTL", 4) == 0 || later) CHECK_INT(big_endian(body), expected++);
+        if ((later || memcmp(body - 4, "IDAT", 4) == 0) && at_picture == which) {
+            const uint32_t skip = later ? 4 : 0;
+            uint8_t *to = data + n;
+            for (int i = 0; i < 4; i++) to[i] = (uint8_t)((length - skip) >> (24 - 8 * i));
+            memcpy(to + 4, "IDAT", 4);
+            memcpy(to + 8, body + skip, length - skip);
+            const uint32_t sum = (uint32_t)crc32(0, to + 4, length - skip + 4);
+            for (int i = 0; i < 4; i++)
+                to[8 + length - skip + (uint32_t)i] = (uint8_t)(sum >> (24 - 8 * i));
+            n += length - skip + 12;
+        }
+        at += length + 12;
+    }
+    CHECK_INT(at_picture, FRAMES - 1);
+    memcpy(data + n, file + size - 12, 12); /* IEND */
+    CHECK_OK(graft_png_decode_rgb(data, n + 12, &pixels, &w, &h, &e), &e);
+    CHECK(w == SIDE && h == SIDE && memcmp(pixels, want, FRAME) == 0);
+    graft_free(pixels);
+}
+
+static void animations(void)
+{
+    static uint8_t pixels[FRAMES][FRAME];
+    graft_png_bytes png[FRAMES + 1];
+    graft_err e = GRAFT_ERR_INIT;
+    uint8_t *file = NULL, *first = NULL, *one;
+    uint32_t w, h;
+    size_t size = 0;
+    char *text = NULL;
+    fill(&pixels[0][0], sizeof pixels);
+    for (int i = 0; i < FRAMES; i++) {
+        CHECK_OK(graft_png_encode(pixels[i], SIDE, SIDE, 3, 4, i ? NULL : texts, i ? 0 : 4, &one,
+                                  &png[i].size, &e),
+                 &e);
+        png[i].data = one;
+    }
+    CHECK_OK(graft_png_animate(png, FRAMES, 250, &file, &size, &e), &e);
+    for (int i = 0; i < FRAMES && file; i++) one_picture(file, size, i, pixels[i]);
+    /* Who knows nothing of animations sees the first, and its texts. */
+    CHECK_OK(graft_png_decode_rgb(file, size, &first, &w, &h, &e), &e);
+    CHECK(memcmp(first, pixels[0], FRAME) == 0);
+    CHECK_OK(graft_png_read_text(file, size, "workflow", &text, &e), &e);
+    CHECK_STR(text, texts[1].value);
+    graft_free(text);
+    graft_free(first);
+    graft_free(file);
+    CHECK_OK(
+        graft_png_encode(pixels[0], SIDE - 1, SIDE, 3, 4, NULL, 0, &one, &png[FRAMES].size, &e),
+        &e);
+    png[FRAMES].data = one;
+    CHECK_INT(graft_png_animate(png, FRAMES + 1, 250, &file, &size, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_png_animate(png, 0, 250, &file, &size, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_png_animate(png, 1, 6553501, &file, &size, &e), GRAFT_E_ARG);
+    CHECK_OK(graft_png_animate(png, 1, 100000, &file, &size, &e), &e);
+    for (size_t i = 0; i + 30 < size; i++)
+        if (memcmp(file + i, "fcTL", 4) == 0) /* 1000 tenths */
+            CHECK(file[i + 24] == 3 && file[i + 25] == 232 && file[i + 26] == 0 &&
+                  file[i + 27] == 10);
+    graft_free(file);
+    for (int i = 0; i <= FRAMES; i++) graft_free((void *)(uintptr_t)png[i].data);
 }
 
 static void texts_come_back(void)
@@ -298,6 +387,7 @@ int main(void)
     RUN(pixels_come_back);
     RUN(decodes_back);
     RUN(texts_come_back);
+    RUN(animations);
     RUN(reads_foreign_files);
     RUN(damaged_texts);
     RUN(stops_unpacking);

@@ -145,7 +145,7 @@ static void what_does_not_go_with_it(void)
     CHECK_INT(graft_model_deepcache(m, &cache, &out, &e), GRAFT_E_UNSUPPORTED);
     CHECK_INT(graft_model_perturbed_attention(m, 3, &out, &e), GRAFT_E_UNSUPPORTED);
     CHECK_INT(graft_model_skip_layers(m, "1", 3, 0, 1, &out, &e), GRAFT_E_UNSUPPORTED);
-    CHECK(strstr(e.text, "Stable Diffusion 3") != NULL);
+    CHECK(strstr(e.text, "SkipLayerGuidanceDiT") != NULL);
     CHECK_INT(graft_model_sampling(m, "v_prediction", false, &out, &e), GRAFT_E_UNSUPPORTED);
     CHECK(!out);
     CHECK_INT(graft_model_bind(m, 1, 8, 1 << 20, 5, NULL, &b, &e), GRAFT_E_LIMIT);
@@ -272,9 +272,10 @@ static graft_cond *guided(const graft_cond *c, double guidance)
 enum { STEPS = 3 };
 
 /* Without noise, so that it begins at zeros. */
-static void sampled(const graft_model *m, const graft_cond *c, float out[FLUX_OUT])
+static void sampled_in(int64_t steps, const graft_model *m, const graft_cond *c,
+                       float out[FLUX_OUT])
 {
-    const graft_sample_params p = {.steps = STEPS,
+    const graft_sample_params p = {.steps = steps,
                                    .cfg = 1,
                                    .sampler = "euler",
                                    .scheduler = "simple",
@@ -289,6 +290,16 @@ static void sampled(const graft_model *m, const graft_cond *c, float out[FLUX_OU
     if (l) memcpy(out, graft_latent_data(l, shape), FLUX_OUT * sizeof *out);
     graft_latent_release(in);
     graft_latent_release(l);
+}
+
+static void sampled(const graft_model *m, const graft_cond *c, float out[FLUX_OUT])
+{
+    sampled_in(STEPS, m, c, out);
+}
+
+static void one_step(const graft_model *m, const graft_cond *c, float out[FLUX_OUT])
+{
+    sampled_in(1, m, c, out);
 }
 
 /* Euler's steps on the network itself; y's last number is the guidance. */
@@ -318,6 +329,43 @@ static void by_hand(const graft_model *m, float guidance, float out[FLUX_OUT])
     graft_binding_release(b);
 }
 
+/* Without guidance: what a network makes whose guidance comes to nothing. Prompts of either kind
+ * beside each other keep theirs; the last word counts. */
+static void untold(const graft_model *dev, const graft_cond *c, const graft_cond *two)
+{
+    float got[FLUX_OUT], want[FLUX_OUT], told[FLUX_OUT];
+    const char *path = temp_path("deaf.safetensors");
+    made_file *f = part_of_file(FLUX_DEV, UNET);
+    for (int i = 0; i < 2; i++) {
+        graft_st_tensor *t =
+            made_find(f, i ? "guidance_in.out_layer.bias" : "guidance_in.out_layer.weight");
+        memset((void *)(uintptr_t)t->data, 0, (size_t)shape_count(t->shape, t->rank) * 4);
+    }
+    write_file(f, path, config_of(FLUX_DEV));
+    graft_model *deaf = load_model(engine, path);
+    graft_cond *none = NULL, *again = NULL, *both = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_cond_untold(two, &none, &e), &e);
+    sampled(deaf, c, want);
+    sampled(dev, none, got);
+    sampled(dev, two, told);
+    CHECK(difference(got, want, FLUX_OUT) < 5e-5 && difference(got, told, FLUX_OUT) > 1e-3);
+    again = guided(none, 2);
+    sampled(dev, again, got);
+    CHECK(same_flux_bits(got, told));
+    CHECK_OK(graft_cond_combine(none, c, &both, &e), &e);
+    one_step(dev, both, got);
+    one_step(dev, none, want);
+    one_step(dev, c, told);
+    for (int i = 0; i < FLUX_OUT; i++) want[i] = (want[i] + told[i]) / 2;
+    CHECK(difference(got, want, FLUX_OUT) < 5e-5 && difference(got, told, FLUX_OUT) > 1e-3);
+    graft_cond_release(none);
+    graft_cond_release(again);
+    graft_cond_release(both);
+    graft_model_release(deaf);
+    unlink(path);
+}
+
 /* What the network is told, and its schedule: dev's guidance is 3.5 where nobody says otherwise,
  * schnell has none. */
 static void what_it_is_told(void)
@@ -335,6 +383,7 @@ static void what_it_is_told(void)
     CHECK_INT(graft_cond_guidance(c, -1, &none, &e), GRAFT_E_ARG);
     CHECK_INT(graft_cond_guidance(c, 100.5, &none, &e), GRAFT_E_ARG);
     CHECK_INT(graft_cond_guidance(c, NAN, &none, &e), GRAFT_E_ARG);
+    untold(dev, c, two);
     graft_cond_release(c);
     graft_cond_release(two);
     c = made_cond(schnell, 12);
@@ -435,6 +484,32 @@ static void two_texts(void)
     graft_clip_release(c);
     graft_clip_release(turned);
     CHECK(!load_pair(l, l, GRAFT_E_UNSUPPORTED) && !load_pair(t5, t5, GRAFT_E_UNSUPPORTED));
+}
+
+/* Padding in place of the usual 256 tokens: some behind the end, or up to a length. */
+static void padded(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_clip *c = load_pair(TEXT_MODELS "tiny-clip-l.safetensors",
+                              TEXT_MODELS "tiny-t5.safetensors", GRAFT_OK);
+    graft_clip *bare = NULL, *more = NULL, *least = NULL, *usual = NULL, *bad = NULL;
+    CHECK_OK(graft_clip_t5_options(c, 0, 0, &bare, &e), &e);
+    CHECK_OK(graft_clip_t5_options(c, 3, 0, &more, &e), &e);
+    CHECK_OK(graft_clip_t5_options(more, 3, 40, &least, &e), &e);
+    CHECK_OK(graft_clip_t5_options(c, 0, 256, &usual, &e), &e);
+    graft_cond *a = encode(bare, "red", "red"), *b = encode(more, "red", "red");
+    graft_cond *d = encode(least, "red", "red"), *f = encode(usual, "red", "red");
+    graft_cond *plain = encode(c, "red", "red");
+    const int64_t own = a->entry[0]->tokens;
+    CHECK(own > 1 && own < 40 && b->entry[0]->tokens == own + 3 && d->entry[0]->tokens == 40);
+    CHECK(same_words(f, plain) && same_pooled(f, plain) && same_pooled(a, plain));
+    CHECK_INT(graft_clip_t5_options(c, -1, 0, &bad, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_clip_t5_options(c, 0, 10001, &bad, &e), GRAFT_E_ARG);
+    CHECK(!bad);
+    graft_cond *const all[] = {a, b, d, f, plain};
+    for (size_t i = 0; i < COUNT(all); i++) graft_cond_release(all[i]);
+    graft_clip *const clips[] = {c, bare, more, least, usual};
+    for (size_t i = 0; i < COUNT(clips); i++) graft_clip_release(clips[i]);
 }
 
 /* T5's file with the layers of a LoRA added by hand, and its tokenizer in it. */
@@ -556,6 +631,7 @@ int main(void)
     RUN(what_it_is_told);
     RUN(quantized);
     RUN(two_texts);
+    RUN(padded);
     RUN(loras_for_t5);
     RUN(one_file);
     graft_engine_destroy(engine);

@@ -585,13 +585,17 @@ static void guidance(void)
     graft_err e = GRAFT_ERR_INIT;
     for (size_t k = 0; k < COUNT(of); k++) {
         graft_model *m = load_model(engine, of[k]);
-        graft_cond *c = prompt_of(m, 20000, 7), *told = NULL;
+        graft_cond *c = prompt_of(m, 20000, 7), *told = NULL, *none = NULL;
         CHECK_OK(graft_cond_guidance(c, 1.25, &told, &e), &e);
         sampled(m, c, c, 1, 1, plain);
         sampled(m, told, told, 1, 1, got);
         by_hand(m, (const int[]){7, 7}, 1, 1.25f, NULL, want);
         CHECK(difference(got, want, (size_t)values(m)) < 2e-4);
         CHECK(same_values(m, got, plain) == (k == 0));
+        CHECK_OK(graft_cond_untold(told, &none, &e), &e);
+        sampled(m, none, none, 1, 1, want);
+        CHECK(same_values(m, want, plain) == (k == 0) && same_values(m, want, got) == (k == 0));
+        graft_cond_release(none);
         graft_cond_release(c);
         graft_cond_release(told);
         graft_model_release(m);

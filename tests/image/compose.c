@@ -91,6 +91,36 @@ static void cropped(void)
     graft_latent_release(l);
 }
 
+/* Columns or rows from either end, with their mask; no more than there are. */
+static void cut(void)
+{
+    static const struct {
+        bool rows;
+        int64_t index, amount, y, x, h, w;
+    } cases[] = {
+        {false, 0, 1, 0, 0, 6, 1},   {false, 2, 3, 0, 2, 6, 3},  {false, 5, 10, 0, 5, 6, 2},
+        {false, 99, 4, 0, 6, 6, 1},  {false, -2, 1, 0, 5, 6, 1}, {false, -2, 9, 0, 5, 6, 2},
+        {false, -99, 3, 0, 0, 6, 3}, {true, 1, 2, 1, 0, 2, 7},   {true, -1, 16384, 5, 0, 1, 7}};
+    graft_latent *l = with_mask(latent(2, 6, 7, 1), picture(1, 6, 7, 1, 2)), *r = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const int64_t h = cases[k].h, w = cases[k].w;
+        int wrong = 0;
+        CHECK_OK(graft_latent_cut(l, cases[k].rows, cases[k].index, cases[k].amount, &r, &e), &e);
+        CHECK(has_shape(r, 2, h, w));
+        for (int64_t i = 0; i < 2 * 4 * h * w; i++) {
+            const int64_t x = i % w, y = i / w % h, c = i / (w * h) % 4, n = i / (4 * w * h);
+            wrong += at(r, n, c, y, x) != at(l, n, c, y + cases[k].y, x + cases[k].x);
+            wrong += mask_at(r, 0, y, x) != mask_at(l, 0, y + cases[k].y, x + cases[k].x);
+        }
+        CHECK_INT(wrong, 0);
+        graft_latent_release(r);
+    }
+    CHECK_INT(graft_latent_cut(l, false, 0, 0, &r, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_latent_cut(l, true, 0, -1, &r, &e), GRAFT_E_ARG);
+    graft_latent_release(l);
+}
+
 /* Positions in pixels are those of FLUX.2's places, 16 each way. */
 static void in_places_of_sixteen(void)
 {
@@ -546,6 +576,7 @@ int main(void)
 {
     graft_alloc_stats stats;
     RUN(cropped);
+    RUN(cut);
     RUN(in_places_of_sixteen);
     RUN(turned);
     RUN(blended);

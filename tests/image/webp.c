@@ -360,6 +360,95 @@ static void the_server_reads_them(void)
     CHECK(graft_picture_read(f.b, f.n, &p, &e) != GRAFT_OK && !p.rgba);
 }
 
+/* ------------------------------------------------------------------ what is written */
+
+/* What the file says at the first chunk of this name; NULL: nothing. */
+static const uint8_t *chunk_at(const uint8_t *file, size_t size, const char *name)
+{
+    for (size_t i = 12; i + 8 < size; i++)
+        if (memcmp(file + i, name, 4) == 0) return file + i + 8;
+    return NULL;
+}
+
+static uint32_t little(const uint8_t *p, int bytes)
+{
+    uint32_t v = 0;
+    for (int i = 0; i < bytes; i++) v |= (uint32_t)p[i] << 8 * i;
+    return v;
+}
+
+/* The texts as a reader of EXIF finds them, by rising tags. */
+static void check_exif(const uint8_t *exif, const uint16_t *tag, const char *const *text, int n)
+{
+    CHECK(exif && memcmp(exif, "II*", 4) == 0 && little(exif + 4, 4) == 8);
+    if (!exif) return;
+    CHECK_INT(little(exif + 8, 2), n);
+    for (int i = 0; i < n; i++) {
+        const uint8_t *entry = exif + 10 + 12 * i;
+        const uint32_t length = little(entry + 4, 4);
+        CHECK_INT(little(entry, 2), tag[i]);
+        CHECK_INT(little(entry + 2, 2), 2);
+        CHECK_INT(length, strlen(text[i]) + 1);
+        CHECK_STR((const char *)(length > 4 ? exif + little(entry + 8, 4) : entry + 8), text[i]);
+    }
+}
+
+static void written(void)
+{
+    enum { WIDE = 9, HIGH = 7, FRAMES = 3, ALL = FRAMES * WIDE * HIGH * 4 };
+    static const graft_webp_text texts[] = {
+        {"prompt", "{\"1\": {}}"}, {"workflow", "[]"}, {"a", "1"}};
+    static const uint16_t tags[] = {0x10e, 0x10f, 0x110};
+    static const char *const values[] = {"a:1", "workflow:[]", "prompt:{\"1\": {}}"};
+    uint8_t pixels[ALL], got[ALL], *file = NULL;
+    graft_webp w;
+    graft_err e = GRAFT_ERR_INIT;
+    size_t size = 0;
+    for (int channels = 3; channels <= 4; channels++) {
+        const graft_webp from = {WIDE, HIGH, channels, FRAMES};
+        const graft_webp_how how = {250, true, 80, 4};
+        const size_t n = (size_t)(FRAMES * WIDE * HIGH * channels);
+        for (size_t i = 0; i < n; i++)
+            pixels[i] = channels == 4 && i % 4 == 3 ? (i / 8 % 2 ? 255 : 90) : (uint8_t)(i * i + 1);
+        CHECK_OK(graft_webp_encode(&from, &how, pixels, texts, 3, &file, &size, &e), &e);
+        CHECK_OK(graft_webp_read(file, size, "made", &w, &e), &e);
+        CHECK(w.width == WIDE && w.height == HIGH && w.frames == FRAMES);
+        w.channels = channels;
+        CHECK_OK(graft_webp_decode(file, size, "made", &w, got, &e), &e);
+        CHECK(memcmp(got, pixels, n) == 0);
+        const uint8_t *frame = chunk_at(file, size, "ANMF");
+        CHECK(frame && little(frame + 12, 3) == 250);
+        check_exif(chunk_at(file, size, "EXIF"), tags, values, 3);
+        graft_free(file);
+    }
+    const graft_webp_how lossy = {1, false, 10, 0};
+    CHECK_OK(graft_webp_encode(&(graft_webp){WIDE, HIGH, 3, 1}, &lossy, pixels, NULL, 0, &file,
+                               &size, &e),
+             &e);
+    CHECK_OK(graft_webp_read(file, size, "made", &w, &e), &e);
+    CHECK(w.frames == 1 && !chunk_at(file, size, "EXIF"));
+    graft_free(file);
+}
+
+static void not_written(void)
+{
+    static const struct {
+        graft_webp w;
+        graft_webp_how how;
+    } bad[] = {{{0, 4, 3, 1}, {100, true, 80, 4}},        {{16384, 1, 3, 1}, {100, true, 80, 4}},
+               {{2, 2, 1, 1}, {100, true, 80, 4}},        {{2, 2, 3, 0}, {100, true, 80, 4}},
+               {{2, 2, 3, 1}, {0, true, 80, 4}},          {{2, 2, 3, 1}, {1 << 24, true, 80, 4}},
+               {{2, 2, 3, 300}, {16000000, true, 80, 4}}, {{2, 2, 3, 1}, {100, true, 101, 4}},
+               {{2, 2, 3, 1}, {100, true, 80, 7}}};
+    uint8_t pixels[16384 * 3] = {0}, *file = NULL;
+    size_t size = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_INT(graft_webp_encode(&bad[i].w, &bad[i].how, pixels, NULL, 0, &file, &size, &e),
+                  GRAFT_E_ARG);
+    CHECK(!file);
+}
+
 int main(void)
 {
     RUN(lossless_is_exact);
@@ -370,5 +459,7 @@ int main(void)
     RUN(large_ones_are_refused);
     RUN(every_allocation_fails);
     RUN(the_server_reads_them);
+    RUN(written);
+    RUN(not_written);
     return test_end();
 }

@@ -304,6 +304,7 @@ static void prompts_pass_arguments_on(void)
     expect("CLIPTextEncodeSD3", edit_padded, "encode_sd3 'l' '' 't5'\n", "encode ");
     expect("CLIPTextEncodeFlux", edit_two_texts, "encode_flux 'l' 't5'\nguidance 3.5\n", "encode ");
     expect("FluxGuidance", edit_guidance, "guidance 2.25\n", "");
+    expect("FluxDisableGuidance", NULL, "untold\n", "");
     expect("ReferenceLatent", NULL, "reference\n", "");
     expect("FluxKontextMultiReferenceLatentMethod", NULL, "references placed 0\n", "");
     expect("FluxKontextMultiReferenceLatentMethod", edit_places, "references placed 2\n", "");
@@ -392,6 +393,7 @@ static void custom_samplers_pass_parts_on(void)
     expect("Flux2Scheduler", NULL, "", "");
     expect("PolyexponentialScheduler", NULL, "", "");
     expect("VPScheduler", NULL, "", "");
+    expect("LaplaceScheduler", NULL, "", "");
     expect("DisableNoise", NULL, "", "");
 }
 
@@ -486,14 +488,33 @@ static void edit_sides(const graft_node *n, graft_arg *in)
 {
     set_i(n, in, "width", 1024), set_i(n, in, "height", 256);
 }
+static void edit_edm(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "sampling", "edm");
+    set_f(n, in, "sigma_max", 80);
+}
+static void edit_padding(const graft_node *n, graft_arg *in)
+{
+    set_i(n, in, "min_padding", 3), set_i(n, in, "min_length", 40);
+}
+static void edit_single_layers(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "single_layers", "10");
+}
 static void options_pass_arguments_on(void)
 {
     expect("ModelSamplingDiscrete", edit_sampling, "sampling v_prediction 1\n", "");
+    expect("ModelSamplingContinuousEDM", NULL, "sampling continuous v_prediction 120 0.002\n", "");
+    expect("ModelSamplingContinuousEDM", edit_edm, "sampling continuous edm 80 0.002\n", "");
+    expect("ModelSamplingContinuousV", NULL, "sampling continuous v_prediction angle 500 0.03\n",
+           "");
     expect("ModelSamplingSD3", NULL, "sampling flow 3\n", "");
     expect("ModelSamplingAuraFlow", NULL, "sampling flow 1.73\n", "");
     expect("ModelSamplingFlux", NULL, "sampling flow 3.15819 fine\n", "");       /* e^1.15 */
     expect("ModelSamplingFlux", edit_sides, "sampling flow 1.87761 fine\n", ""); /* e^0.63 */
     expect("SkipLayerGuidanceSD3", NULL, "skip '7, 8, 9' 3 0.01 0.15\n", "");
+    expect("SkipLayerGuidanceDiT", edit_single_layers, "skip '7, 8, 9' '10' 3 0.01 0.15 0\n", "");
+    expect("T5TokenizerOptions", edit_padding, "t5 padding 3 40\n", "");
     expect("RescaleCFG", NULL, "rescale 0.7\n", "");
     expect("APG", NULL, "cfg 0 1 5 0\n", "");
     expect("TCFG", NULL, "cfg 1 0 0 0\n", "");

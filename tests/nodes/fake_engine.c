@@ -319,27 +319,8 @@ graft_status graft_cond_control(const graft_cond *positive, const graft_cond *ne
 
 /* ------------------------------------------------------------------ options */
 
-graft_status graft_model_sampling(const graft_model *m, const char *kind, bool zsnr,
-                                  graft_model **out, graft_err *e)
+graft_status fake_make_model(graft_model **out, graft_err *e)
 {
-    (void)m;
-    trace("sampling %s %d\n", kind, zsnr);
-    return make_model(out, e);
-}
-
-graft_status graft_model_sampling_flow(const graft_model *m, double shift, bool fine,
-                                       graft_model **out, graft_err *e)
-{
-    (void)m;
-    trace("sampling flow %g%s\n", shift, fine ? " fine" : "");
-    return make_model(out, e);
-}
-
-graft_status graft_model_skip_layers(const graft_model *m, const char *layers, double scale,
-                                     double start, double end, graft_model **out, graft_err *e)
-{
-    (void)m;
-    trace("skip '%s' %g %g %g\n", layers, scale, start, end);
     return make_model(out, e);
 }
 
@@ -580,6 +561,19 @@ graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
     return due(e);
 }
 
+graft_status graft_lora_save(const graft_lora_made *made, const char *path,
+                             const char *const *metadata, const graft_task *task, graft_err *e)
+{
+    size_t n = 0;
+    (void)task;
+    while (metadata && metadata[n]) n += 2;
+    if (graft_file_exists(path)) return graft_fail(e, GRAFT_E_ARG, "%s: exists", path);
+    trace("lora_save %s%s%s rank=%lld whole=%d biases=%d metadata=%zu\n", base_name(path),
+          made->model ? " model" : "", made->clip ? " clip" : "", (long long)made->rank,
+          made->whole, made->biases, n / 2);
+    return due(e);
+}
+
 graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const char *path,
                               double strength_model, double strength_clip, const graft_task *task,
                               graft_model **out_m, graft_clip **out_c, graft_err *e)
@@ -683,6 +677,13 @@ graft_status graft_cond_guidance(const graft_cond *c, double guidance, graft_con
     return make_cond(out, e);
 }
 
+graft_status graft_cond_untold(const graft_cond *c, graft_cond **out, graft_err *e)
+{
+    (void)c;
+    trace("untold\n");
+    return make_cond(out, e);
+}
+
 graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, double score,
                                        int64_t width, int64_t height, const graft_task *task,
                                        graft_cond **out, graft_err *e)
@@ -697,6 +698,14 @@ graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft
 {
     (void)c;
     trace("last_layer %lld\n", (long long)layer);
+    return make_clip(out, e);
+}
+
+graft_status graft_clip_t5_options(const graft_clip *c, int64_t more, int64_t least,
+                                   graft_clip **out, graft_err *e)
+{
+    (void)c;
+    trace("t5 padding %lld %lld\n", (long long)more, (long long)least);
     return make_clip(out, e);
 }
 

@@ -14,6 +14,49 @@ const char *const *graft_scheduler_names(void)
     return names;
 }
 
+graft_status graft_model_sampling(const graft_model *m, const char *kind, bool zsnr,
+                                  graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("sampling %s %d\n", kind, zsnr);
+    return fake_make_model(out, e);
+}
+
+graft_status graft_model_sampling_continuous(const graft_model *m,
+                                             const graft_continuous_options *o, graft_model **out,
+                                             graft_err *e)
+{
+    (void)m;
+    trace("sampling continuous %s%s %g %g\n", o->kind, o->angle ? " angle" : "", o->sigma_max,
+          o->sigma_min);
+    return fake_make_model(out, e);
+}
+
+graft_status graft_model_sampling_flow(const graft_model *m, double shift, bool fine,
+                                       graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("sampling flow %g%s\n", shift, fine ? " fine" : "");
+    return fake_make_model(out, e);
+}
+
+graft_status graft_model_skip_layers(const graft_model *m, const char *layers, double scale,
+                                     double start, double end, graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("skip '%s' %g %g %g\n", layers, scale, start, end);
+    return fake_make_model(out, e);
+}
+
+graft_status graft_model_skip_blocks(const graft_model *m, const graft_skip_options *o,
+                                     graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("skip '%s' '%s' %g %g %g %g\n", o->layers, o->single_layers, o->scale, o->start, o->end,
+          o->rescale);
+    return fake_make_model(out, e);
+}
+
 graft_status graft_sample(const graft_model *m, const graft_sample_params *p,
                           const graft_cond *positive, const graft_cond *negative,
                           const graft_latent *latent, const graft_task *task, graft_latent **out,

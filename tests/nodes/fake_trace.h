@@ -23,4 +23,7 @@ static inline graft_status due(graft_err *e)
     fake_fail = GRAFT_OK;
     return st == GRAFT_OK ? st : graft_fail(e, st, "planned failure");
 }
+
+/* A model of the stand-in, unless it is to fail. */
+graft_status fake_make_model(graft_model **out, graft_err *e);
 #endif

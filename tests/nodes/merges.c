@@ -86,13 +86,18 @@ static void checkpoints_are_saved(void)
     expect("CLIPSave", SAVED("CLIPSave_clip_l_00001_", " first", "0")
                            SAVED("CLIPSave_clip_g_00001_", " second", "0"));
     expect("ModelSave", SAVED("ModelSave_00001_", " model", "0"));
+    expect("LoraSave", "lora_save LoraSave_00001_.safetensors model clip rank=8 whole=0 biases=1 "
+                       "metadata=0\n");
+    CHECK_STR(host.phases, "save ");
+    CHECK(strstr(host.ui, "loras") && strstr(host.ui, "LoraSave_00001_.safetensors"));
     expect("VAESave", SAVED("VAESave_00001_", " vae", "0"));
 }
 
 static void names_stay_in_the_folder(void)
 {
-    static const char *const ids[] = {"CheckpointSave", "CLIPSave", "ModelSave", "VAESave"};
-    for (int i = 0; i < 4; i++) {
+    static const char *const ids[] = {"CheckpointSave", "CLIPSave", "ModelSave", "VAESave",
+                                      "LoraSave"};
+    for (int i = 0; i < 5; i++) {
         const graft_node *n = fake_host_node(ids[i]);
         const graft_validate_api *api = n->query(GRAFT_VALIDATE_ID);
         graft_arg in[24];
@@ -120,6 +125,7 @@ static void failures_name_the_input(void)
                                             {"CheckpointSave", ""},
                                             {"CLIPSave", ""},
                                             {"ModelSave", ""},
+                                            {"LoraSave", ""},
                                             {"VAESave", ""}};
     for (size_t i = 0; i < sizeof merges / sizeof *merges; i++)
         expect_failure(merges[i][0], merges[i][1]);
@@ -128,8 +134,8 @@ static void failures_name_the_input(void)
 static void memory_may_end_anywhere(void)
 {
     static const char *const ids[] = {"ModelMergeBlocks", "CLIPMergeSubtract", "CheckpointSave",
-                                      "CLIPSave"};
-    for (int i = 0; i < 4; i++) {
+                                      "CLIPSave", "LoraSave"};
+    for (int i = 0; i < 5; i++) {
         graft_status st = GRAFT_E_NOMEM;
         graft_arg in[24], out[4];
         int live = fake_live, n = 0;

@@ -192,6 +192,9 @@ static void latents_are_changed(void)
     graft_arg two[] = {numbered(0), numbered(100)};
     expect_latent(made("LatentCrop", two, NULL, "x", 8, "y", 16, "width", 16, "height", 64, NULL),
                   1, "10 11");
+    expect_latent(made("LatentCut", two, "x", "index", -2, "amount", 9, NULL), 1,
+                  "3 4, 7 8, 11 12");
+    expect_latent(made("LatentCut", two, "y", "index", 1, NULL), 1, "5 6 7 8");
     expect_latent(made("LatentFlip", two, "x-axis: vertically", NULL), 1,
                   "9 10 11 12, 5 6 7 8, 1 2 3 4");
     expect_latent(made("LatentFlip", two, "y-axis: horizontally", NULL), 1,
@@ -395,6 +398,8 @@ static void pictures_are_filtered(void)
     expect_picture(made("ImageBlur", &p, NULL, NULL), 1, "X888X X989X X999X XXXXX");
     expect_picture(made("ImageBlur", &p, NULL, "blur_radius", 2, "sigma", 1000, NULL), 1,
                    "89998 89998 9:::9 89998");
+    expect_picture(made("ImageQuantize", &p, "none", "colors", 2, NULL), 1,
+                   "XXXXX XX0XX XXXXX XXXXX");
     expect_picture(made("ImageSharpen", &p, NULL, "alpha", 0, NULL), 1, "XXXXX XX0XX XXXXX XXXXX");
     expect_picture(made("ImageSharpen", &p, NULL, "alpha", 500, NULL), 1,
                    "XXXXX XX0XX XXXXX XXXXX");

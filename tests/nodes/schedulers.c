@@ -48,6 +48,25 @@ static void aligned_steps(void)
     CHECK(strstr(host.fail_text, "SVD") != NULL);
 }
 
+static void laplace(void)
+{
+    const graft_node *n = fake_host_node("LaplaceScheduler");
+    graft_arg in[24], out[4];
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "steps")].u.i = 3;
+    in[fake_host_input(n, "sigma_max")].u.f = 9;
+    in[fake_host_input(n, "sigma_min")].u.f = 0.25;
+    in[fake_host_input(n, "beta")].u.f = 2;
+    CHECK_INT(run_with("LaplaceScheduler", in, out), GRAFT_OK);
+    expect_sigmas(out, "9 1 0.25");
+    in[fake_host_input(n, "mu")].u.f = 5;
+    CHECK_INT(run_with("LaplaceScheduler", in, out), GRAFT_OK);
+    expect_sigmas(out, "9 9 0.25");
+    in[fake_host_input(n, "sigma_min")].u.f = 10;
+    CHECK_INT(run_with("LaplaceScheduler", in, out), GRAFT_E_ARG);
+    CHECK(strstr(host.fail_text, "sigma_min") != NULL);
+}
+
 /* The picture's size and the steps arrive; what they give is tests/sampling's. */
 static void of_a_size(void)
 {
@@ -315,6 +334,7 @@ int main(void)
     fake_host_defaults(fake_host_node("CheckpointLoaderSimple"), in);
     CHECK_INT(run_with("CheckpointLoaderSimple", in, model), GRAFT_OK);
     RUN(aligned_steps);
+    RUN(laplace);
     RUN(of_a_size);
     RUN(empty_places);
     RUN(first_sigma);

@@ -89,6 +89,32 @@ static void beta_quantiles(void)
     CHECK_NEAR(graft_beta_quantile(1, 0.6, 0.6), 1, 0);
 }
 
+/* Networks that are told any sigma: equal steps of its logarithm, exact timesteps, both ways. */
+static void any_sigma(void)
+{
+    static const double want[2][4] = {/* of 0.01, 1, 30 and 120 */
+                                      {-1.1512925, 0, 0.85029935, 1.1968728},
+                                      {0.0063659856, 0.5, 0.97878720, 0.99469496}};
+    static const float sigmas[] = {0.01f, 1, 30, 120};
+    graft_sigma_table t;
+    for (int k = 0; k < 2; k++) {
+        graft_sigma_table_init_continuous(&t, 0.002, 120, k ? GRAFT_TIME_ANGLE : GRAFT_TIME_LOG);
+        CHECK_INT(t.count, 1000);
+        CHECK_NEAR(t.sigma[0], 0.002, 1e-8);
+        CHECK_NEAR(t.sigma[999], 120, 1e-3);
+        for (int i = 1; i < 1000; i++)
+            CHECK_NEAR(t.log_sigma[i] - t.log_sigma[i - 1], log(60000) / 999, 4e-6);
+        for (int i = 0; i < 4; i++) {
+            const float told = graft_sigma_to_timestep(&t, sigmas[i]);
+            CHECK_NEAR(told, want[k][i], 2e-7);
+            CHECK_NEAR(graft_timestep_to_sigma(&t, told), sigmas[i], 4e-5 * sigmas[i]);
+        }
+        CHECK(graft_percent_to_sigma(&t, 0) > 1e8f && graft_percent_to_sigma(&t, 1) == 0);
+        CHECK_NEAR(graft_percent_to_sigma(&t, 0.5), sqrt(0.002 * 120), 1e-6);
+        CHECK_NEAR(graft_percent_to_sigma(&t, 0.25), pow(0.002, 0.25) * pow(120, 0.75), 1e-5);
+    }
+}
+
 int main(void)
 {
     RUN(golden);
@@ -96,6 +122,7 @@ int main(void)
     RUN(refusals);
     RUN(timesteps_and_back);
     RUN(percents);
+    RUN(any_sigma);
     RUN(zero_terminal_snr);
     RUN(beta_quantiles);
     return test_end();

@@ -60,6 +60,14 @@ static void formulas(void)
     EXPECT(st, s, 2e-3, 152.16697, 17.049123, 3.4222448, 0.95752648, 0.010485993, 0);
     st = graft_sigmas_vp(3, 4, 1, 0, &s, &e);
     EXPECT(st, s, 1e-6, 4.3686997, 1.3108325, 0, 0);
+    st = graft_sigmas_laplace(5, SD_MAX, SD_MIN, 0, 0.5, &s, &e);
+    EXPECT(st, s, 2e-6, 14.614642, 1.4141994, 1, 0.70711385, 0.0291675);
+    st = graft_sigmas_laplace(4, 100, 0.1, 0.5, 1, &s, &e);
+    EXPECT(st, s, 2e-6, 100, 2.4730448, 1.099164, 0.1);
+    st = graft_sigmas_laplace(3, 2, 0.5, -1, 2, &s, &e); /* the middle is below the least */
+    EXPECT(st, s, 1e-6, 2, 0.5, 0.5);
+    st = graft_sigmas_laplace(1, 20, 0.5, 0, 0.5, &s, &e);
+    EXPECT(st, s, 1e-6, 20);
     st = graft_sigmas_karras(1, 5, 1, 7, &s, &e);
     EXPECT(st, s, 1e-6, 5, 0);
     st = graft_sigmas_karras(3, 1, 4, 1, &s, &e); /* upwards, when the ends are exchanged */
@@ -255,9 +263,15 @@ static void what_is_no_sigma(void)
         refused(graft_sigmas_exponential(steps[i], 10, 1, &s, &e), &s, GRAFT_E_ARG, "steps");
         refused(graft_sigmas_polyexponential(steps[i], 10, 1, 1, &s, &e), &s, GRAFT_E_ARG, "steps");
         refused(graft_sigmas_vp(steps[i], 10, 1, 0.1, &s, &e), &s, GRAFT_E_ARG, "steps");
+        refused(graft_sigmas_laplace(steps[i], 10, 1, 0, 1, &s, &e), &s, GRAFT_E_ARG, "steps");
     }
     refused(graft_sigmas_karras(5, 10, 1, 0, &s, &e), &s, GRAFT_E_ARG, "rho");
     refused(graft_sigmas_karras(5, NAN, 1, 7, &s, &e), &s, GRAFT_E_ARG, "finite");
+    refused(graft_sigmas_laplace(5, 1, 10, 0, 1, &s, &e), &s, GRAFT_E_ARG, "sigma_min");
+    refused(graft_sigmas_laplace(5, 10, -1, 0, 1, &s, &e), &s, GRAFT_E_ARG, "sigma_min");
+    refused(graft_sigmas_laplace(5, NAN, 1, 0, 1, &s, &e), &s, GRAFT_E_ARG, "sigma_max");
+    refused(graft_sigmas_laplace(5, 10, 1, NAN, 1, &s, &e), &s, GRAFT_E_ARG, "finite");
+    refused(graft_sigmas_laplace(5, 10, 1, 0, INFINITY, &s, &e), &s, GRAFT_E_ARG, "finite");
     refused(graft_sigmas_exponential(5, 10, 0, &s, &e), &s, GRAFT_E_ARG, "sigma_min");
     refused(graft_sigmas_exponential(5, 0, 1, &s, &e), &s, GRAFT_E_ARG, "sigma_max");
     refused(graft_sigmas_polyexponential(5, NAN, 1, 1, &s, &e), &s, GRAFT_E_ARG, "sigma_max");

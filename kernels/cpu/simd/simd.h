@@ -275,7 +275,8 @@ const graft_cpu_simd *graft_cpu_simd_best(const char *wanted);
  * job->scale of their output and job->row_scale of their row before the bias is added. */
 #define GRAFT_CPU_PRODUCT_TILE_ROWS    32
 #define GRAFT_CPU_PRODUCT_TILE_COLUMNS 8    /* of 32 outputs, multiplied with rows in turn */
-#define GRAFT_CPU_PRODUCT_TILE_WORDS   2048 /* of all taps, multiplied at once at most */
+#define GRAFT_CPU_PRODUCT_TILE_WORDS   1024 /* of a row, multiplied at once at most */
+#define GRAFT_CPU_PRODUCT_TILE_TAPPED  2048 /* likewise with several taps, of all of them */
 void graft_cpu_product_tiles(const graft_cpu_product *job, int64_t first, int64_t panels);
 /* A row of bytes to its chunks, `chunk` bytes apart, with zeros to the end of the last. */
 static inline void graft_cpu_product_tiles_row(const void *x, int64_t bytes, int64_t chunk,
@@ -291,7 +292,8 @@ static inline void graft_cpu_product_tiles_row(const void *x, int64_t bytes, int
 /* Words of a tap that are multiplied at once: a multiple of 16. */
 static inline int64_t graft_cpu_product_tiles_part(int64_t words, int64_t taps)
 {
-    const int64_t most = GRAFT_CPU_PRODUCT_TILE_WORDS / taps / 16 * 16;
+    const int64_t all = taps > 1 ? GRAFT_CPU_PRODUCT_TILE_TAPPED : GRAFT_CPU_PRODUCT_TILE_WORDS;
+    const int64_t most = all / taps / 16 * 16;
     const int64_t parts = most > 0 ? (words + most - 1) / most : words / 16;
     return ((words + parts - 1) / parts + 15) / 16 * 16;
 }
