@@ -171,7 +171,7 @@ levels_one() {
 }
 
 levels() {
-    both levels_one
+    if [ "$small" ]; then levels_one sdxl; else both levels_one; fi
 }
 
 # What a first and a second process take until the UNet has run, and until they have made a picture.
