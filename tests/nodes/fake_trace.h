@@ -24,6 +24,13 @@ static inline graft_status due(graft_err *e)
     return st == GRAFT_OK ? st : graft_fail(e, st, "planned failure");
 }
 
-/* A model of the stand-in, unless it is to fail. */
+static inline const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* A model or a text encoder of the stand-in, unless it is to fail. */
 graft_status fake_make_model(graft_model **out, graft_err *e);
+graft_status fake_make_clip(graft_clip **out, graft_err *e);
 #endif
