@@ -31,6 +31,9 @@ typedef struct graft_webp_how {
     bool lossless;
     int quality; /* 0 to 100; of a lossless one, how hard to try */
     int method;  /* 0, fast, to 6, small */
+    /* Asked before each picture whether nobody wants the file any more. NULL: somebody does. */
+    bool (*stopped)(void *ctx);
+    void *ctx;
 } graft_webp_how;
 typedef struct graft_webp_text {
     const char *key, *value; /* ASCII */
@@ -38,7 +41,8 @@ typedef struct graft_webp_text {
 /* The other way: w->frames pictures, as graft_webp_decode() gives them, which follow each other
  * without end; those that are alike become one that is seen longer, and one alone is no animation.
  * Texts stand in EXIF as "key:value", where ComfyUI has them: the first as the camera's model,
- * 0x0110, the others in the tags below. *out is freed with graft_free(). */
+ * 0x0110, the others in the tags below. *out is freed with graft_free(). GRAFT_E_CANCEL when it was
+ * stopped. */
 graft_status graft_webp_encode(const graft_webp *w, const graft_webp_how *how,
                                const uint8_t *pixels, const graft_webp_text *text, size_t n_text,
                                uint8_t **out, size_t *size, graft_err *e);

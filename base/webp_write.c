@@ -86,13 +86,19 @@ static graft_status assemble(const graft_webp *w, const graft_webp_how *how, con
     WebPAnimEncoder *encoder = WebPAnimEncoderNew(w->width, w->height, &options);
     if (!encoder) return graft_fail_nomem(e, "an animated WebP");
     const size_t frame = (size_t)w->width * (size_t)w->height * (size_t)w->channels;
-    bool ok = true;
-    for (int64_t i = 0; i < w->frames && ok; i++)
-        ok = add_frame(encoder, &config, w, pixels + (size_t)i * frame,
-                       (int)(i * how->milliseconds));
-    ok = ok && WebPAnimEncoderAdd(encoder, NULL, (int)(w->frames * how->milliseconds), NULL) &&
+    bool ok = true, stopped = false;
+    for (int64_t i = 0; i < w->frames && ok && !stopped; i++) {
+        stopped = how->stopped && how->stopped(how->ctx);
+        if (!stopped)
+            ok = add_frame(encoder, &config, w, pixels + (size_t)i * frame,
+                           (int)(i * how->milliseconds));
+    }
+    ok = ok && !stopped &&
+         WebPAnimEncoderAdd(encoder, NULL, (int)(w->frames * how->milliseconds), NULL) &&
          WebPAnimEncoderAssemble(encoder, out);
-    graft_status st = ok ? GRAFT_OK : failed(WebPAnimEncoderGetError(encoder), e);
+    graft_status st = ok        ? GRAFT_OK
+                      : stopped ? graft_fail(e, GRAFT_E_CANCEL, "cancelled")
+                                : failed(WebPAnimEncoderGetError(encoder), e);
     WebPAnimEncoderDelete(encoder);
     return st;
 }

@@ -28,10 +28,11 @@ const char *graft_image_unread(const char *path);
  * truncate(clip(255 x)). `text`: NULL, or pairs key, value, …, NULL for tEXt chunks. */
 graft_status graft_image_to_png(const graft_image *i, int64_t index, int level,
                                 const char *const *text, uint8_t **out, size_t *size, graft_err *e);
-/* All pictures of the batch as one animated PNG, each seen for so many milliseconds (png.h). */
+/* All pictures of the batch as one animated PNG, each seen for so many milliseconds (png.h). The
+ * task, which may be NULL, is asked before each whether it was cancelled. */
 graft_status graft_image_to_apng(const graft_image *i, uint32_t milliseconds, int level,
-                                 const char *const *text, uint8_t **out, size_t *size,
-                                 graft_err *e);
+                                 const char *const *text, const graft_task *task, uint8_t **out,
+                                 size_t *size, graft_err *e);
 /* The same as one animated WebP of 3 or 4 channels; grey becomes RGB. quality 0 to 100, method 0 to
  * 6 (webp.h). The texts are ASCII. */
 typedef struct graft_webp_options {
@@ -39,8 +40,8 @@ typedef struct graft_webp_options {
     bool lossless;
 } graft_webp_options;
 graft_status graft_image_to_webp(const graft_image *i, const graft_webp_options *options,
-                                 const char *const *text, uint8_t **out, size_t *size,
-                                 graft_err *e);
+                                 const char *const *text, const graft_task *task, uint8_t **out,
+                                 size_t *size, graft_err *e);
 void graft_bytes_free(uint8_t *bytes);
 /* `method`: "nearest-exact" "bilinear" "area" "bicubic" "lanczos"; 0 keeps the aspect. */
 graft_status graft_image_scale(const graft_image *i, const char *method, int64_t width,

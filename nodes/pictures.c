@@ -80,7 +80,7 @@ out:
 
 /* How the pictures become one file, which is given to `made`. */
 typedef graft_status encoder(const graft_image *images, const void *how, const char *const *text,
-                             picture_file *made, graft_err *e);
+                             const graft_task *task, picture_file *made, graft_err *e);
 
 static graft_status save_animation(graft_call *c, const graft_image *images, const char *prefix,
                                    const char *suffix, encoder *encode, const void *how)
@@ -94,7 +94,7 @@ static graft_status save_animation(graft_call *c, const graft_image *images, con
     GRAFT_TRY(graft_metadata_read(c, &metadata));
     graft_image_data(images, shape);
     const graft_output_place place = {"output", prefix, suffix, shape[2], shape[1]};
-    GRAFT_TRY(encode(images, how, (const char *const *)metadata.pairs, &made, &c->err));
+    GRAFT_TRY(encode(images, how, (const char *const *)metadata.pairs, &c->task, &made, &c->err));
     GRAFT_TRY(graft_output_write(c, &place, "images", write_file, &made));
     if (c->self->ui) c->self->ui->add(c->job, "animated", "true");
 out:
@@ -109,10 +109,10 @@ typedef struct apng_how {
 } apng_how;
 
 static graft_status to_apng(const graft_image *images, const void *how, const char *const *text,
-                            picture_file *made, graft_err *e)
+                            const graft_task *task, picture_file *made, graft_err *e)
 {
     const apng_how *h = how;
-    return graft_image_to_apng(images, (uint32_t)(1000 / h->fps), h->level, text, &made->data,
+    return graft_image_to_apng(images, (uint32_t)(1000 / h->fps), h->level, text, task, &made->data,
                                &made->size, e);
 }
 
@@ -124,9 +124,9 @@ graft_status graft_pictures_save_apng(graft_call *c, const graft_image *images, 
 }
 
 static graft_status to_webp(const graft_image *images, const void *how, const char *const *text,
-                            picture_file *made, graft_err *e)
+                            const graft_task *task, picture_file *made, graft_err *e)
 {
-    return graft_image_to_webp(images, how, text, &made->data, &made->size, e);
+    return graft_image_to_webp(images, how, text, task, &made->data, &made->size, e);
 }
 
 graft_status graft_pictures_save_webp(graft_call *c, const graft_image *images, const char *prefix,

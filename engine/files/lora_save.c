@@ -319,7 +319,8 @@ static graft_status give(void *ctx, size_t i, const void **data, graft_err *e)
         graft_task_progress(j->task, j->n + j->from[i], 2 * j->n);
         st = read(j, k, &v, e);
         if (!st && !k->ending) {
-            st = graft_thin_factors(v, k->rows, row_values(k->base), k->rank, j->up, j->down, e);
+            st = graft_thin_factors(v, k->rows, row_values(k->base), k->rank, j->up, j->down,
+                                    j->task, e);
             v = j->up;
         }
     }

@@ -9,6 +9,7 @@
 #include "base/png.h"
 #include "base/webp.h"
 #include "base/size.h"
+#include "engine/task.h"
 
 #define ALIGN 64
 
@@ -201,7 +202,8 @@ out:
 }
 
 graft_status graft_image_to_apng(const graft_image *i, uint32_t milliseconds, int level,
-                                 const char *const *text, uint8_t **out, size_t *size, graft_err *e)
+                                 const char *const *text, const graft_task *task, uint8_t **out,
+                                 size_t *size, graft_err *e)
 {
     const size_t n = (size_t)i->shape[0];
     graft_png_bytes *picture = graft_calloc(n, sizeof *picture);
@@ -210,6 +212,10 @@ graft_status graft_image_to_apng(const graft_image *i, uint32_t milliseconds, in
     *size = 0;
     for (size_t k = 0; k < n && !st; k++) {
         uint8_t *bytes = NULL;
+        if (graft_task_cancelled(task)) {
+            st = graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+            break;
+        }
         st = graft_image_to_png(i, (int64_t)k, level, k ? NULL : text, &bytes, &picture[k].size, e);
         picture[k].data = bytes;
     }
@@ -230,11 +236,17 @@ static uint8_t *bytes_of(const graft_image *i, int channels)
     return pixels;
 }
 
+static bool stopped(void *task)
+{
+    return graft_task_cancelled(*(const graft_task **)task);
+}
+
 graft_status graft_image_to_webp(const graft_image *i, const graft_webp_options *options,
-                                 const char *const *text, uint8_t **out, size_t *size, graft_err *e)
+                                 const char *const *text, const graft_task *task, uint8_t **out,
+                                 size_t *size, graft_err *e)
 {
     const graft_webp_how how = {options->milliseconds, options->lossless, options->quality,
-                                options->method};
+                                options->method,       stopped,           &task};
     size_t n = 0;
     *out = NULL;
     *size = 0;

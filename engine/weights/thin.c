@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/task.h"
 
 #define MORE    8    /* vectors that the subspace has beyond the rank */
 #define ROUNDS  3    /* of the iteration */
@@ -16,7 +17,8 @@ typedef struct thin {
     int64_t m, n, k;
     float *left, *right; /* m x k and n x k */
     double *columns;     /* of either, one after the other */
-    double *gram, *turn; /* k x k: right' right, and its eigenvectors as columns */
+    double *gram, *turn; /* k x k: right' right, and its eigenvectors as rows */
+    const graft_task *task;
 } thin;
 
 static void finish(thin *w)
@@ -132,7 +134,18 @@ static void make_gram(const thin *w)
     }
 }
 
-/* Turns rows, then columns, p and q so that their common value becomes 0. */
+/* What a rotation makes of two rows of k values. */
+static void turn_rows(double *a, double *b, int64_t k, double c, double s)
+{
+    for (int64_t i = 0; i < k; i++) {
+        const double x = a[i], y = b[i];
+        a[i] = c * x - s * y;
+        b[i] = s * x + c * y;
+    }
+}
+
+/* Turns rows, then columns, p and q so that their common value becomes 0. But where they cross the
+ * columns are what the rows are, since the matrix is symmetric. */
 static void rotate(const thin *w, int64_t p, int64_t q)
 {
     const int64_t k = w->k;
@@ -140,23 +153,22 @@ static void rotate(const thin *w, int64_t p, int64_t q)
     const double half = (g[q * k + q] - g[p * k + p]) / (2 * g[p * k + q]);
     const double t = (half < 0 ? -1 : 1) / (fabs(half) + sqrt(half * half + 1));
     const double c = 1 / sqrt(t * t + 1), s = t * c;
-    for (int64_t i = 0; i < k; i++) {
-        const double x = g[p * k + i], y = g[q * k + i];
-        g[p * k + i] = c * x - s * y;
-        g[q * k + i] = s * x + c * y;
-    }
-    for (int64_t i = 0; i < k; i++) {
+    turn_rows(g + p * k, g + q * k, k, c, s);
+    turn_rows(w->turn + p * k, w->turn + q * k, k, c, s);
+    for (int64_t i = p; i <= q; i += q - p) {
         const double x = g[i * k + p], y = g[i * k + q];
         g[i * k + p] = c * x - s * y;
         g[i * k + q] = s * x + c * y;
-        const double u = w->turn[i * k + p], v = w->turn[i * k + q];
-        w->turn[i * k + p] = c * u - s * v;
-        w->turn[i * k + q] = s * u + c * v;
+    }
+    for (int64_t i = 0; i < k; i++) {
+        if (i == p || i == q) continue;
+        g[i * k + p] = g[p * k + i];
+        g[i * k + q] = g[q * k + i];
     }
 }
 
 /* Jacobi's method: gram becomes diagonal, squares of singular values. */
-static void diagonalize(const thin *w)
+static graft_status diagonalize(const thin *w, graft_err *e)
 {
     const int64_t k = w->k;
     double all = 0;
@@ -165,14 +177,17 @@ static void diagonalize(const thin *w)
     for (int64_t i = 0; i < k * k; i++) all += w->gram[i] * w->gram[i];
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
         double beside = 0;
-        for (int64_t p = 0; p < k; p++)
+        for (int64_t p = 0; p < k; p++) {
+            if (graft_task_cancelled(w->task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
             for (int64_t q = p + 1; q < k; q++) {
                 const double v = w->gram[p * k + q];
                 beside += 2 * v * v;
                 if (v != 0) rotate(w, p, q);
             }
-        if (beside <= 1e-30 * all) return;
+        }
+        if (beside <= 1e-30 * all) break;
     }
+    return GRAFT_OK;
 }
 
 /* The place of the largest value on the diagonal, which is taken off. */
@@ -194,7 +209,7 @@ static void put_down(const thin *w, int64_t column, double least, int64_t r, flo
     for (int64_t i = 0; i < w->n; i++) {
         v[i] = 0;
         for (int64_t c = 0; c < w->k; c++)
-            v[i] += (double)w->right[i * w->k + c] * w->turn[c * w->k + column];
+            v[i] += (double)w->right[i * w->k + c] * w->turn[column * w->k + c];
     }
     for (int64_t b = 0; b < 2 * r; b++) {
         const float *other = down + b % r * w->n;
@@ -218,15 +233,17 @@ static void put_up(const thin *w, int64_t rank, const float *down, float *up)
 }
 
 graft_status graft_thin_factors(const float *a, int64_t m, int64_t n, int64_t rank, float *up,
-                                float *down, graft_err *e)
+                                float *down, const graft_task *task, graft_err *e)
 {
     const int64_t least = m < n ? m : n, k = rank + MORE < least ? rank + MORE : least;
-    thin w = {.a = a, .m = m, .n = n, .k = k};
+    thin w = {.a = a, .m = m, .n = n, .k = k, .task = task};
     graft_status st = begin(&w, e);
     if (!st) {
         find_space(&w);
         make_gram(&w);
-        diagonalize(&w);
+        st = diagonalize(&w, e);
+    }
+    if (!st) {
         double most = 0;
         for (int64_t i = 0; i < k; i++) most = fmax(most, w.gram[i * k + i]);
         memset(down, 0, (size_t)(rank * n) * sizeof *down);

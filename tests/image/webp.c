@@ -15,6 +15,10 @@
 #include "host/serve/picture.h"
 #include "tests/test.h"
 
+#define HOW(ms, lossless, quality, method)                                                         \
+    {                                                                                              \
+        ms, lossless, quality, method, NULL, NULL                                                  \
+    }
 enum { ANIMATED = 2, EXIF = 8, ALPHA = 16 }; /* flags of the first chunk */
 
 typedef struct blob {
@@ -406,7 +410,7 @@ static void written(void)
     size_t size = 0;
     for (int channels = 3; channels <= 4; channels++) {
         const graft_webp from = {WIDE, HIGH, channels, FRAMES};
-        const graft_webp_how how = {250, true, 80, 4};
+        const graft_webp_how how = HOW(250, true, 80, 4);
         const size_t n = (size_t)(FRAMES * WIDE * HIGH * channels);
         for (size_t i = 0; i < n; i++)
             pixels[i] = channels == 4 && i % 4 == 3 ? (i / 8 % 2 ? 255 : 90) : (uint8_t)(i * i + 1);
@@ -421,7 +425,7 @@ static void written(void)
         check_exif(chunk_at(file, size, "EXIF"), tags, values, 3);
         graft_free(file);
     }
-    const graft_webp_how lossy = {1, false, 10, 0};
+    const graft_webp_how lossy = HOW(1, false, 10, 0);
     CHECK_OK(graft_webp_encode(&(graft_webp){WIDE, HIGH, 3, 1}, &lossy, pixels, NULL, 0, &file,
                                &size, &e),
              &e);
@@ -435,11 +439,12 @@ static void not_written(void)
     static const struct {
         graft_webp w;
         graft_webp_how how;
-    } bad[] = {{{0, 4, 3, 1}, {100, true, 80, 4}},        {{16384, 1, 3, 1}, {100, true, 80, 4}},
-               {{2, 2, 1, 1}, {100, true, 80, 4}},        {{2, 2, 3, 0}, {100, true, 80, 4}},
-               {{2, 2, 3, 1}, {0, true, 80, 4}},          {{2, 2, 3, 1}, {1 << 24, true, 80, 4}},
-               {{2, 2, 3, 300}, {16000000, true, 80, 4}}, {{2, 2, 3, 1}, {100, true, 101, 4}},
-               {{2, 2, 3, 1}, {100, true, 80, 7}}};
+    } bad[] = {
+        {{0, 4, 3, 1}, HOW(100, true, 80, 4)},        {{16384, 1, 3, 1}, HOW(100, true, 80, 4)},
+        {{2, 2, 1, 1}, HOW(100, true, 80, 4)},        {{2, 2, 3, 0}, HOW(100, true, 80, 4)},
+        {{2, 2, 3, 1}, HOW(0, true, 80, 4)},          {{2, 2, 3, 1}, HOW(1 << 24, true, 80, 4)},
+        {{2, 2, 3, 300}, HOW(16000000, true, 80, 4)}, {{2, 2, 3, 1}, HOW(100, true, 101, 4)},
+        {{2, 2, 3, 1}, HOW(100, true, 80, 7)}};
     uint8_t pixels[16384 * 3] = {0}, *file = NULL;
     size_t size = 0;
     graft_err e = GRAFT_ERR_INIT;

@@ -118,6 +118,31 @@ static void batches_become_one_webp(void)
     fake_host_release(image, 4);
 }
 
+/* The second picture is not begun, and no file is left. */
+static void cancelled_between_pictures(void)
+{
+    static const char *const ids[] = {"SaveAnimatedPNG", "SaveAnimatedWEBP"};
+    static const char *const files[] = {"stopped_00001_.png", "stopped_00001_.webp"};
+    graft_arg image[4], in[24], out[4];
+    char path[1024];
+    make_image(4, 4, 3, image);
+    for (int k = 0; k < 2; k++) {
+        const graft_node *n = fake_host_node(ids[k]);
+        fake_host_defaults(n, in);
+        in[fake_host_input(n, "images")] = *image;
+        in[fake_host_input(n, "filename_prefix")] =
+            (graft_arg){.kind = GRAFT_STRING, .u.s = "stopped"};
+        fake_host_clear(&host);
+        host.cancel_after = 1;
+        CHECK_INT(fake_host_run(&host, n, in, out, NULL, 0), GRAFT_E_CANCEL);
+        CHECK_INT(host.cancel_after, 0);
+        fake_host_path(&host, "output", files[k], path, sizeof path);
+        CHECK(!graft_file_exists(path));
+    }
+    fake_host_clear(&host);
+    fake_host_release(image, 4);
+}
+
 static void memory_may_end_anywhere(void)
 {
     graft_arg image[4];
@@ -148,6 +173,7 @@ int main(void)
     CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
     RUN(batches_become_one_png);
     RUN(batches_become_one_webp);
+    RUN(cancelled_between_pictures);
     RUN(memory_may_end_anywhere);
     graft_plugin_entry.deinit();
     graft_alloc_stats_get(&stats);

@@ -55,7 +55,7 @@ static double lacks(const float *a, int m, int n, int rank, const double *value)
     static float up[MOST], down[MOST];
     graft_err e = GRAFT_ERR_INIT;
     double all = 0;
-    CHECK_OK(graft_thin_factors(a, m, n, rank, up, down, &e), &e);
+    CHECK_OK(graft_thin_factors(a, m, n, rank, up, down, NULL, &e), &e);
     for (int r = 0; r < rank; r++) {
         double length = 0;
         for (int b = 0; b <= r; b++) {
@@ -117,11 +117,32 @@ static void no_memory(void)
     int n = 0;
     while (st == GRAFT_E_NOMEM && n < 20) {
         graft_alloc_fail_at(++n);
-        st = graft_thin_factors(a, 2, 3, 1, up, down, &e);
+        st = graft_thin_factors(a, 2, 3, 1, up, down, NULL, &e);
         graft_alloc_fail_at(0);
     }
     CHECK_INT(st, GRAFT_OK);
     CHECK_INT(n, 6);
+    graft_alloc_stats stats;
+    graft_alloc_stats_get(&stats);
+    CHECK_INT(stats.live_blocks, 0);
+}
+
+static bool answer(void *ctx)
+{
+    return (*(int *)ctx)-- == 0;
+}
+
+/* Between two rows, so that no rank keeps a cancelled run. */
+static void cancelled(void)
+{
+    static const double value[20] = {7, 0.5, 1e-3};
+    static float a[MOST], up[MOST], down[MOST];
+    graft_err e = GRAFT_ERR_INIT;
+    int left = 3;
+    const graft_task task = {.ctx = &left, .cancelled = answer};
+    make(50, 70, 3, value, a);
+    CHECK_INT(graft_thin_factors(a, 50, 70, 10, up, down, &task, &e), GRAFT_E_CANCEL);
+    CHECK_INT(left, -1);
     graft_alloc_stats stats;
     graft_alloc_stats_get(&stats);
     CHECK_INT(stats.live_blocks, 0);
@@ -132,5 +153,6 @@ int main(void)
     RUN(as_close_as_can_be);
     RUN(of_low_rank);
     RUN(no_memory);
+    RUN(cancelled);
     return test_end();
 }

@@ -8,6 +8,8 @@ import { parseJson, stringifyPrompt } from "../../../host/editor/src/workflow/js
 import { layout } from "../../../host/editor/src/workflow/layout"
 import { Paced } from "../../../host/editor/src/page/paced"
 import { readPng } from "../../../host/editor/src/workflow/png"
+import { readFile } from "../../../host/editor/src/workflow/read"
+import { readWebp } from "../../../host/editor/src/workflow/webp"
 import { apply, createRun, expectedOf, fraction, resume } from "../../../host/editor/src/workflow/progress"
 import { parseObjectInfo } from "../../../host/editor/src/workflow/schema"
 import { showLeft, showRate } from "../../../host/editor/src/app/status"
@@ -55,6 +57,53 @@ const png = (...chunks: Buffer[]) =>
   )
 const bytes = (...parts: (string | number[] | Buffer)[]) =>
   Buffer.concat(parts.map((p) => Buffer.from(p as any)))
+
+// A WebP with these texts in its EXIF, in either order of bytes.
+function webp(texts: string[], little = true): Uint8Array {
+  const number = (value: number, size: number) => {
+    const out = Buffer.alloc(size)
+    if (little) out.writeUIntLE(value, 0, size)
+    else out.writeUIntBE(value, 0, size)
+    return out
+  }
+  const words = texts.map((text) => Buffer.from(text + "\0"))
+  let at = 8 + 2 + 12 * words.length + 4
+  const entries = words.map((word, i) => {
+    const where = word.length > 4 ? number(at, 4) : Buffer.concat([word], 4)
+    at += word.length > 4 ? word.length : 0
+    return Buffer.concat([number(0x110 - i, 2), number(2, 2), number(word.length, 4), where])
+  })
+  const long = words.filter((word) => word.length > 4)
+  const exif = Buffer.concat([
+    Buffer.from(little ? "II*\0" : "MM\0*"),
+    number(8, 4),
+    number(words.length, 2),
+    ...entries,
+    number(0, 4),
+    ...long,
+  ])
+  const part = (type: string, data: Buffer) => {
+    const size = Buffer.alloc(4)
+    size.writeUInt32LE(data.length)
+    return Buffer.concat([Buffer.from(type), size, data, Buffer.alloc(data.length % 2)])
+  }
+  return part("RIFF", Buffer.concat([Buffer.from("WEBP"), part("ALPH", Buffer.alloc(3)), part("EXIF", exif)]))
+}
+
+test("texts of a WebP: in either order of bytes, short ones, cut off, none", async () => {
+  for (const little of [true, false]) {
+    const { texts, whole } = readWebp(webp(['prompt:{"1":{}}', "workflow:grüße", "a:b", "nothing"], little))!
+    assert.deepEqual([...texts], [["prompt", '{"1":{}}'], ["workflow", "grüße"], ["a", "b"]])
+    assert.ok(whole)
+  }
+  const made = webp(['Prompt:{"1":{"class_type":"A","inputs":{}}}'])
+  for (let n = 0; n < made.length; n++)
+    assert.ok(!(readWebp(made.slice(0, n))?.whole ?? false), `${n} bytes`)
+  assert.equal(readWebp(png()), null)
+  const found = await readFile(new File([made as BlobPart], "a.webp", { type: "image/webp" }))
+  assert.deepEqual(found, { data: { 1: { class_type: "A", inputs: {} } }, name: "a", note: "" })
+  assert.equal(await readFile(new File([webp([]) as BlobPart], "b.webp")), null)
+})
 
 test("texts of a PNG: plain, compressed, international", async () => {
   const { texts } = await readPng(

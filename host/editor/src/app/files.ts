@@ -98,7 +98,8 @@ export class Files {
   }
 
   pickFile() {
-    const input = h("input", { type: "file", accept: ".json,.png,application/json,image/png" })
+    const accept = ".json,.png,.webp,application/json,image/png,image/webp"
+    const input = h("input", { type: "file", accept })
     input.onchange = () => input.files?.[0] && open(() => this.editor.loadFile(input.files![0]))
     input.click()
   }

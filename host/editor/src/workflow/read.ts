@@ -2,6 +2,7 @@
 import { isPrompt, isUiWorkflow } from "./convert"
 import { parseJson } from "./json"
 import { readPng } from "./png"
+import { readWebp } from "./webp"
 
 export interface Found {
   data: unknown
@@ -21,7 +22,8 @@ const unwrap = (data: any) =>
 export async function readFile(file: File): Promise<Found | null> {
   const name = file.name.replace(/\.[^.]*$/, "")
   if (isPicture(file)) {
-    const { texts, whole } = await readPng(new Uint8Array(await file.arrayBuffer())) // others have none
+    const data = new Uint8Array(await file.arrayBuffer())
+    const { texts, whole } = readWebp(data) ?? (await readPng(data)) // others have none
     const text = texts.get("workflow") ?? texts.get("prompt")
     const note = whole ? "" : `${file.name} is damaged; only its workflow was read.`
     return text ? { data: parsed(text, `The workflow in ${file.name}`), name, note } : null
