@@ -46,4 +46,9 @@ typedef struct graft_webp_text {
 graft_status graft_webp_encode(const graft_webp *w, const graft_webp_how *how,
                                const uint8_t *pixels, const graft_webp_text *text, size_t n_text,
                                uint8_t **out, size_t *size, graft_err *e);
+/* The value of the first such text with this key, in letters of either size, from either order of
+ * bytes (graft_free); GRAFT_E_NOTFOUND without one, GRAFT_E_FORMAT when this is no WebP or cut off
+ * before the text was found. */
+graft_status graft_webp_read_text(const uint8_t *data, size_t size, const char *key, char **out,
+                                  graft_err *e);
 #endif

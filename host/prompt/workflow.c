@@ -10,8 +10,9 @@
 #include "host/schema/describe.h"
 #include "host/prompt/literal.h"
 #include "base/tree.h"
+#include "base/webp.h"
 
-#define WANTED "a workflow is a JSON file, or a PNG picture that carries one"
+#define WANTED "a workflow is a JSON file, or a PNG or WebP picture that carries one"
 
 void graft_workflow_finish(graft_workflow *w)
 {
@@ -74,18 +75,20 @@ graft_status graft_workflow_parse(const char *text, size_t n, const char *what,
 
 /* A picture's "prompt" is what made it, to the letter; its "workflow" is the graph in the editor.
  */
-static graft_status read_png(const char *data, size_t size, const char *path,
-                             const graft_registry *r, graft_workflow *out, graft_err *e)
+static graft_status read_picture(const char *data, size_t size, const char *path,
+                                 const graft_registry *r, graft_workflow *out, graft_err *e)
 {
+    graft_status (*const read)(const uint8_t *, size_t, const char *, char **, graft_err *) =
+        graft_webp_is((const uint8_t *)data, size) ? graft_webp_read_text : graft_png_read_text;
     char *prompt = NULL, *graph = NULL;
     cJSON *json = NULL;
-    graft_status st = graft_png_read_text((const uint8_t *)data, size, "prompt", &prompt, e);
+    graft_status st = read((const uint8_t *)data, size, "prompt", &prompt, e);
     /* What failed first is told, unless something was found: a file that is cut off still has what
      * stands before its picture. */
     if (st == GRAFT_OK || st == GRAFT_E_NOTFOUND)
-        st = graft_png_read_text((const uint8_t *)data, size, "workflow", &graph, e);
+        st = read((const uint8_t *)data, size, "workflow", &graph, e);
     else if (st != GRAFT_E_NOMEM)
-        graft_png_read_text((const uint8_t *)data, size, "workflow", &graph, NULL);
+        read((const uint8_t *)data, size, "workflow", &graph, NULL);
     if (st == GRAFT_E_NOMEM || (st && st != GRAFT_E_NOTFOUND && !prompt && !graph)) {
         graft_err_prefix(e, st, "%s", path);
         goto out;
@@ -120,7 +123,8 @@ static graft_status check_kind(const char *text, size_t n, const char *path, gra
         return graft_fail(e, GRAFT_E_FORMAT, "%s: a JPEG picture carries no workflow; " WANTED,
                           path);
     if (text[at] == '{' || text[at] == '[' || text[at] == '"') return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_FORMAT, "%s: neither JSON nor a PNG picture; " WANTED, path);
+    return graft_fail(e, GRAFT_E_FORMAT, "%s: neither JSON nor a PNG or WebP picture; " WANTED,
+                      path);
 }
 
 /* A prompt is an object of nodes. */
@@ -155,8 +159,9 @@ graft_status graft_workflow_read(const char *path, const graft_registry *r, graf
         graft_file_read_stream(given ? path : NULL, GRAFT_JSON_MAX_BYTES, &text, &n, e);
     if (st) return st;
     path = graft_workflow_shown(path);
-    if (n >= sizeof magic && memcmp(text, magic, sizeof magic) == 0) {
-        st = read_png(text, n, path, r, out, e);
+    if ((n >= sizeof magic && memcmp(text, magic, sizeof magic) == 0) ||
+        graft_webp_is((const uint8_t *)text, n)) {
+        st = read_picture(text, n, path, r, out, e);
     } else {
         /* Some editors put a mark of UTF-8 first. */
         size_t mark = n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;

@@ -12,7 +12,7 @@ static const struct {
     const char *name, *takes, *does;
 } commands[] = {
     {GRAFT_COMMAND_RUN, "run", "FILE",
-     "run a workflow (JSON, or a PNG that carries one); - is\nstandard input"},
+     "run a workflow (JSON, or a picture that carries one); - is\nstandard input"},
     {GRAFT_COMMAND_SERVE, "serve", "", "the node editor in the browser, and ComfyUI's protocol"},
     {GRAFT_COMMAND_NODES, "nodes", "[NAME]", "list the nodes, or describe one"},
     {GRAFT_COMMAND_QUANTIZE, "quantize", "CKPT", "find the layers that tolerate 8 or 4 bits"},

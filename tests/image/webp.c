@@ -434,6 +434,51 @@ static void written(void)
     graft_free(file);
 }
 
+static void check_text(const uint8_t *file, size_t size, const char *key, const char *want)
+{
+    char *text = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_webp_read_text(file, size, key, &text, &e), &e);
+    CHECK_STR(text ? text : "(none)", want);
+    graft_free(text);
+}
+
+static void texts_are_found(void)
+{
+    static const graft_webp_text texts[] = {
+        {"prompt", "{\"1\": {}}"}, {"workflow", "[]"}, {"a", "1"}};
+    /* A directory of one short and one long text, highest bytes first, below a mark. */
+    static const uint8_t other[] =
+        "RIFF\x4a\0\0\0WEBPXYZ \x01\0\0\0..EXIF\x30\0\0\0Exif\0\0MM\0*\0\0\0\x08"
+        "\0\x02\x01\x0f\0\x02\0\0\0\x04"
+        "B:2\0"
+        "\x01\x10\0\x02\0\0\0\x06\0\0\0\x22long:x\0\0";
+    const uint8_t pixels[3 * 4 * 4] = {0};
+    uint8_t *file = NULL;
+    size_t size = 0;
+    char *text = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_webp_how how = HOW(250, true, 80, 4);
+    CHECK_OK(graft_webp_encode(&(graft_webp){4, 4, 3, 1}, &how, pixels, texts, 3, &file, &size, &e),
+             &e);
+    for (int i = 0; i < 3; i++) check_text(file, size, texts[i].key, texts[i].value);
+    check_text(file, size, "Workflow", "[]");
+    CHECK_INT(graft_webp_read_text(file, size, "work", &text, &e), GRAFT_E_NOTFOUND);
+    for (size_t cut = 0; cut < size; cut++) {
+        uint8_t *part = graft_malloc(cut + 1);
+        memcpy(part, file, cut);
+        const graft_status st = graft_webp_read_text(part, cut, "workflow", &text, &e);
+        CHECK(st == GRAFT_E_FORMAT || st == GRAFT_E_NOTFOUND);
+        graft_free(part);
+    }
+    check_text(other, sizeof other - 1, "b", "2");
+    check_text(other, sizeof other - 1, "long", "x");
+    CHECK_INT(graft_webp_read_text(other, sizeof other - 1, "a", &text, &e), GRAFT_E_NOTFOUND);
+    CHECK_INT(graft_webp_read_text(other + 1, sizeof other - 2, "b", &text, &e), GRAFT_E_FORMAT);
+    CHECK(!text);
+    graft_free(file);
+}
+
 static void not_written(void)
 {
     static const struct {
@@ -465,6 +510,7 @@ int main(void)
     RUN(every_allocation_fails);
     RUN(the_server_reads_them);
     RUN(written);
+    RUN(texts_are_found);
     RUN(not_written);
     return test_end();
 }

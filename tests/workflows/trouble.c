@@ -65,7 +65,7 @@ static void bad_files_are_refused(void)
         {" \n\t", "bad.json: the file is empty"},
         {"{", "bad.json: line 1, column 2: "},
         {"{\"a\": 1,}", "bad.json: line 1, column 9: "},
-        {"# Read me\n", "bad.json: neither JSON nor a PNG picture; a workflow is"},
+        {"# Read me\n", "bad.json: neither JSON nor a PNG or WebP picture; a workflow is"},
         {"\xff\xd8\xff\xe0", "bad.json: a JPEG picture carries no workflow"},
         {"\x89PNG\r\n\x1a\n", "bad.json: damaged PNG file: the file ends too early\n"},
         {"[1, 2]", "bad.json: this is a list; a workflow is a JSON object of nodes"},
