@@ -464,7 +464,8 @@ static void texts_are_found(void)
     for (int i = 0; i < 3; i++) check_text(file, size, texts[i].key, texts[i].value);
     check_text(file, size, "Workflow", "[]");
     CHECK_INT(graft_webp_read_text(file, size, "work", &text, &e), GRAFT_E_NOTFOUND);
-    for (size_t cut = 0; cut < size; cut++) {
+    /* The last byte only makes the size even. */
+    for (size_t cut = 0; cut + 1 < size; cut++) {
         uint8_t *part = graft_malloc(cut + 1);
         memcpy(part, file, cut);
         const graft_status st = graft_webp_read_text(part, cut, "workflow", &text, &e);
