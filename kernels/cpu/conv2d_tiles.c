@@ -116,13 +116,14 @@ static void lay_out(graft_kernel *k, tiles *s)
     const int64_t rows = s->images * s->rows * s->columns;
     size_t begin = 0, end = 0, threads = (size_t)k->d->host.threads;
     graft_cpu_reserve(&begin, threads * sizeof(graft_cpu_piece));
-    s->at_scale = graft_cpu_reserve(&begin, (size_t)(k->op.out.dim[0] + GRAFT_CPU_INT8_PARTS) *
-                                                sizeof(float));
+    if (s->int8)
+        s->at_scale = graft_cpu_reserve(&begin, (size_t)(k->op.out.dim[0] + GRAFT_CPU_INT8_PARTS) *
+                                                    sizeof(float));
     s->at_threads = begin;
     graft_cpu_reserve(&end, (size_t)(pixels_of(s) * s->words) * WORD);
     s->at_out = graft_cpu_reserve(&end, (size_t)rows * sizeof(void *));
     s->at_add = graft_cpu_reserve(&end, (size_t)rows * sizeof(void *));
-    s->at_row_scale = graft_cpu_reserve(&end, (size_t)rows * sizeof(float));
+    if (s->int8) s->at_row_scale = graft_cpu_reserve(&end, (size_t)rows * sizeof(float));
     s->at_sums = graft_cpu_reserve(
         &end, (size_t)graft_cpu_product_tiles_sums(rows, s->words, w->dim[2] * w->dim[3]) *
                   sizeof(float));
@@ -270,7 +271,8 @@ static void copy_panel(const launching *l, const panel *p, char *to)
     for (int64_t c = 0; c < s->words / CHUNK; c++) memset(to + c * chunk, 0, TILE * LINE);
 }
 
-/* Where results go, and what is added to them; NULL: nowhere. */
+/* Where results go, NULL: nowhere; what is added to them, and with levels their pictures' scales.
+ */
 static void place_panel(const launching *l, const panel *p, void **out, const void **add,
                         float *row_scale)
 {
@@ -283,7 +285,7 @@ static void place_panel(const launching *l, const panel *p, void **out, const vo
         for (int64_t h = p->y; h < p->y + s->rows; h++) {
             for (int64_t w = p->x; w < p->x + s->columns; w++, i++) {
                 out[i] = NULL;
-                row_scale[i] = s->int8 ? l->scale[n] : 1;
+                if (row_scale) row_scale[i] = l->scale[n];
                 if (h >= p->y + p->down || w >= p->x + p->across) continue;
                 out[i] = graft_cpu_at_mut(l->out, y->dtype,
                                           n * y->stride[0] + h * y->stride[1] + w * y->stride[2]);
@@ -304,13 +306,13 @@ static void begin_panel(const launching *l, int64_t i, char *ws, graft_cpu_produ
     const panel p = panel_of(l, i);
     const void **add = (const void **)(void *)(ws + s->at_add);
     void **out = (void **)(void *)(ws + s->at_out);
-    float *row_scale = (float *)(void *)(ws + s->at_row_scale);
+    float *row_scale = s->int8 ? (float *)(void *)(ws + s->at_row_scale) : NULL;
     copy_panel(l, &p, ws);
     place_panel(l, &p, out, add, row_scale);
     job->x = (const float *)(const void *)ws;
     job->rows = ((p.images - 1) * s->rows + p.down - 1) * s->columns + p.across;
     job->out = out;
-    job->row_scale = s->int8 ? row_scale : NULL;
+    job->row_scale = row_scale;
     job->residual = l->in[GRAFT_CONV_RESIDUAL] || l->in[GRAFT_CONV_CHANNEL_ADD] ? add : NULL;
 }
 

@@ -220,8 +220,8 @@ INLINE void weigh(weighing *w)
     w->done = end;
 }
 
-/* The largest scores of `count` keys count; whether any is larger than all before, by what earlier
- * results shrink then. */
+/* Takes the scores of `count` keys into the largest ones so far; whether any became larger, and
+ * what earlier results are to be multiplied by then. */
 INLINE bool raise_top(const float *s, int64_t count, const state *p, weighing *w, vf decay[2])
 {
     bool raised = false;
@@ -247,7 +247,7 @@ INLINE bool raise_top(const float *s, int64_t count, const state *p, weighing *w
 
 /* ------------------------------------------------------------------ products */
 
-/* The scores of 32 keys, from the section's key `first` on, a row each. */
+/* The scores of 32 keys, a row each. */
 INLINE void scores(const sizes *z, const uint16_t *k, const uint16_t *q, float *s, weighing *w)
 {
     const int64_t next = HALF * z->inner;

@@ -140,7 +140,9 @@ INLINE void set_vector(const graft_cpu_product *job, column *c, int v, int64_t o
     c->w[v] = weights_of(job, output);
     c->at[v] = at;
     c->bias[v] = job->bias ? vf_load(job->bias + output) : (vf){0};
+#if LEVELS
     c->scale[v] = job->scale ? vf_load(job->scale + output) : (vf){0};
+#endif
 }
 
 /* The output of the second vector of the column whose first is of `at`. */
