@@ -178,6 +178,13 @@ out:
     return st;
 }
 
+/* Whether oneDNN has nothing for it. */
+static bool only_winograd(const graft_op_desc *op)
+{
+    return op->in[GRAFT_CONV_X].dtype == GRAFT_BF16 && !graft_cpu_multiplies_bf16() &&
+           graft_cpu_has_winograd(op);
+}
+
 /* Counts the variants and finds the one asked for. float32 prefers the pass: with it oneDNN takes
  * its better convolution; bfloat16 would round once more. */
 static variant_kind find_variant(graft_kernel *k, int32_t variant)
@@ -186,6 +193,9 @@ static variant_kind find_variant(graft_kernel *k, int32_t variant)
     int n = 0, f32 = k->op.out.dtype == GRAFT_F32, first = graft_cpu_prefers_winograd(&k->op);
     int tiles = graft_cpu_has_conv2d_tiles(k->d, &k->op);
     int many = k->op.in[GRAFT_CONV_W].dim[1] >= CHANNELS;
+    k->info.variant_count = 1;
+    k->info.variant_index = 0;
+    if (only_winograd(&k->op)) return VARIANT_WINOGRAD;
     if (tiles && many) kind[n++] = VARIANT_TILES;
     if (first) kind[n++] = VARIANT_WINOGRAD;
     kind[n++] = f32 ? VARIANT_EPILOGUE : VARIANT_FUSED;
@@ -213,6 +223,7 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
                               "%lld x %lld pixels are more than oneDNN's convolutions count",
                               (long long)dim[2], (long long)dim[1]);
     }
+    if (only_winograd(op)) return GRAFT_OK;
     memset(&s, 0, sizeof s);
     st = plan(d, op, VARIANT_FUSED, &s, &pd, e);
     if (!st) dnnl_primitive_desc_destroy(pd);

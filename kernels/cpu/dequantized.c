@@ -1,13 +1,16 @@
-/* LINEAR and CONV2D on weights of 4 bits, or of 8, integers or FP8: the float operator on blocks of
- * outputs (LINEAR) or on all of them (CONV2D), whose weights are expanded into the workspace right
- * before. With 8 bits the input is rounded to its levels, so that results are those of integers but
- * for the rounding of float32. */
+/* LINEAR and CONV2D on weights of 4 bits, of 8, integers or FP8, or in bfloat16: the float operator
+ * on blocks of outputs (LINEAR) or on all of them (CONV2D), whose weights are expanded into the
+ * workspace right before. With 8 bits the input is rounded to its levels, so that results are those
+ * of integers but for the rounding of float32. Widened, it computes in float32 what is bfloat16
+ * outside. */
 #include "kernels/cpu/dequantized.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/int8.h"
+#include "kernels/cpu/linear.h"
 #include "kernels/quant.h"
 
 #define BLOCK_BYTES ((int64_t)1 << 20) /* of expanded weights, which should stay in the cache */
@@ -23,8 +26,19 @@ typedef struct state {
     part block, rest;
     int64_t outputs; /* of the whole result */
     int geglu;
-    size_t at_weights, at_tile, at_bias, at_input, at_most, at_inner; /* in the workspace */
+    bool widened, residual; /* a residual that is to be widened, too */
+    /* In the workspace. */
+    size_t at_weights, at_tile, at_bias, at_input, at_most, at_inner, at_residual, at_output;
 } state;
+
+bool graft_cpu_is_widened(const graft_device *d, const graft_op_desc *op)
+{
+    if ((op->op != GRAFT_OP_LINEAR && op->op != GRAFT_OP_CONV2D) ||
+        op->in[GRAFT_LINEAR_X].dtype != GRAFT_BF16 || graft_cpu_multiplies_bf16())
+        return false;
+    return op->op == GRAFT_OP_LINEAR ? !graft_cpu_has_panels(d, op)
+                                     : !graft_cpu_has_winograd(op);
+}
 
 static int64_t per_output(const graft_tensor_desc *w)
 {
@@ -34,6 +48,11 @@ static int64_t per_output(const graft_tensor_desc *w)
 static bool of_8_bits(const graft_op_desc *op)
 {
     return graft_quant_is_8(op->attrs.quant);
+}
+
+static graft_tensor_desc *residual_of(graft_op_desc *op)
+{
+    return &op->in[op->op == GRAFT_OP_CONV2D ? GRAFT_CONV_RESIDUAL : GRAFT_LINEAR_RESIDUAL];
 }
 
 /* Where the scales of 8 bits begin. */
@@ -58,19 +77,20 @@ static int64_t block_outputs(const graft_op_desc *op)
 }
 
 /* The float operator that makes `n` outputs. Offsets into its tensors are the caller's. */
-static void describe(const graft_op_desc *op, int64_t n, graft_op_desc *out)
+static void describe(const graft_op_desc *op, bool widened, int64_t n, graft_op_desc *out)
 {
     *out = *op;
     out->attrs.quant = GRAFT_QUANT_NONE;
-    graft_tensor_desc *x = &out->in[GRAFT_LINEAR_X]; /* rounded into the workspace */
-    for (int64_t i = x->rank - 1, stride = 1; of_8_bits(op) && i >= 0; stride *= x->dim[i--])
-        x->stride[i] = stride;
+    graft_tensor_desc *x = &out->in[GRAFT_LINEAR_X], *residual = residual_of(out);
+    if (of_8_bits(op) || widened) graft_cpu_make_dense(x, widened ? GRAFT_F32 : x->dtype);
+    if (widened) graft_cpu_make_dense(&out->out, GRAFT_F32);
+    if (widened && graft_cpu_present(residual) && !residual->constant)
+        graft_cpu_make_dense(residual, GRAFT_F32);
     if (op->op == GRAFT_OP_CONV2D) return;
     int64_t wide = op->attrs.act == GRAFT_ACT_GEGLU ? 2 * n : n;
     out->in[GRAFT_LINEAR_W].dim[0] = wide;
     out->out.dim[op->out.rank - 1] = n;
     if (graft_cpu_present(&op->in[GRAFT_LINEAR_BIAS])) out->in[GRAFT_LINEAR_BIAS].dim[0] = wide;
-    graft_tensor_desc *residual = &out->in[GRAFT_LINEAR_RESIDUAL];
     if (graft_cpu_present(residual)) residual->dim[residual->rank - 1] = n;
 }
 
@@ -81,11 +101,15 @@ static const graft_cpu_op *type_of(const graft_op_desc *op)
 
 static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
 {
-    graft_op_desc plain = *op;
-    plain.attrs.quant = GRAFT_QUANT_NONE;
-    graft_status st = type_of(op)->check(d, &plain, e);
+    graft_op_desc plain;
+    graft_status st =
+        op->op == GRAFT_OP_CONV2D ? graft_cpu_conv2d_check(op, e) : graft_cpu_linear_check(op, e);
     if (st) return st;
-    describe(op, block_outputs(op), &plain);
+    bool widened = graft_cpu_is_widened(d, op);
+    describe(op, widened, op->out.dim[op->out.rank - 1], &plain);
+    st = type_of(op)->check(d, &plain, e);
+    if (st) return st;
+    describe(op, widened, block_outputs(op), &plain);
     return type_of(op)->check(d, &plain, e);
 }
 
@@ -97,7 +121,7 @@ static graft_status part_init(graft_kernel *k, part *p, int64_t outputs, graft_e
     own->type = type_of(&k->op);
     own->usual = k->usual;
     own->info.variant_count = 1;
-    describe(&k->op, outputs, &own->op);
+    describe(&k->op, graft_cpu_is_widened(k->d, &k->op), outputs, &own->op);
     p->outputs = outputs;
     graft_status st = own->type->init(own, -1, e);
     if (st) return st;
@@ -131,25 +155,56 @@ static void lay_out(graft_kernel *k, state *s)
     s->at_tile = graft_cpu_reserve(&end, tile);
     if (s->geglu)
         s->at_bias = graft_cpu_reserve(&end, 2 * (size_t)s->block.outputs * sizeof(float));
-    if (of_8_bits(&k->op)) {
-        const graft_tensor_desc *x = &k->op.in[GRAFT_LINEAR_X];
+    if (of_8_bits(&k->op) || s->widened) {
+        const graft_tensor_desc *x = &s->block.kernel.op.in[GRAFT_LINEAR_X];
         s->at_input =
             graft_cpu_reserve(&end, (size_t)graft_cpu_elements(x) * graft_dtype_size(x->dtype));
         s->at_most = graft_cpu_reserve(&end, GRAFT_CPU_INT8_PARTS * sizeof(float));
     }
+    const size_t floats = (size_t)graft_cpu_elements(&k->op.out) * sizeof(float);
+    if (s->widened) s->at_output = graft_cpu_reserve(&end, floats);
+    if (s->residual) s->at_residual = graft_cpu_reserve(&end, floats);
     s->at_inner = graft_cpu_reserve(&end, larger(a->workspace_bytes, b->workspace_bytes));
     k->info.workspace_bytes = end;
+}
+
+/* Sizes and layout of packed weights, and the kernel's name. */
+static void name_weights(graft_kernel *k)
+{
+    const state *s = k->state;
+    const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W];
+    const char *name = "bf16";
+    uint64_t bytes = graft_quant4_bytes(w->dim[0], per_output(w));
+    uint64_t packing = GRAFT_CPU_PACKING_4BITS;
+    if (of_8_bits(&k->op)) {
+        bool fp8 = k->op.attrs.quant == GRAFT_QUANT_FP8;
+        name = fp8 ? "fp8" : "int8";
+        bytes = levels_bytes(w) + (size_t)w->dim[0] * sizeof(float);
+        packing = fp8 ? GRAFT_CPU_PACKING_FP8 : GRAFT_CPU_PACKING_8BITS;
+    } else if (k->op.attrs.quant == GRAFT_QUANT_INT4) {
+        name = "int4";
+    }
+    if (k->op.attrs.quant == GRAFT_QUANT_NONE) {
+        graft_cpu_pack_as(k, GRAFT_LINEAR_W, GRAFT_BF16);
+    } else {
+        k->info.packed_bytes[GRAFT_LINEAR_W] = bytes;
+        k->info.packing[GRAFT_LINEAR_W] = packing;
+    }
+    snprintf(k->info.variant, sizeof k->info.variant, "%s as floats, %.40s", name,
+             s->block.kernel.info.variant);
 }
 
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     graft_status st;
-    const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W];
     state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
     (void)variant;
     if (!s) return graft_fail_nomem(e, "an operator on quantized weights");
     s->geglu = k->op.op == GRAFT_OP_LINEAR && k->op.attrs.act == GRAFT_ACT_GEGLU;
     s->outputs = k->op.out.dim[k->op.out.rank - 1];
+    s->widened = graft_cpu_is_widened(k->d, &k->op);
+    const graft_tensor_desc *residual = residual_of(&k->op);
+    s->residual = s->widened && graft_cpu_present(residual) && !residual->constant;
     int64_t block = block_outputs(&k->op), rest = s->outputs % block;
     GRAFT_TRY(part_init(k, &s->block, block, e));
     if (rest) GRAFT_TRY(part_init(k, &s->rest, rest, e));
@@ -158,19 +213,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
         if (i == GRAFT_LINEAR_W || !k->op.in[i].constant) continue;
         graft_cpu_pack_as(k, i, s->block.kernel.op.in[i].dtype);
     }
-    bool wide = of_8_bits(&k->op);
-    k->info.packed_bytes[GRAFT_LINEAR_W] = wide
-                                               ? levels_bytes(w) + (size_t)w->dim[0] * sizeof(float)
-                                               : graft_quant4_bytes(w->dim[0], per_output(w));
-    bool fp8 = k->op.attrs.quant == GRAFT_QUANT_FP8;
-    k->info.packing[GRAFT_LINEAR_W] = fp8    ? GRAFT_CPU_PACKING_FP8
-                                      : wide ? GRAFT_CPU_PACKING_8BITS
-                                             : GRAFT_CPU_PACKING_4BITS;
-    snprintf(k->info.variant, sizeof k->info.variant, "%s as floats, %.40s",
-             fp8    ? "fp8"
-             : wide ? "int8"
-                    : "int4",
-             s->block.kernel.info.variant);
+    name_weights(k);
 out:
     return st;
 }
@@ -241,7 +284,8 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const vo
 typedef struct rounding {
     const graft_kernel *k;
     const void *x;
-    void *y;      /* dense, of x's dtype */
+    void *y; /* dense */
+    graft_dtype to;
     bool by_rows; /* each has a scale of its own, else `scale` is that of all */
     float scale;
     int64_t rows, length;
@@ -269,6 +313,11 @@ static void round_part(void *p, int index, int parts)
     for (int64_t i = r->rows * index / parts; i < end; i++) {
         const void *row = row_of(r, i);
         float scale = r->scale;
+        if (!graft_quant_is_8(q)) {
+            simd->act(GRAFT_ACT_NONE, row, t, graft_cpu_at_mut(r->y, r->to, i * r->length), r->to,
+                      (size_t)r->length);
+            continue;
+        }
         if (r->by_rows) scale = graft_quant8_scale(q, simd->absmax(row, t, (size_t)r->length));
         for (int64_t at = 0; at < r->length; at += PIECE) {
             size_t n = (size_t)(r->length - at < PIECE ? r->length - at : PIECE);
@@ -282,12 +331,13 @@ static void round_part(void *p, int index, int parts)
                 for (size_t k = 0; k < n; k++) value[k] = (float)level[k] * scale;
             }
             simd->act(GRAFT_ACT_NONE, value, GRAFT_F32,
-                      graft_cpu_at_mut(r->y, t, i * r->length + at), t, n);
+                      graft_cpu_at_mut(r->y, r->to, i * r->length + at), r->to, n);
         }
     }
 }
 
-/* x to multiples of its scales: one a row (LINEAR) or one a picture (CONV2D). */
+/* x to the dtype that is computed in, with 8 bits to multiples of its scales: one a row (LINEAR) or
+ * one a picture (CONV2D). */
 static void round_input(const graft_kernel *k, const void *x, char *ws)
 {
     const state *s = k->state;
@@ -295,15 +345,17 @@ static void round_input(const graft_kernel *k, const void *x, char *ws)
     bool pictures = k->op.op == GRAFT_OP_CONV2D;
     int64_t count = pictures ? d->dim[0] : 1, length = d->dim[d->rank - 1];
     int64_t rows = graft_cpu_elements(d) / length / count;
+    graft_dtype to = s->widened ? GRAFT_F32 : d->dtype;
     float *each = (float *)(void *)(ws + s->at_most);
     for (int64_t n = 0; n < count; n++) {
         rounding r = {.k = k,
                       .x = graft_cpu_at(x, d->dtype, pictures ? n * d->stride[0] : 0),
-                      .y = graft_cpu_at_mut(ws + s->at_input, d->dtype, n * rows * length),
+                      .y = graft_cpu_at_mut(ws + s->at_input, to, n * rows * length),
+                      .to = to,
                       .by_rows = !pictures,
                       .rows = rows,
                       .length = length};
-        if (pictures)
+        if (pictures && of_8_bits(&k->op))
             r.scale =
                 graft_quant8_scale(k->op.attrs.quant, graft_cpu_int8_most(k->d, d, r.x, each));
         graft_cpu_parallel(graft_cpu_threads(k->d, rows * length), round_part, &r);
@@ -311,6 +363,35 @@ static void round_input(const graft_kernel *k, const void *x, char *ws)
 }
 
 /* ------------------------------------------------------------------ running */
+
+/* Rows of one tensor to another of its shape. */
+typedef struct conversion {
+    const graft_kernel *k;
+    const graft_tensor_desc *from, *to;
+    const void *x;
+    void *y;
+} conversion;
+
+static void convert_part(void *p, int index, int parts)
+{
+    const conversion *r = p;
+    int64_t all = graft_cpu_rows(r->from), end = all * (index + 1) / parts;
+    for (int64_t i = all * index / parts; i < end; i++)
+        r->k->d->simd->act(
+            GRAFT_ACT_NONE, graft_cpu_at(r->x, r->from->dtype, graft_cpu_row_offset(r->from, i)),
+            r->from->dtype, graft_cpu_at_mut(r->y, r->to->dtype, graft_cpu_row_offset(r->to, i)),
+            r->to->dtype, (size_t)r->from->dim[r->from->rank - 1]);
+}
+
+/* `t`, a tensor of k, to dense float32 (widen), or from it. */
+static void convert(const graft_kernel *k, const graft_tensor_desc *t, const void *from, void *to,
+                    bool widen)
+{
+    graft_tensor_desc dense = *t;
+    graft_cpu_make_dense(&dense, GRAFT_F32);
+    conversion r = {k, widen ? t : &dense, widen ? &dense : t, from, to};
+    graft_cpu_parallel(graft_cpu_threads(k->d, graft_cpu_elements(t)), convert_part, &r);
+}
 
 /* Outputs from `first` on. */
 static graft_status run_part(const graft_kernel *k, part *p, int64_t first, const void *const *in,
@@ -320,21 +401,24 @@ static graft_status run_part(const graft_kernel *k, part *p, int64_t first, cons
     const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W];
     const void *own[GRAFT_MAX_INPUTS];
     const char *packed = in[GRAFT_LINEAR_W];
-    bool wide = of_8_bits(&k->op);
+    const int at_residual = (int)(residual_of(&p->kernel.op) - p->kernel.op.in);
     graft_cpu_expand_rows rows = {.quant = k->op.attrs.quant,
                                   .level = packed,
-                                  .scale =
-                                      wide ? (const float *)(const void *)(packed + levels_bytes(w))
-                                           : graft_quant4_scales(packed, w->dim[0], per_output(w)),
                                   .first = first,
                                   .count = p->outputs,
                                   .second = s->outputs + first};
+    if (of_8_bits(&k->op))
+        rows.scale = (const float *)(const void *)(packed + levels_bytes(w));
+    else if (k->op.attrs.quant == GRAFT_QUANT_INT4)
+        rows.scale = graft_quant4_scales(packed, w->dim[0], per_output(w));
     memcpy(own, in, sizeof own);
-    if (wide) own[GRAFT_LINEAR_X] = ws + s->at_input;
+    if (of_8_bits(&k->op) || s->widened) own[GRAFT_LINEAR_X] = ws + s->at_input;
+    if (s->residual) own[at_residual] = ws + s->at_residual;
+    if (s->widened) out = ws + s->at_output;
     graft_cpu_expand_run(k->d, p->place, &rows, ws + s->at_weights, ws + s->at_tile);
     own[GRAFT_LINEAR_W] = ws + s->at_weights;
     if (k->op.op == GRAFT_OP_LINEAR) {
-        const graft_tensor_desc *residual = &k->op.in[GRAFT_LINEAR_RESIDUAL];
+        const graft_tensor_desc *residual = &p->kernel.op.in[GRAFT_LINEAR_RESIDUAL];
         const float *bias = in[GRAFT_LINEAR_BIAS];
         if (bias && s->geglu) {
             float *both = (float *)(void *)(ws + s->at_bias);
@@ -346,10 +430,10 @@ static graft_status run_part(const graft_kernel *k, part *p, int64_t first, cons
         }
         if (graft_cpu_present(residual))
             own[GRAFT_LINEAR_RESIDUAL] =
-                graft_cpu_at(in[GRAFT_LINEAR_RESIDUAL], residual->dtype, first);
+                graft_cpu_at(own[GRAFT_LINEAR_RESIDUAL], residual->dtype, first);
     }
-    return p->kernel.type->launch(&p->kernel, own, graft_cpu_at_mut(out, k->op.out.dtype, first),
-                                  ws + s->at_inner);
+    return p->kernel.type->launch(
+        &p->kernel, own, graft_cpu_at_mut(out, p->kernel.op.out.dtype, first), ws + s->at_inner);
 }
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
@@ -357,10 +441,14 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
     state *s = k->state;
     graft_status st = GRAFT_OK;
     int64_t first = 0;
-    if (of_8_bits(&k->op)) round_input(k, in[GRAFT_LINEAR_X], workspace);
+    char *ws = workspace;
+    const graft_tensor_desc *residual = residual_of(&k->op);
+    if (of_8_bits(&k->op) || s->widened) round_input(k, in[GRAFT_LINEAR_X], ws);
+    if (s->residual) convert(k, residual, in[residual - k->op.in], ws + s->at_residual, true);
     for (; first + s->block.outputs <= s->outputs && !st; first += s->block.outputs)
-        st = run_part(k, &s->block, first, in, out, workspace);
-    if (!st && first < s->outputs) st = run_part(k, &s->rest, first, in, out, workspace);
+        st = run_part(k, &s->block, first, in, out, ws);
+    if (!st && first < s->outputs) st = run_part(k, &s->rest, first, in, out, ws);
+    if (!st && s->widened) convert(k, &k->op.out, ws + s->at_output, out, false);
     return st;
 }
 

@@ -1,21 +1,25 @@
-/* Quantized weights (kernels/quant.h) that become floats, in the layout that oneDNN wants, just
- * ahead of a multiplication: those of 4 bits and of FP8 everywhere, integers of 8 bits where the
- * processor cannot multiply bytes exactly. */
+/* Weights that become floats, in the layout that an operator in floats wants, just ahead of its
+ * multiplication: those of 4 bits and of FP8 (kernels/quant.h) everywhere, integers of 8 bits where
+ * the processor cannot multiply bytes exactly, bfloat16 where it is to become float32. */
 #ifndef GRAFT_KERNELS_CPU_DEQUANTIZED_H
 #define GRAFT_KERNELS_CPU_DEQUANTIZED_H
 #include "kernels/cpu/primitive.h"
 
-/* The layouts of packed weights. 8 bits: rows of levels, then from the next multiple of 64 bytes a
- * float32 scale for each. */
+/* Whether an operator in bfloat16, quantized or not, has to be computed on float32: nothing here
+ * multiplies its weights in bfloat16. */
+bool graft_cpu_is_widened(const graft_device *d, const graft_op_desc *op);
+
+/* The layouts of packed weights, but for bfloat16, which is dense. 8 bits: rows of levels, then
+ * from the next multiple of 64 bytes a float32 scale for each. */
 #define GRAFT_CPU_PACKING_4BITS 0x696e7434u
 #define GRAFT_CPU_PACKING_8BITS 0x666c7438u
 #define GRAFT_CPU_PACKING_FP8   0x66703834u
 
 /* `count` rows of a packed weight from `first` on, then rows from `second` on. */
 typedef struct graft_cpu_expand_rows {
-    graft_quant quant;
-    const void *level; /* the whole weight */
-    const float *scale;
+    graft_quant quant;  /* GRAFT_QUANT_NONE: bfloat16 */
+    const void *level;  /* the whole weight */
+    const float *scale; /* NULL where there are none */
     int64_t first, count, second;
 } graft_cpu_expand_rows;
 

@@ -9,13 +9,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "kernels/cpu/dequantized.h"
+#include "kernels/cpu/int8_panels.h"
 #include "kernels/cpu/primitive.h"
 #include "kernels/quant.h"
 
 #define VERSION "6"
 _Static_assert(GRAFT_LINEAR_W == 1 && GRAFT_CONV_W == 1, "weights share a place");
 
-static const graft_cpu_op *find(const graft_op_desc *d)
+static const graft_cpu_op *find(const graft_device *own, const graft_op_desc *d)
 {
     graft_op op = d->op;
     int weights = op == GRAFT_OP_CONV2D || op == GRAFT_OP_LINEAR;
@@ -24,9 +26,12 @@ static const graft_cpu_op *find(const graft_op_desc *d)
         return &graft_cpu_op_attention;
     if (d->attrs.quant < 0 || d->attrs.quant > (weights ? GRAFT_QUANT_FP8 : GRAFT_QUANT_NONE))
         return NULL;
-    if (d->attrs.quant == GRAFT_QUANT_INT8 && graft_cpu_multiplies_bytes(op))
+    bool bytes =
+        graft_cpu_multiplies_bytes(op) || (op == GRAFT_OP_LINEAR && graft_cpu_panels_can(own));
+    if (d->attrs.quant == GRAFT_QUANT_INT8 && bytes)
         return op == GRAFT_OP_LINEAR ? &graft_cpu_op_linear_int8 : &graft_cpu_op_conv2d_int8;
-    if (d->attrs.quant != GRAFT_QUANT_NONE) return &graft_cpu_op_dequantized;
+    if (d->attrs.quant != GRAFT_QUANT_NONE || graft_cpu_is_widened(own, d))
+        return &graft_cpu_op_dequantized;
     switch (op) {
     case GRAFT_OP_CONV2D:
         return &graft_cpu_op_conv2d;
@@ -79,7 +84,7 @@ static const graft_cpu_op *find(const graft_op_desc *d)
 
 bool graft_cpu_has_tiles(const graft_device *d)
 {
-    return d->simd->int8_multiply && graft_cpu_has_matrix_unit() && graft_cpu_tiles_allowed();
+    return d->simd->product_bf16 && graft_cpu_has_matrix_unit() && graft_cpu_tiles_allowed();
 }
 
 void *graft_cpu_calloc(graft_device *d, size_t bytes)
@@ -137,9 +142,9 @@ static void describe(graft_device *d)
     const dnnl_version_t *v = dnnl_version();
     char name[80];
     i->size = sizeof *i;
-    i->fast_bf16 = graft_cpu_uses(dnnl_cpu_isa_avx512_core_bf16);
-    i->fast_int8 =
-        graft_cpu_uses(dnnl_cpu_isa_avx512_core_vnni) || graft_cpu_uses(dnnl_cpu_isa_avx2_vnni);
+    i->fast_bf16 = graft_cpu_multiplies_bf16();
+    i->fast_int8 = graft_cpu_panels_can(d) || graft_cpu_uses(dnnl_cpu_isa_avx512_core_vnni) ||
+                   graft_cpu_uses(dnnl_cpu_isa_avx2_vnni);
     i->alignment = GRAFT_CPU_ALIGN;
     i->host_memory = 1;
     processor_name(name, sizeof name);
@@ -240,7 +245,7 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     if (!graft_op_desc_is_known(op))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "operator record has fields that this library does not know");
-    const graft_cpu_op *type = find(op);
+    const graft_cpu_op *type = find(d, op);
     if (!type)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "operator %d is not in the cpu library",
                           (int)op->op);
@@ -286,7 +291,7 @@ static graft_status prepare(graft_device *d, const graft_op_desc *op, int32_t va
     if (!st && !(k = graft_cpu_calloc(d, sizeof *k))) st = graft_fail_nomem(&e, "a kernel");
     if (st) goto out;
     k->d = d;
-    k->type = find(op);
+    k->type = find(d, op);
     memcpy(&k->op, op, sizeof k->op);
     k->usual = graft_cpu_crowd_usual(op);
     k->info.variant_count = 1;

@@ -122,12 +122,19 @@ out:
     return st;
 }
 
+/* Whether oneDNN has nothing for it. */
+static bool only_panels(const graft_device *d, const graft_op_desc *op)
+{
+    return op->in[GRAFT_LINEAR_X].dtype == GRAFT_BF16 && !graft_cpu_multiplies_bf16() &&
+           graft_cpu_has_panels(d, op);
+}
+
 static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
 {
     linear_state s = {.variant = VARIANT_MATMUL};
     dnnl_primitive_desc_t pd = NULL;
     graft_status st = graft_cpu_linear_check(op, e);
-    if (st) return st;
+    if (st || only_panels(d, op)) return st;
     choose(op, &s);
     st = describe(d, op, &s, s.block, NULL, &pd, e);
     if (!st) dnnl_primitive_desc_destroy(pd);
@@ -195,18 +202,20 @@ static graft_status pack_rows(graft_kernel *k, int32_t input, graft_dtype t, con
                                       src, dst, first, rows);
 }
 
-/* Counts the variants and finds the one asked for. Where oneDNN uses a unit for matrices of
- * bfloat16 and our products may not, its own come first. */
+/* Counts the variants and finds the one asked for. Where oneDNN uses instructions for bfloat16 that
+ * our products may not, its own come first. */
 static variant_kind find_variant(graft_kernel *k, int32_t variant)
 {
     variant_kind kind[3];
     bool panels = graft_cpu_has_panels(k->d, &k->op);
-    bool late = k->op.in[GRAFT_LINEAR_X].dtype == GRAFT_BF16 && graft_cpu_has_matrix_unit() &&
-                !graft_cpu_has_tiles(k->d);
+    bool only = only_panels(k->d, &k->op);
+    bool behind =
+        !k->d->simd->product_bf16 || (graft_cpu_has_matrix_unit() && !graft_cpu_has_tiles(k->d));
+    bool late = k->op.in[GRAFT_LINEAR_X].dtype == GRAFT_BF16 && !only && behind;
     int32_t n = 0;
     if (panels && !late) kind[n++] = VARIANT_PANELS;
-    kind[n++] = VARIANT_MATMUL;
-    kind[n++] = VARIANT_INNER_PRODUCT;
+    if (!only) kind[n++] = VARIANT_MATMUL;
+    if (!only) kind[n++] = VARIANT_INNER_PRODUCT;
     if (panels && late) kind[n++] = VARIANT_PANELS;
     k->info.variant_count = n;
     k->info.variant_index = variant < 0 || variant >= n ? 0 : variant;

@@ -107,14 +107,13 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     graft_cpu_pack_as(k, GRAFT_LINEAR_BIAS, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_LINEAR_RESIDUAL, k->op.out.dtype);
     const bool matrix = graft_cpu_has_tiles(k->d);
-    if (variant < 0)
-        variant = matrix                                ? VARIANT_MATRIX
-                  : own && !graft_cpu_has_matrix_unit() ? VARIANT_PANELS
-                                                        : VARIANT_ONEDNN;
-    else if (!own)
+    const bool both = own && graft_cpu_multiplies_bytes(GRAFT_OP_LINEAR);
+    if (!own || (variant < 0 && both && !matrix && graft_cpu_has_matrix_unit()))
         variant = VARIANT_ONEDNN;
-    k->info.variant_index = own ? variant : 0;
-    k->info.variant_count = !own ? 1 : matrix ? 3 : 2;
+    else if (variant < 0)
+        variant = matrix ? VARIANT_MATRIX : VARIANT_PANELS;
+    k->info.variant_index = both ? variant : 0;
+    k->info.variant_count = !both ? 1 : matrix ? 3 : 2;
     s->by_panels = variant != VARIANT_ONEDNN;
     if (!s->by_panels) return init_onednn(k, e);
     graft_cpu_panels_init(k, &s->panels, variant == VARIANT_MATRIX);

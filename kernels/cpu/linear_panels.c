@@ -25,10 +25,11 @@
 typedef struct state {
     dnnl_memory_desc_t layout; /* of the weights */
     bool matrix;               /* by matrix instructions */
+    bool widened;              /* rows of bfloat16 become float32 */
     int64_t rows, block, blocks;
     bool in_place;               /* rows are multiplied where they are */
     int64_t row, in_word;        /* then: elements from row to row; elements of a word */
-    int64_t words, stride;       /* of a row; words from row to row of a copied block */
+    int64_t words, stride;       /* of a weight's row; words from row to row of a copied block */
     int64_t panels, wide, units; /* panels; of a unit; units of a block of rows */
     size_t at_threads, at_out, at_residual, at_sums, for_thread; /* in the workspace */
 } state;
@@ -36,10 +37,8 @@ typedef struct state {
 bool graft_cpu_has_panels(const graft_device *d, const graft_op_desc *op)
 {
     const graft_tensor_desc *w = &op->in[GRAFT_LINEAR_W];
-    graft_dtype t = op->in[GRAFT_LINEAR_X].dtype;
     int64_t block = op->attrs.act == GRAFT_ACT_GEGLU ? 2 * BLOCK : BLOCK;
-    bool can = d->simd->product && (t == GRAFT_F32 || d->simd->product_bf16);
-    return can && w->dim[0] % block == 0;
+    return d->simd->product && w->dim[0] % block == 0;
 }
 
 const dnnl_memory_desc_t *graft_cpu_panels_layout(const graft_kernel *k)
@@ -89,10 +88,10 @@ static void choose_rows(const graft_tensor_desc *x, state *s)
     s->in_word = WORD / size;
     s->words = s->layout.padded_dims[1] / s->in_word;
     s->row = row_stride(x);
-    s->in_place = !s->matrix && s->row > 0 && s->row % s->in_word == 0 &&
+    s->in_place = !s->matrix && !s->widened && s->row > 0 && s->row % s->in_word == 0 &&
                   s->row * size % SETS != 0 && s->words * s->in_word == x->dim[x->rank - 1];
     /* An odd number of lines. */
-    s->stride = s->matrix ? s->words : (s->words / BLOCK | 1) * BLOCK;
+    s->stride = s->matrix ? s->words : ((s->words << s->widened) / BLOCK | 1) * BLOCK;
 }
 
 static void lay_out(graft_kernel *k, state *s)
@@ -128,6 +127,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
         &s->layout, 2, dims, pairs ? dnnl_bf16 : dnnl_f32, pairs ? dnnl_AB16b16a2b : dnnl_AB16b16a);
     graft_status st = graft_cpu_dnnl_fail(ds, "weights", e);
     if (st) return st;
+    s->widened = pairs && !k->d->simd->product_bf16;
     s->matrix = pairs && graft_cpu_has_tiles(k->d);
     s->rows = graft_cpu_rows(x);
     s->panels = k->op.out.dim[k->op.out.rank - 1] / BLOCK;
@@ -156,12 +156,17 @@ typedef struct launching {
 static void copy_rows(const launching *l, int64_t first, int64_t rows, char *to)
 {
     const graft_tensor_desc *x = &l->k->op.in[GRAFT_LINEAR_X];
-    int64_t bytes = x->dim[x->rank - 1] * (int64_t)graft_dtype_size(x->dtype);
+    const graft_dtype t = l->s->widened ? GRAFT_F32 : x->dtype;
+    int64_t n = x->dim[x->rank - 1], bytes = n * (int64_t)graft_dtype_size(t);
+    int64_t whole = (l->s->words << l->s->widened) * WORD;
     for (int64_t i = 0; i < rows; i++, to += l->s->stride * WORD) {
-        memcpy(to,
-               graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, graft_cpu_row_offset(x, first + i)),
-               (size_t)bytes);
-        memset(to + bytes, 0, (size_t)(l->s->words * WORD - bytes));
+        const void *row =
+            graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, graft_cpu_row_offset(x, first + i));
+        if (l->s->widened)
+            l->k->d->simd->act(GRAFT_ACT_NONE, row, x->dtype, to, t, (size_t)n);
+        else
+            memcpy(to, row, (size_t)bytes);
+        memset(to + bytes, 0, (size_t)(whole - bytes));
     }
 }
 

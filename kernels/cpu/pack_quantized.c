@@ -1,6 +1,6 @@
 /* Quantized weights in the blocked layouts that oneDNN chose: levels of 8 bits when a weight is
- * packed, floats out of 4 or 8 bits ahead of a launch. Offsets are as in pack_weights.c, a table
- * for each dimension. */
+ * packed, floats out of 4, 8 or 16 bits ahead of a launch. Offsets are as in pack_weights.c, a
+ * table for each dimension. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -59,6 +59,11 @@ static void read_row(const job *j, int64_t o, int64_t first, float *row, int64_t
 {
     const graft_cpu_expand_rows *r = &j->rows;
     int64_t g = o < r->count ? r->first + o : r->second + o - r->count;
+    if (r->quant == GRAFT_QUANT_NONE) {
+        const uint16_t *value = (const uint16_t *)r->level + g * j->inputs * j->taps + first;
+        graft_bf16_to_f32_array(value, row, (size_t)n);
+        return;
+    }
     if (graft_quant_is_8(r->quant)) {
         const uint8_t *level = (const uint8_t *)r->level + g * j->inputs * j->taps + first;
         graft_quant8_values(r->quant, level, r->scale[g], row, n);

@@ -60,6 +60,13 @@ static inline bool graft_cpu_multiplies_bytes(graft_op op)
     return graft_cpu_uses(dnnl_cpu_isa_avx512_core_vnni) ||
            (op == GRAFT_OP_CONV2D && graft_cpu_uses(dnnl_cpu_isa_avx2_vnni));
 }
+/* Whether it multiplies bfloat16. Without the instructions for it oneDNN has no operators in
+ * bfloat16, or slow ones; ours compute in float32 then (linear_panels.c, conv2d_winograd.c), and
+ * what they do not do becomes float32 beforehand (dequantized.h). */
+static inline bool graft_cpu_multiplies_bf16(void)
+{
+    return graft_cpu_uses(dnnl_cpu_isa_avx512_core_bf16);
+}
 /* Matrix instructions, which do more than vectors can. */
 static inline bool graft_cpu_has_matrix_unit(void)
 {

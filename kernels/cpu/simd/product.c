@@ -1,7 +1,8 @@
-/* LINEAR in float32, and in bfloat16 where there are instructions for it. A tile is ROWS rows by
- * two vectors of outputs, whose sums stay in registers over all inputs; what becomes of them is
- * computed while the products of the next tile are under way. Inputs come in words of four bytes: a
- * float32, or two bfloat16 whose products an instruction adds up. */
+/* LINEAR in float32 and in bfloat16. A tile is ROWS rows by two vectors of outputs, whose sums stay
+ * in registers over all inputs; what becomes of them is computed while the products of the next
+ * tile are under way. Weights come in words of four bytes: a float32, or two bfloat16, whose
+ * products an instruction adds up where there is one. Elsewhere each half is a float32 but for its
+ * place in the word, and rows are float32. */
 #include "kernels/cpu/simd/tile.h"
 
 #if HAS_PRODUCT
@@ -14,17 +15,20 @@ _Static_assert(GRAFT_CPU_PRODUCT_ROWS % ROWS == 0, "rows that may be read");
 #define LEVELS 0
 #include "kernels/cpu/simd/product_finish.h"
 
+/* What words are. */
+typedef enum words { FLOATS, PAIRS, HALVES } words;
+
 /* A macro, since compilers copy sums to and fro when the instruction is a function. */
 #if GRAFT_ISA_LEVEL >= 3
-#define DOT(sum, a, b, pairs)                                                                      \
+#define DOT(sum, a, b, kind)                                                                       \
     do {                                                                                           \
-        if (pairs)                                                                                 \
+        if ((kind) == PAIRS)                                                                       \
             __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));                          \
         else                                                                                       \
             (sum) = (sum) + (a) * (b);                                                             \
     } while (0)
 #else
-#define DOT(sum, a, b, pairs) ((sum) = (sum) + (a) * (b))
+#define DOT(sum, a, b, kind) ((sum) = (sum) + (a) * (b))
 #endif
 
 INLINE vf word(const float *p)
@@ -34,13 +38,52 @@ INLINE vf word(const float *p)
     return vf_set(x);
 }
 
+/* VL words of weights, or the first or second halves of them, which are read anew where there is no
+ * register to keep a word in. */
+#if GRAFT_ISA_LEVEL == 1
+typedef vu any_words __attribute__((may_alias));
+static const vu second_half = {0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u,
+                               0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u};
+
+INLINE vf weights(const float *p, words kind, int half)
+{
+    const any_words *w = (const any_words *)(const void *)p;
+    vf b;
+    if (kind != HALVES) return vf_load(p);
+    if (half)
+        __asm__("vmovaps %1, %0\n\tvandps %2, %0, %0" : "=&x"(b) : "m"(*w), "m"(second_half));
+    else
+        __asm__("vmovaps %1, %0\n\tvpslld $16, %0, %0" : "=&x"(b) : "m"(*w));
+    return b;
+}
+#else
+INLINE vf weights(const float *p, words kind, int half)
+{
+    vf w = vf_load(p);
+    if (kind != HALVES) return w;
+    return (vf)(half ? (vu)w & 0xffff0000u : (vu)w << 16);
+}
+#endif
+
 /* The next streams of memory: weights of the next column, rows of the next block. */
 typedef struct streams {
     stream w[2], rows;
 } streams;
 
+/* Adds the products of words, each of `half`, to sums. */
+#define ADD_WORD(rows, kind, half)                                                                 \
+    do {                                                                                           \
+        vf b[2] = {weights(w, kind, half), weights(v, kind, half)};                                \
+        _Pragma("GCC unroll 12") for (int r = 0; r < (rows); r++)                                  \
+        {                                                                                          \
+            vf a = word(x[r / 3] + r % 3 * s + ((kind) == HALVES ? 2 * i + (half) : i));           \
+            DOT(sum[r][0], a, b[0], kind);                                                         \
+            DOT(sum[r][1], a, b[1], kind);                                                         \
+        }                                                                                          \
+    } while (0)
+
 /* Sums of up to `rows` rows to `now`; meanwhile `before`, if any, is finished. */
-INLINE void tile(const graft_cpu_product *job, int rows, bool pairs, waiting *now,
+INLINE void tile(const graft_cpu_product *job, int rows, words kind, waiting *now,
                  const waiting *before, ending how, streams *soon)
 {
     vf sum[ROWS][2];
@@ -49,7 +92,6 @@ INLINE void tile(const graft_cpu_product *job, int rows, bool pairs, waiting *no
     int64_t s = whole ? job->stride : job->rest_stride, i = 0;
     const float *from =
         whole ? job->x + now->row * s : job->rest + now->row % GRAFT_CPU_PRODUCT_ROWS * s;
-    (void)pairs; /* where there are no such instructions */
 #pragma GCC unroll 4
     for (int g = 0; g < ROWS / 3; g++) x[g] = from + (3 * g < rows ? 3 * g : 0) * s;
 #pragma GCC unroll 12
@@ -59,20 +101,15 @@ INLINE void tile(const graft_cpu_product *job, int rows, bool pairs, waiting *no
 #pragma GCC unroll 1
         for (int64_t until = job->words * (row + ROWS / STEPS) / ROWS; i < until;
              i++, w += BLOCK, v += BLOCK) {
-            vf b[2] = {vf_load(w), vf_load(v)};
-#pragma GCC unroll 12
-            for (int r = 0; r < rows; r++) {
-                vf a = word(x[r / 3] + r % 3 * s + i);
-                DOT(sum[r][0], a, b[0], pairs);
-                DOT(sum[r][1], a, b[1], pairs);
-            }
+            ADD_WORD(rows, kind, 0);
+            if (kind == HALVES) ADD_WORD(rows, kind, 1);
         }
         fetch(&soon->w[0]);
         fetch(&soon->w[1]);
         fetch(&soon->rows);
         for (int r = row; r < row + ROWS / STEPS; r++) {
             fetch_row(now, job, r);
-            if (before) finish(before, job, r, how, pairs);
+            if (before) finish(before, job, r, how, kind == PAIRS);
         }
     }
 #pragma GCC unroll 12
@@ -83,23 +120,25 @@ INLINE void tile(const graft_cpu_product *job, int rows, bool pairs, waiting *no
 }
 
 /* `before` NULL: nothing to finish. */
-INLINE void next_tile(const graft_cpu_product *job, int rows, bool pairs, waiting *now,
+INLINE void next_tile(const graft_cpu_product *job, int rows, words kind, waiting *now,
                       const waiting *before, ending how, streams *soon)
 {
     if (!before)
-        tile(job, rows, pairs, now, NULL, PLAIN, soon);
+        tile(job, rows, kind, now, NULL, PLAIN, soon);
     else if (how == PLAIN)
-        tile(job, rows, pairs, now, before, PLAIN, soon);
+        tile(job, rows, kind, now, before, PLAIN, soon);
     else if (how == GEGLU)
-        tile(job, rows, pairs, now, before, GEGLU, soon);
+        tile(job, rows, kind, now, before, GEGLU, soon);
     else
-        tile(job, rows, pairs, now, before, TANH, soon);
+        tile(job, rows, kind, now, before, TANH, soon);
 }
 
 /* Results first ... end - 1 of all rows. */
-INLINE void all_columns(const graft_cpu_product *job, int64_t first, int64_t end, bool pairs)
+INLINE void all_columns(const graft_cpu_product *job, int64_t first, int64_t end, words kind)
 {
     ending how = ending_of(job);
+    /* Nothing beside products that have to take their weights apart. */
+    if (kind == HALVES && how != PLAIN) how = GENERAL;
     column both[2];
     waiting t[2];
     const waiting *before = NULL;
@@ -118,28 +157,25 @@ INLINE void all_columns(const graft_cpu_product *job, int64_t first, int64_t end
             now->row = row;
             now->rows = job->rows - row < ROWS ? job->rows - row : ROWS;
             if (before && how == GENERAL) {
-                finish_all(before, job, how, pairs);
+                finish_all(before, job, how, kind == PAIRS);
                 before = NULL;
             }
             if (now->rows > FEW)
-                next_tile(job, ROWS, pairs, now, before, how, &soon);
+                next_tile(job, ROWS, kind, now, before, how, &soon);
             else
-                next_tile(job, FEW, pairs, now, before, how, &soon);
+                next_tile(job, FEW, kind, now, before, how, &soon);
             before = now;
         }
     }
-    if (before) finish_all(before, job, how, pairs);
+    if (before) finish_all(before, job, how, kind == PAIRS);
 }
 
 void SIMD(product)(const graft_cpu_product *job, int64_t first, int64_t panels)
 {
     int64_t at = first * BLOCK, end = at + panels * BLOCK;
-#if GRAFT_ISA_LEVEL >= 3
-    if (job->dtype == GRAFT_BF16) {
-        all_columns(job, at, end, true);
-        return;
-    }
-#endif
-    all_columns(job, at, end, false);
+    if (job->dtype == GRAFT_BF16)
+        all_columns(job, at, end, GRAFT_ISA_LEVEL >= 3 ? PAIRS : HALVES);
+    else
+        all_columns(job, at, end, FLOATS);
 }
 #endif

@@ -72,20 +72,21 @@ typedef struct graft_cpu_winograd_place {
                   * comes before another thread is told of them */
 } graft_cpu_winograd_place;
 
-/* int8 LINEAR on rows of levels (x / scale + 128). Weights lie in panels of outputs: for every four
- * inputs, four levels of each output. With GEGLU the first half of a panel is of values, the second
- * of gates. */
+/* int8 LINEAR on rows of levels, as int8_levels() writes them. Weights lie in panels of outputs:
+ * for every four inputs, four levels of each output. With GEGLU the first half of a panel is of
+ * values, the second of gates. */
 #define GRAFT_CPU_INT8_PANEL 32
 #define GRAFT_CPU_INT8_ROWS  12 /* worked on together */
 /* With matrix instructions, for which quads are a multiple of 16. */
 #define GRAFT_CPU_INT8_TILE_ROWS 32
 typedef struct graft_cpu_int8 {
-    const uint8_t *level;      /* up to a multiple of the rows above are read */
-    int64_t rows, stride;      /* bytes from one row of levels to the next */
-    int64_t quads;             /* fours of inputs */
-    const float *row_scale;    /* one a row */
-    const int8_t *weight;      /* panels, aligned to 64 bytes */
-    const int32_t *start;      /* likewise: what sums begin with, -128 * the sum of the weights */
+    const uint8_t *level;   /* up to a multiple of the rows above are read */
+    int64_t rows, stride;   /* bytes from one row of levels to the next */
+    int64_t quads;          /* fours of inputs */
+    const float *row_scale; /* one a row */
+    const int8_t *weight;   /* panels, aligned to 64 bytes */
+    const int32_t *start;   /* likewise, -128 * the sum of the weights: what sums begin with where
+                             * levels have 128 added */
     const float *scale, *bias; /* one an output in its own order; bias may be NULL */
     int64_t outputs;           /* of the weights: twice the results with GEGLU */
     graft_act act;
@@ -97,21 +98,22 @@ typedef struct graft_cpu_int8 {
     int64_t ahead_bytes;
 } graft_cpu_int8;
 
-/* LINEAR in float32 or bfloat16, whose inputs come in words of four bytes: one float32, or two
- * bfloat16. Weights lie in blocks of outputs: for every word, one of each output of the block. A
- * panel is a block of results: one block of weights, or with GEGLU two, that of the values and that
- * of their gates. */
+/* LINEAR in float32 or bfloat16, whose weights come in words of four bytes: one float32, or two
+ * bfloat16. They lie in blocks of outputs: for every word, one of each output of the block. Rows
+ * come in such words, too, but in float32 where product_bf16 is false: then two words for every
+ * word of the weights. A panel is a block of results: one block of weights, or with GEGLU two, that
+ * of the values and that of their gates. */
 #define GRAFT_CPU_PRODUCT_BLOCK 16
 #define GRAFT_CPU_PRODUCT_ROWS  12 /* at most, worked on together */
 typedef struct graft_cpu_product {
-    graft_dtype dtype; /* of x and weights; bfloat16 where product_bf16 says so */
+    graft_dtype dtype; /* of weights */
     const float *x;
     int64_t rows, stride; /* words from one row of x to the next */
     /* The rows beyond the last multiple of GRAFT_CPU_PRODUCT_ROWS once more, of which so many are
      * read, words apart. */
     const float *rest;
     int64_t rest_stride;
-    int64_t words;        /* of a row */
+    int64_t words;        /* of an output's weights */
     const float *weight;  /* aligned to 64 bytes */
     int64_t block_stride; /* words from one block to the next */
     const float *bias;    /* one an output in its own order, or NULL */
@@ -197,7 +199,8 @@ typedef struct graft_cpu_simd {
     /* A row of int32 in place to float32: x * scale[i] * factor + bias[i]; bias may be NULL. */
     void (*from_s32)(void *row, const float *scale, float factor, const float *bias, size_t n);
 
-    /* As to_s8, with 128 added; NULL where int8_multiply() is. */
+    /* As to_s8, with 128 added where int8_multiply() takes them so: with VNNI's instructions, not
+     * with AVX2's. NULL where int8_multiply() is. */
     void (*int8_levels)(const void *x, graft_dtype xt, float inverse, uint8_t *y, size_t n);
     /* Results of all rows for so many panels, with all that follows the products. NULL: no such
      * instructions. */
@@ -206,7 +209,7 @@ typedef struct graft_cpu_simd {
     /* Results of all rows for so many panels from `first` on. Every sum is over the inputs in their
      * order. NULL: the library's own product is better. */
     void (*product)(const graft_cpu_product *job, int64_t first, int64_t panels);
-    bool product_bf16; /* product() takes bfloat16 */
+    bool product_bf16; /* product() multiplies bfloat16, rows of which it takes */
 
     /* n values of float16 or float32 at any address to bfloat16, rounded as base/half.h does. */
     void (*narrow)(const void *x, graft_dtype xt, uint16_t *y, size_t n);

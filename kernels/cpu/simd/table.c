@@ -25,9 +25,11 @@ const graft_cpu_simd SIMD(table) = {
     .absmax = SIMD(absmax),
     .to_s8 = SIMD(to_s8),
     .from_s32 = SIMD(from_s32),
-#if GRAFT_ISA_LEVEL >= 3
+#if GRAFT_ISA_LEVEL == 1 || GRAFT_ISA_LEVEL >= 3
     .int8_levels = SIMD(int8_levels),
     .int8_multiply = SIMD(int8_multiply),
+#endif
+#if GRAFT_ISA_LEVEL >= 3
     .product_bf16 = true,
     .attention_int8_group = SIMD(attention_int8_group),
     .attention_int8_scratch = SIMD(attention_int8_scratch),

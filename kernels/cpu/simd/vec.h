@@ -190,6 +190,13 @@ INLINE vh vf_to_bf16(vf v)
 {
 #if GRAFT_ISA_LEVEL >= 3
     return (vh)_mm512_cvtneps_pbh((__m512)v);
+#elif GRAFT_ISA_LEVEL == 1
+    /* Compilers take each lane out for the conversion below. */
+    vu u = (vu)v, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    vu whole = (vu)_mm256_blendv_ps((__m256)rounded, (__m256)(u >> 16 | 0x40),
+                                    _mm256_cmp_ps((__m256)v, (__m256)v, _CMP_UNORD_Q));
+    return (vh)_mm_packus_epi32(_mm256_castsi256_si128((__m256i)whole),
+                                _mm256_extracti128_si256((__m256i)whole, 1));
 #else
     vu u = (vu)v;
     vu nan = (vu)(v != v);
