@@ -244,6 +244,14 @@ static uint64_t make_room_of_recordings(graft_engine *g, const graft_exe *x, uin
     return atomic_load(&b->recorded);
 }
 
+/* Whether a graph in 16 bits would need less. */
+static bool could_be_narrower(const graft_exe *x)
+{
+    for (size_t i = 0; i < x->graph->n_values; i++)
+        if (graft_dtype_size(x->graph->value[i].dtype) == 2) return false;
+    return computes_in(x->backend, GRAFT_BF16);
+}
+
 /* Makes room for this graph's arena and weights by letting go of weights and blocks that nobody
  * uses: down to GRAFT_MEMORY_MB, which is a limit, or to half of the device's memory, which is not.
  * What the device could never hold is refused before the system has to. */
@@ -263,9 +271,10 @@ static graft_status make_room(graft_engine *g, const graft_exe *x, const graft_c
             (unsigned long long)graft_size_mib(need), (unsigned long long)(g->max_bytes >> 20),
             (unsigned long long)graft_size_mib(need), job->part ? ", and more with its model" : "");
     if (total && need > total)
-        return graft_fail(e, GRAFT_E_NOMEM, "out of memory: %s needs %llu MiB, %s has %llu MiB",
+        return graft_fail(e, GRAFT_E_NOMEM, "out of memory: %s needs %llu MiB, %s has %llu MiB%s",
                           x->kind, (unsigned long long)graft_size_mib(need), x->backend->name,
-                          (unsigned long long)(total >> 20));
+                          (unsigned long long)(total >> 20),
+                          could_be_narrower(x) ? "; less with precision bf16" : "");
     if (!budget) return GRAFT_OK;
     recorded = make_room_of_recordings(g, x, need);
     if (g->max_bytes && graft_arenas_bytes(g->arenas) > arena) graft_arenas_trim(g->arenas);

@@ -171,7 +171,7 @@ static void public_architectures(void)
     graft_unet_arch sd15 = arch_sd15(), sdxl = arch_sdxl();
     CHECK_OK(graft_backends_get(&engine->backends, "cpu", &k, &e), &e);
     const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_BF16};
-    for (int i = 0; k && i < (k->info.fast_bf16 ? 2 : 1); i++) {
+    for (int i = 0; k && i < 2; i++) {
         for (int64_t side = 64; side <= 128; side *= 2) {
             check_unet(k, "sd1.5 unet", &sd15, side, dtypes[i]);
             check_unet(k, "sdxl unet", &sdxl, side, dtypes[i]);

@@ -185,7 +185,7 @@ static void reference(void)
 static void both_dtypes(const kernel_case *c, graft_quant quant)
 {
     check_cpu(c, quant, GRAFT_F32);
-    if (cpu.info.fast_bf16) check_cpu(c, quant, GRAFT_BF16);
+    check_cpu(c, quant, GRAFT_BF16);
 }
 
 static void other_libraries(void)
