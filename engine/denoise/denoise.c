@@ -350,6 +350,8 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
 {
     const graft_cond *list = graft_guided_list(&g->c, side);
     const uint32_t *kept = g->attending.kept;
+    const bool skips =
+        side == GRAFT_NEGATIVE && graft_model_skips_at(g->c.model, g->c.table, sigma);
     for (size_t i = 0; i < list->n; i++)
         if (graft_active_now(g->c.table, list->entry[i], sigma) && !g->regions.list[first + i].idle)
             g->active[g->n_active++] =
@@ -360,6 +362,7 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
                          .known = graft_known_source(g->c.model, list->entry[i]),
                          .references = graft_known_references(g->c.model, list->entry[i]),
                          .untold = graft_untold(g->c.model, list->entry[i]),
+                         .skips = skips,
                          .control = graft_controls_active(g->controls, first + i, sigma),
                          .steered = graft_controls_steered(g->controls, first + i, sigma),
                          .alike = graft_controls_alike(g->controls, first + i, sigma) &&

@@ -79,8 +79,9 @@ static inline int64_t graft_references_cells(const graft_references *r, int64_t 
 typedef struct graft_unet_shape {
     int64_t batch, height, width; /* of the latent */
     int64_t perturbed;            /* the first so many rows once more, after all others; 0: none */
-    uint64_t skip;  /* of a transformer: the blocks, a bit each, that perturbed rows leave out */
-    int64_t tokens; /* of the context */
+    uint64_t skip; /* of a transformer: the blocks, a bit each, that perturbed rows leave out; where
+                      there are none of these, all rows */
+    int64_t tokens;        /* of the context */
     graft_dtype act_dtype; /* of activations; inputs and output are float32 */
     int32_t variant, cut;  /* cut: 0 with WHOLE */
     int32_t control;       /* 1: takes the residuals of ControlNets */

@@ -347,6 +347,12 @@ static void print_downscale(graft_str *s, const graft_model *m)
 
 static void print_perturbed(graft_str *s, const graft_model *m)
 {
+    if (m->skip_negative.blocks)
+        graft_str_printf(s,
+                         "  guidance     negative prompts without %d of the network's blocks, from "
+                         "%.4g %% to %.4g %% of the schedule\n",
+                         __builtin_popcountll(m->skip_negative.blocks),
+                         100 * m->skip_negative.start, 100 * m->skip_negative.end);
     if (!(m->perturbed > 0)) return;
     if (m->skip.blocks) {
         graft_str_printf(

@@ -96,6 +96,95 @@ static void alone_and_steered(void)
     drop(p);
 }
 
+static graft_model *negative_skips(const char *layers, const char *single, double start, double end)
+{
+    const graft_skip_options o = {layers, single, 0, start, end, 0};
+    graft_model *m = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_skip_negative(flux.m, &o, &m, &e), &e);
+    return m;
+}
+
+/* The negative prediction is that of a network whose blocks change nothing; the positive one, and
+ * other parts of the schedule, stay. */
+static void negative_of(pair p)
+{
+    const bool two[8] = {false, true}, one[8] = {true, false, true};
+    const pair other = {p.negative, p.positive};
+    float positive[ALL], negative[ALL], less[ALL], got[ALL];
+    graft_model *idle = with_idle(two, one), *m = negative_skips("1", "0 2", 0, 1);
+    graft_model *late = negative_skips("1", "0 2", 0.9, 1);
+    at_state(flux.m, p, 1, positive);
+    at_state(flux.m, other, 1, negative);
+    at_state(idle, other, 1, less);
+    CHECK(difference(less, negative, ALL) > 1e-2);
+    at_state(m, p, 1, got);
+    CHECK(memcmp(got, positive, sizeof got) == 0);
+    at_state(m, p, 3, got);
+    for (int i = 0; i < ALL; i++) less[i] += 3 * (positive[i] - less[i]);
+    CHECK(difference(got, less, ALL) < 1e-4);
+    at_state(flux.m, p, 3, less);
+    CHECK(difference(got, less, ALL) > 1e-2);
+    at_state(late, p, 3, got);
+    CHECK(memcmp(got, less, sizeof got) == 0);
+    RELEASE_ALL(idle, m, late);
+}
+
+static void negative_alone(void)
+{
+    negative_of(flux.plain);
+    pair p = steer(flux.plain, options(flux.net, 1));
+    negative_of(p);
+    drop(p);
+}
+
+/* Both ways at once: the third prediction is of positive prompts, with blocks of its own. */
+static void both_ways(void)
+{
+    const graft_skip_options o = {"0", "1", 2, 0, 1, 0};
+    const bool two[8] = {true}, one[8] = {false, true}, none[8] = {false}, first[8] = {true};
+    const pair p = flux.plain, other = {p.negative, p.positive};
+    float positive[ALL], third[ALL], negative[ALL], got[ALL];
+    graft_model *m = negative_skips("", "0", 0, 1), *both = NULL;
+    graft_model *idle = with_idle(two, one), *away = with_idle(none, first);
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_skip_blocks(m, &o, &both, &e), &e);
+    at_state(flux.m, p, 1, positive);
+    at_state(idle, p, 1, third);
+    at_state(away, other, 1, negative);
+    at_state(both, p, 3, got);
+    for (int i = 0; i < ALL; i++)
+        third[i] = negative[i] + 3 * (positive[i] - negative[i]) + 2 * (positive[i] - third[i]);
+    CHECK(difference(got, third, ALL) < 1e-4);
+    RELEASE_ALL(m, both, idle, away);
+}
+
+/* Stable Diffusion 3's: two predictions by hand, of which the negative one's network has no first
+ * block. */
+static void of_sd3(void)
+{
+    const graft_skip_options o = {"0", "", 0, 0, 1, 0};
+    const graft_skip_options all = {"0", "", 1, 0, 1, 0};
+    const pair p = sd3.plain, other = {p.negative, p.positive};
+    float positive[ALL], plain[ALL], away[ALL], got[ALL];
+    graft_model *m = NULL, *third = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_skip_negative(sd3.m, &o, &m, &e), &e);
+    CHECK_OK(graft_model_skip_blocks(sd3.m, &all, &third, &e), &e);
+    at_state(sd3.m, p, 1, positive);
+    at_state(sd3.m, other, 1, plain);
+    at_state(third, other, 1, away); /* 2 plain - skipped */
+    at_state(m, p, 3, got);
+    for (int i = 0; i < ALL; i++) {
+        const float skipped = 2 * plain[i] - away[i];
+        away[i] = skipped + 3 * (positive[i] - skipped);
+    }
+    CHECK(difference(got, away, ALL) < 1e-4);
+    at_state(sd3.m, p, 3, plain);
+    CHECK(difference(got, plain, ALL) > 1e-2);
+    RELEASE_ALL(m, third);
+}
+
 static double deviation(const float *v)
 {
     double mean = 0, sum = 0;
@@ -146,6 +235,9 @@ static void refusals(void)
     graft_err e = GRAFT_ERR_INIT;
     const graft_skip_options o = {"", "1", 3, 0, 1, 0}; /* which Stable Diffusion 3 has not */
     CHECK_INT(graft_model_skip_blocks(sd3.m, &o, &m, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_model_skip_negative(sd3.m, &o, &m, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_model_skip_negative(flux.m, &(graft_skip_options){"1", "", 0, 0, 2, 0}, &m, &e),
+              GRAFT_E_ARG);
     CHECK(!m);
 }
 
@@ -153,6 +245,9 @@ int main(void)
 {
     begin_all();
     RUN(alone_and_steered);
+    RUN(negative_alone);
+    RUN(both_ways);
+    RUN(of_sd3);
     RUN(contrast);
     RUN(refusals);
     end_all();

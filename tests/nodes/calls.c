@@ -513,6 +513,8 @@ static void options_pass_arguments_on(void)
     expect("ModelSamplingFlux", NULL, "sampling flow 3.15819 fine\n", "");       /* e^1.15 */
     expect("ModelSamplingFlux", edit_sides, "sampling flow 1.87761 fine\n", ""); /* e^0.63 */
     expect("SkipLayerGuidanceSD3", NULL, "skip '7, 8, 9' 3 0.01 0.15\n", "");
+    expect("SkipLayerGuidanceDiTSimple", edit_single_layers, "skip negative '7, 8, 9' '10' 0 1\n",
+           "");
     expect("SkipLayerGuidanceDiT", edit_single_layers, "skip '7, 8, 9' '10' 3 0.01 0.15 0\n", "");
     expect("T5TokenizerOptions", edit_padding, "t5 padding 3 40\n", "");
     expect("RescaleCFG", NULL, "rescale 0.7\n", "");
