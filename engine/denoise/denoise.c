@@ -13,7 +13,7 @@
 #include "engine/objects/sight.h"
 #include "engine/task.h"
 
-#define INPUTS_MAX (GRAFT_NET_RESIDUALS + 7)
+#define INPUTS_MAX (GRAFT_NET_RESIDUALS + 8)
 
 /* ------------------------------------------------------------------ the UNet */
 
@@ -329,9 +329,15 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     if (st) return st;
     if (first->fast) in[n++] = g->feature;
     if (first->control) graft_controls_append(g->controls, &use, in, &n);
-    if (use.attends)
+    if (use.attends) {
+        const float *masks;
         in[n++] =
             graft_attending_fill(&g->attending, g->sees, g->active, which, count, g->c.shape[0]);
+        st = graft_attending_masks(&g->attending, &use, g->active, which, count, g->c.shape[0],
+                                   &masks, e);
+        if (st) return st;
+        if (masks) in[n++] = masks;
+    }
     in[n++] = graft_model_freeu_factors(g->c.model, use.variant); /* not looked at where NULL */
     double start = graft_clock_now();
     graft_invariants *series = graft_series_get(&g->series, g->c.model, b, g->active, which, count);

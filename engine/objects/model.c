@@ -22,7 +22,10 @@ void graft_model_release(graft_model *m)
     graft_engine_release_weights(m->engine, m->weights);
     graft_quantizer_release(m->quantizer);
     graft_cond_release((graft_cond *)(uintptr_t)m->third.prompt);
-    for (int i = 0; i < m->n_seen; i++) graft_sight_release(m->seen[i].sight);
+    for (int i = 0; i < m->n_seen; i++) {
+        graft_sight_release(m->seen[i].sight);
+        graft_image_release(m->seen[i].mask);
+    }
     graft_free(m);
 }
 
@@ -35,7 +38,10 @@ graft_model *graft_model_copy(const graft_model *m)
     graft_weights_retain(n->weights);
     graft_quantizer_retain(n->quantizer);
     if (n->third.prompt) graft_cond_retain((graft_cond *)(uintptr_t)n->third.prompt);
-    for (int i = 0; i < n->n_seen; i++) graft_sight_retain(n->seen[i].sight);
+    for (int i = 0; i < n->n_seen; i++) {
+        graft_sight_retain(n->seen[i].sight);
+        if (n->seen[i].mask) graft_image_retain(n->seen[i].mask);
+    }
     return n;
 }
 

@@ -128,6 +128,7 @@ struct graft_model {
     struct graft_seen { /* pictures that it attends to, the first n_seen (sight.h) */
         struct graft_sight *sight;
         double weight, start, end;
+        graft_image *mask; /* where in the picture they count; NULL: everywhere */
     } seen[GRAFT_ATTENDED];
     int n_seen;
     graft_quant_choice quant;

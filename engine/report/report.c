@@ -370,9 +370,9 @@ static void print_seen(graft_str *s, const graft_model *m)
     for (int i = 0; i < m->n_seen; i++)
         graft_str_printf(s,
                          "  pictures     %d tokens beside the prompt, weight %.4g, from %.4g %% to "
-                         "%.4g %% of the schedule\n",
+                         "%.4g %% of the schedule%s\n",
                          m->seen[i].sight->tokens, m->seen[i].weight, 100 * m->seen[i].start,
-                         100 * m->seen[i].end);
+                         100 * m->seen[i].end, m->seen[i].mask ? ", masked" : "");
 }
 
 static void print_architecture(graft_str *s, const graft_net_arch *net)
