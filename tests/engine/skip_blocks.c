@@ -185,6 +185,68 @@ static void of_sd3(void)
     RELEASE_ALL(m, third);
 }
 
+/* Compiled ahead, a run whose middle is without blocks has all that it needs. */
+static void negative_ahead(void)
+{
+    const graft_task task = {.compile_only = true};
+    float now[ONE], plain[ONE];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = negative_skips("0", "2", 0.2, 0.6);
+    const uint64_t start = graphs_built(engine);
+    CHECK_OK(try_sizes(m, flux.plain, 1, HIGH + 2, WIDE, &task, (float[2 * ONE]){0}, &e), &e);
+    const uint64_t before = graphs_built(engine);
+    CHECK_INT(before, start + 3); /* both prompts; the positive one alone; the other one without */
+    CHECK_OK(try_sizes(m, flux.plain, 1, HIGH + 2, WIDE, NULL, (float[2 * ONE]){0}, &e), &e);
+    CHECK_INT(graphs_built(engine), before);
+    sample(m, flux.plain, now);
+    sample(flux.m, flux.plain, plain);
+    CHECK(difference(now, plain, ONE) > 1e-4);
+    graft_model_release(m);
+}
+
+/* EasyCache answers nothing across the step in which blocks are left out first: on both sides of it
+ * predictions are those without EasyCache. */
+static void negative_is_seen_at_once(void)
+{
+    const graft_easycache_options lazy = {3, 0, 1, false};
+    graft_model *m = negative_skips("0", "2", 0, 0.5), *cached = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_sigma_table table;
+    graft_guided *g = NULL;
+    float x[ALL], out[ALL], want[ALL];
+    CHECK_OK(graft_model_easycache(m, &lazy, &cached, &e), &e);
+    graft_model_sigma_table(cached, &table);
+    const pair p = flux.plain;
+    const graft_guided_config k = {.model = cached,
+                                   .table = &table,
+                                   .positive = p.positive,
+                                   .negative = p.negative,
+                                   .cfg = 3,
+                                   .steps = 8,
+                                   .shape = {PICTURES, 16, HIGH, WIDE}};
+    const one_call c = {m, p.positive, p.negative, 3, {PICTURES, 16, HIGH, WIDE}, NULL, NULL, 0};
+    noise_of(&c, x);
+    CHECK_OK(graft_guided_create(&k, &g, &e), &e);
+    graft_denoiser d = graft_guided_denoiser(g);
+    int last = (int)table.count - 1;
+    while (last > 0 && graft_model_skips_at(m, &table, table.sigma[last])) last--;
+    const float sigma[4] = {table.sigma[last + 3], table.sigma[last + 2], table.sigma[last + 1],
+                            table.sigma[last]};
+    CHECK(last > 0 && graft_model_skips_at(m, &table, sigma[2]));
+    for (size_t s = 0; s < 4; s++) {
+        graft_guided_step(g, s);
+        for (int i = 0; i < ALL; i++) x[i] *= 0.99f; /* what did not move is asked again */
+        CHECK_OK(d.denoise(d.ctx, x, sigma[s], out, &e), &e);
+        CHECK_OK(try_denoise_at(&c, x, sigma[s], want, &e), &e);
+        const double far = difference(out, want, ALL);
+        if (s == 2) CHECK(far > 0); /* was answered */
+        if (s == 3) CHECK(far < 1e-5);
+    }
+    graft_guided_destroy(g);
+    graft_model_release(m);
+    graft_model_release(cached);
+}
+
 static double deviation(const float *v)
 {
     double mean = 0, sum = 0;
@@ -248,6 +310,8 @@ int main(void)
     RUN(negative_alone);
     RUN(both_ways);
     RUN(of_sd3);
+    RUN(negative_ahead);
+    RUN(negative_is_seen_at_once);
     RUN(contrast);
     RUN(refusals);
     end_all();
