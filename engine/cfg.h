@@ -56,4 +56,9 @@ typedef struct graft_skip_options {
 } graft_skip_options;
 graft_status graft_model_skip_blocks(const graft_model *m, const graft_skip_options *options,
                                      graft_model **out, graft_err *e);
+/* The same blocks left out of the prediction of negative prompts, at these shares of the schedule:
+ * guidance leads away from that, and nothing is predicted a third time. scale and rescale are not
+ * looked at. Where no negative prompt counts nothing changes. */
+graft_status graft_model_skip_negative(const graft_model *m, const graft_skip_options *options,
+                                       graft_model **out, graft_err *e);
 #endif

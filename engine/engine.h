@@ -370,39 +370,6 @@ graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const c
                               double strength_model, double strength_clip, const graft_task *task,
                               graft_model **out_m, graft_clip **out_c, graft_err *e);
 
-/* Merges: a model whose weights are sums of two models' weights, tensor by tensor, each with its
- * LoRAs; all else (options, prediction, quantized layers) is a's. Nothing is computed by the call
- * and nothing compiled for the result: a tensor is summed up in float32 when it is first packed,
- * one at a time for each packing thread, so memory holds the result and not the parts. Merges of
- * merges are one sum of files: what cancels out is not read, and what is left of one file with a
- * factor of 1 has its very bits. LoRAs, swaps and options apply to the result as to any model; a
- * swap replaces all files of a merge and keeps the LoRAs, at the strengths that they have in it.
- * GRAFT_E_ARG when the architectures differ, naming the first tensor that does, and for factors
- * that are not finite or above 1e6. */
-
-/* How much of `a` each part of the UNet has: `input` is for input_blocks and all that is in no
- * block (the embeddings of time and label), `middle` for middle_block, `out` for output_blocks and
- * out. */
-typedef struct graft_merge_ratio {
-    double input, middle, out;
-} graft_merge_ratio;
-/* ratio * a + (1 - ratio) * b */
-graft_status graft_model_merge(const graft_model *a, const graft_model *b,
-                               const graft_merge_ratio *ratio, graft_model **out, graft_err *e);
-/* a + b */
-graft_status graft_model_merge_add(const graft_model *a, const graft_model *b, graft_model **out,
-                                   graft_err *e);
-/* multiplier * (a - b) */
-graft_status graft_model_merge_subtract(const graft_model *a, const graft_model *b,
-                                        double multiplier, graft_model **out, graft_err *e);
-/* The same for text encoders, each of a with that of b. */
-graft_status graft_clip_merge(const graft_clip *a, const graft_clip *b, double ratio,
-                              graft_clip **out, graft_err *e);
-graft_status graft_clip_merge_add(const graft_clip *a, const graft_clip *b, graft_clip **out,
-                                  graft_err *e);
-graft_status graft_clip_merge_subtract(const graft_clip *a, const graft_clip *b, double multiplier,
-                                       graft_clip **out, graft_err *e);
-
 /* What to save; NULL: not in the file, but one must be. */
 typedef struct graft_checkpoint {
     const graft_model *model;
@@ -793,6 +760,7 @@ graft_status graft_image_upscale(const graft_upscaler *u, const graft_image *ima
 
 #include "engine/cfg.h"
 #include "engine/lora_made.h"
+#include "engine/merging.h"
 #include "engine/pictures.h"
 #include "engine/sigmas.h"
 #include "engine/texts.h"

@@ -62,6 +62,10 @@ graft_status graft_ip_adapter_load(graft_engine *engine, const char *path, const
  * encoder makes of pixels of its mean colour. A model may be shown pictures several times, also by
  * different adapters, GRAFT_ATTENDED (engine/models/attended.h) at most, else GRAFT_E_LIMIT.
  *
+ * Of each place what pictures add counts as much as the mask says there, which is resized
+ * (bilinear) to the places of each attention. A mask for each picture of the batch; the last one
+ * serves those that have none. Another mask compiles nothing, the first one does.
+ *
  * The encoder is run at once, and its middle squares of pictures are what it sees. GRAFT_E_ARG for
  * an adapter of another kind of model, an encoder other than the adapter's, and numbers out of
  * range; GRAFT_E_UNSUPPORTED for models that are no UNets. */
@@ -71,6 +75,7 @@ typedef struct graft_show_options {
     const graft_image *negative; /* NULL: none */
     double weight;               /* factor of what they add, -10 to 10; 0: nothing */
     double start, end;           /* shares of the schedule, as of ControlNets */
+    const graft_image *mask;     /* where in the picture they count; NULL: everywhere */
 } graft_show_options;
 graft_status graft_model_show(const graft_model *m, const graft_ip_adapter *adapter,
                               const graft_show_options *options, const graft_task *task,

@@ -6,7 +6,7 @@
 #include "nodes/instance.h"
 #include "nodes/task.h"
 
-enum { GRAFT_CALL_MAX_INPUTS = 24, GRAFT_CALL_MAX_OUTPUTS = 4 };
+enum { GRAFT_CALL_MAX_INPUTS = 80, GRAFT_CALL_MAX_OUTPUTS = 4 };
 
 typedef struct graft_call {
     graft_instance *self;

@@ -15,8 +15,9 @@ static const graft_input *const inputs[] = {
         IN_FLOAT("end_at", 1.0, 0.0, 1.0, 0.001, "Share of the steps at which they cease to."),
     [WEIGHT_TYPE] = IN_CHOICE("weight_type", CHOICES("standard"),
                               "standard: the weight is the same in all of the model."),
-    [ATTN_MASK] = IN_OBJECT("attn_mask", "MASK", "Not supported: pictures count everywhere.",
-                            .flags = GRAFT_INPUT_OPTIONAL),
+    [ATTN_MASK] =
+        IN_OBJECT("attn_mask", "MASK", "Where in the picture they count: white. It is scaled.",
+                  .flags = GRAFT_INPUT_OPTIONAL),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("MODEL", "MODEL", "The model that sees the pictures."), NULL};
@@ -24,10 +25,6 @@ static const graft_output *const outputs[] = {
 graft_status graft_ip_adapter_apply(graft_call *c, const graft_ip_adapter_inputs *in)
 {
     graft_model *model = NULL;
-    if (graft_arg_mask(c, in->mask))
-        return graft_call_fail(c, in->mask, GRAFT_E_UNSUPPORTED,
-                               "attn_mask is not supported: pictures count everywhere in the "
-                               "picture. Without it, or with a mask on the prompt, it runs");
     if (!graft_arg_vision(c, in->vision))
         return graft_call_fail(c, in->vision, GRAFT_E_ARG,
                                "clip_vision is needed: the encoder that the adapter is for, from "
@@ -38,7 +35,8 @@ graft_status graft_ip_adapter_apply(graft_call *c, const graft_ip_adapter_inputs
                                       in->negative >= 0 ? graft_arg_image(c, in->negative) : NULL,
                                   .weight = graft_arg_f64(c, in->weight),
                                   .start = graft_arg_f64(c, in->start),
-                                  .end = graft_arg_f64(c, in->end)};
+                                  .end = graft_arg_f64(c, in->end),
+                                  .mask = graft_arg_mask(c, in->mask)};
     graft_call_phase(c, "encode");
     graft_status st =
         graft_model_show(graft_arg_model(c, in->model), graft_arg_ip_adapter(c, in->ipadapter), &o,

@@ -34,8 +34,9 @@ static const graft_input *const inputs[] = {
     [IMAGE_NEGATIVE] = IN_OBJECT("image_negative", "IMAGE",
                                  "What negative prompts see: one picture, or as many as there are.",
                                  .flags = GRAFT_INPUT_OPTIONAL),
-    [ATTN_MASK] = IN_OBJECT("attn_mask", "MASK", "Not supported: pictures count everywhere.",
-                            .flags = GRAFT_INPUT_OPTIONAL),
+    [ATTN_MASK] =
+        IN_OBJECT("attn_mask", "MASK", "Where in the picture they count: white. It is scaled.",
+                  .flags = GRAFT_INPUT_OPTIONAL),
     [CLIP_VISION] = IN_OBJECT("clip_vision", "CLIP_VISION", "The encoder that the adapter is for.",
                               .flags = GRAFT_INPUT_OPTIONAL),
     NULL};

@@ -73,6 +73,8 @@ static bool same_question(const graft_answers *a, const active *list, size_t n, 
     if (!n || n != a->n_asked || list[0].side != GRAFT_POSITIVE ||
         graft_model_perturbs_at(m, a->c->table, a->sigma) !=
             graft_model_perturbs_at(m, a->c->table, sigma) ||
+        graft_model_skips_at(m, a->c->table, a->sigma) !=
+            graft_model_skips_at(m, a->c->table, sigma) ||
         graft_model_shrinks(m, a->c->table, a->sigma) !=
             graft_model_shrinks(m, a->c->table, sigma) ||
         graft_model_sees_at(m, a->c->table, a->sigma) != graft_model_sees_at(m, a->c->table, sigma))

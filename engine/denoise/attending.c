@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "engine/image/resize.h"
 #include "engine/objects/sight.h"
 
 graft_status graft_attending_create(const graft_guided_config *c, graft_attending *out,
@@ -12,7 +13,7 @@ graft_status graft_attending_create(const graft_guided_config *c, graft_attendin
     const graft_attended_shape shape = graft_model_attended(c->model);
     const size_t slots = graft_guided_slots(c);
     int64_t count;
-    *out = (graft_attending){.m = c->model};
+    *out = (graft_attending){.m = c->model, .height = c->shape[2], .width = c->shape[3]};
     if (!c->model->n_seen) return GRAFT_OK;
     graft_crossings_of(&c->model->arch.unet, &out->crossings);
     const int64_t channels = graft_crossings_before(&out->crossings, out->crossings.n);
@@ -27,6 +28,7 @@ graft_status graft_attending_create(const graft_guided_config *c, graft_attendin
 void graft_attending_finish(graft_attending *a)
 {
     graft_free(a->values);
+    graft_free(a->masks);
     graft_free(a->kept);
 }
 
@@ -61,4 +63,79 @@ const float *graft_attending_fill(graft_attending *a, uint32_t now, const active
         }
     }
     return a->values;
+}
+
+/* ------------------------------------------------------------------ masks */
+
+/* Where `cells` of the latent's `all` from `first` on are in a mask of `size` places. */
+static void part_of(int64_t first, int64_t cells, int64_t all, int64_t size, int64_t *from,
+                    int64_t *n)
+{
+    const int64_t end = ((first + cells) * size + all - 1) / all;
+    *from = first * size / all;
+    *n = end - *from > 1 ? end - *from : 1;
+}
+
+/* The mask of one picture of the batch, in this part of the latent, with h x w places. */
+static graft_status resize_mask(const graft_attending *a, const graft_image *mask, int64_t picture,
+                                const graft_box *box, float *to, int64_t h, int64_t w, graft_err *e)
+{
+    int64_t s[4], y, x, part[4] = {1, 0, 0, 1};
+    const float *v = graft_image_data(mask, s);
+    const int64_t index = picture < s[0] ? picture : s[0] - 1;
+    part_of(box->y, box->height, a->height, s[1], &y, &part[1]);
+    part_of(box->x, box->width, a->width, s[2], &x, &part[2]);
+    float *cut = graft_malloc_array((size_t)(part[1] * part[2]), sizeof *cut);
+    if (!cut) return graft_fail_nomem(e, "a mask of pictures");
+    graft_resize_cut(v + index * s[1] * s[2], (const int64_t[]){1, s[1], s[2], 1}, y, x, cut,
+                     part[1], part[2]);
+    graft_status st = graft_resize(GRAFT_RESIZE_BILINEAR, cut, part, to, h, w, false, e);
+    graft_free(cut);
+    return st;
+}
+
+/* Height and width of the blocks, of which it returns the number. */
+static int sides_of(const graft_attending *a, const graft_unet_use *use,
+                    int64_t side[GRAFT_UNET_SIDES][2])
+{
+    graft_unet_shape shape = {.height = use->height, .width = use->width};
+    if (use->shrink) shape.shrink = a->m->downscale.shrink;
+    return graft_unet_sides(&a->m->arch.unet, &shape, side);
+}
+
+static graft_status reserve(graft_attending *a, const int64_t side[][2], int blocks, int64_t rows,
+                            graft_err *e)
+{
+    int64_t cells = 0, n;
+    for (int i = 0; i < blocks; i++) cells += side[i][0] * side[i][1];
+    if (!graft_size_product((const int64_t[]){cells, rows, GRAFT_ATTENDED}, 3, &n))
+        return graft_fail(e, GRAFT_E_ARG, "the batch is too large");
+    if ((size_t)n <= a->n_masks) return GRAFT_OK;
+    graft_free(a->masks);
+    a->masks = graft_malloc_array((size_t)n, sizeof *a->masks);
+    a->n_masks = a->masks ? (size_t)n : 0;
+    return a->masks ? GRAFT_OK : graft_fail_nomem(e, "masks of pictures");
+}
+
+graft_status graft_attending_masks(graft_attending *a, const graft_unet_use *use,
+                                   const active *list, const size_t *which, size_t count,
+                                   int64_t pictures, const float **out, graft_err *e)
+{
+    int64_t side[GRAFT_UNET_SIDES][2];
+    *out = NULL;
+    if (!graft_model_attended(a->m).masked) return GRAFT_OK;
+    const int blocks = sides_of(a, use, side);
+    graft_status st = reserve(a, side, blocks, (int64_t)count * pictures, e);
+    float *to = a->masks;
+    for (int k = 0; k < a->m->n_seen && !st; k++) {
+        const graft_image *mask = a->m->seen[k].mask;
+        for (int i = 0; i < blocks && mask; i++)
+            for (size_t r = 0; r < count; r++)
+                for (int64_t p = 0; p < pictures && !st; p++) {
+                    st = resize_mask(a, mask, p, list[which[r]].box, to, side[i][0], side[i][1], e);
+                    to += side[i][0] * side[i][1];
+                }
+    }
+    if (!st) *out = a->masks;
+    return st;
 }

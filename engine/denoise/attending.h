@@ -8,8 +8,11 @@
 typedef struct graft_attending {
     const graft_model *m;
     graft_crossings crossings;
-    float *values;  /* of a batch; NULL: the model sees no pictures */
-    uint32_t *kept; /* of each slot, for DeepCache: what counted in its last whole step */
+    float *values; /* of a batch; NULL: the model sees no pictures */
+    float *masks;  /* likewise; n_masks values */
+    size_t n_masks;
+    int64_t height, width; /* of the latent */
+    uint32_t *kept;        /* of each slot, for DeepCache: what counted in its last whole step */
 } graft_attending;
 
 graft_status graft_attending_create(const graft_guided_config *c, graft_attending *out,
@@ -20,4 +23,9 @@ void graft_attending_finish(graft_attending *a);
  * have values of 0, which is nothing. */
 const float *graft_attending_fill(graft_attending *a, uint32_t now, const active *list,
                                   const size_t *which, size_t count, int64_t pictures);
+/* The other input, with masks: in the parts of the latent that the entries see, at the sizes that
+ * the network has for this use. *out NULL where no picture has one. */
+graft_status graft_attending_masks(graft_attending *a, const graft_unet_use *use,
+                                   const active *list, const size_t *which, size_t count,
+                                   int64_t pictures, const float **out, graft_err *e);
 #endif

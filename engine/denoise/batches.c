@@ -11,7 +11,7 @@ bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, flo
 static bool go_together(const active *a, const active *b)
 {
     return a->fast == b->fast && a->entry->tokens == b->entry->tokens && a->control == b->control &&
-           a->untold == b->untold && graft_box_same_size(a->box, b->box) &&
+           a->untold == b->untold && a->skips == b->skips && graft_box_same_size(a->box, b->box) &&
            memcmp(&a->references, &b->references, sizeof a->references) == 0 &&
            (!a->control || (graft_box_equal(a->box, b->box) && a->known == b->known));
 }
@@ -61,7 +61,8 @@ graft_unet_use graft_active_use(const active *list, const size_t *which, size_t 
                           .width = first->box->width,
                           .tokens = first->entry->tokens,
                           .references = first->references,
-                          .untold = first->untold};
+                          .untold = first->untold,
+                          .skips = first->skips};
     if (perturbs) use.perturbed = pictures * (int64_t)graft_active_positive(list, which, count);
     if (!same) { /* each sees something else, so that their x does not repeat */
         use.pictures *= use.entries;

@@ -13,7 +13,7 @@
 #include "engine/objects/sight.h"
 #include "engine/task.h"
 
-#define INPUTS_MAX (GRAFT_NET_RESIDUALS + 7)
+#define INPUTS_MAX (GRAFT_NET_RESIDUALS + 8)
 
 /* ------------------------------------------------------------------ the UNet */
 
@@ -329,9 +329,15 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     if (st) return st;
     if (first->fast) in[n++] = g->feature;
     if (first->control) graft_controls_append(g->controls, &use, in, &n);
-    if (use.attends)
+    if (use.attends) {
+        const float *masks;
         in[n++] =
             graft_attending_fill(&g->attending, g->sees, g->active, which, count, g->c.shape[0]);
+        st = graft_attending_masks(&g->attending, &use, g->active, which, count, g->c.shape[0],
+                                   &masks, e);
+        if (st) return st;
+        if (masks) in[n++] = masks;
+    }
     in[n++] = graft_model_freeu_factors(g->c.model, use.variant); /* not looked at where NULL */
     double start = graft_clock_now();
     graft_invariants *series = graft_series_get(&g->series, g->c.model, b, g->active, which, count);
@@ -350,6 +356,8 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
 {
     const graft_cond *list = graft_guided_list(&g->c, side);
     const uint32_t *kept = g->attending.kept;
+    const bool skips =
+        side == GRAFT_NEGATIVE && graft_model_skips_at(g->c.model, g->c.table, sigma);
     for (size_t i = 0; i < list->n; i++)
         if (graft_active_now(g->c.table, list->entry[i], sigma) && !g->regions.list[first + i].idle)
             g->active[g->n_active++] =
@@ -360,6 +368,7 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
                          .known = graft_known_source(g->c.model, list->entry[i]),
                          .references = graft_known_references(g->c.model, list->entry[i]),
                          .untold = graft_untold(g->c.model, list->entry[i]),
+                         .skips = skips,
                          .control = graft_controls_active(g->controls, first + i, sigma),
                          .steered = graft_controls_steered(g->controls, first + i, sigma),
                          .alike = graft_controls_alike(g->controls, first + i, sigma) &&

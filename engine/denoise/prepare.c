@@ -53,7 +53,9 @@ static void collect(const graft_prepare_request *rq, graft_side side, float sigm
                                       .steered = graft_control_steered(rq->model, now),
                                       .known = graft_known_source(rq->model, k),
                                       .references = graft_known_references(rq->model, k),
-                                      .untold = graft_untold(rq->model, k)};
+                                      .untold = graft_untold(rq->model, k),
+                                      .skips = side == GRAFT_NEGATIVE &&
+                                               graft_model_skips_at(rq->model, rq->table, sigma)};
     }
 }
 

@@ -20,16 +20,29 @@ void graft_crossings_of(const graft_unet_arch *a, graft_crossings *out)
     if (!fits) out->n = 0;
 }
 
-int32_t graft_crossings_first(const graft_unet_arch *a, graft_crossing_part part, int32_t i)
+/* Those before the block: how many cross-attentions, or how many blocks that have some. */
+static int32_t before(const graft_unet_arch *a, graft_crossing_part part, int32_t i, bool blocks)
 {
     const int32_t input = part == GRAFT_CROSSING_INPUT ? i : a->n_input;
     const int32_t output = part == GRAFT_CROSSING_INPUT    ? 0
                            : part == GRAFT_CROSSING_OUTPUT ? i
                                                            : a->n_output;
     int32_t n = 0;
-    for (int32_t k = 0; k < input; k++) n += a->input[k].transformer;
-    for (int32_t k = 0; k < output; k++) n += a->output[k].transformer;
+    for (int32_t k = 0; k < input; k++)
+        n += blocks ? a->input[k].transformer > 0 : a->input[k].transformer;
+    for (int32_t k = 0; k < output; k++)
+        n += blocks ? a->output[k].transformer > 0 : a->output[k].transformer;
     return n;
+}
+
+int32_t graft_crossings_first(const graft_unet_arch *a, graft_crossing_part part, int32_t i)
+{
+    return before(a, part, i, false);
+}
+
+int32_t graft_crossings_blocks(const graft_unet_arch *a, graft_crossing_part part, int32_t i)
+{
+    return before(a, part, i, true);
 }
 
 int64_t graft_crossings_before(const graft_crossings *c, int32_t until)

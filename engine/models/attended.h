@@ -6,9 +6,14 @@
  * for one picture's k' and v' after the other, each as many tokens as it is. How much they count is
  * in the values, in which the result is linear; values of zeros leave the very same bits.
  *
+ * Where a picture is masked, what its values add counts as much as the mask says at each place:
+ * mask * attention(q, k', v').
+ *
  * All of them are one input of the graph, a row of float32: picture by picture, of each its
  * cross-attentions in the order below, of each the keys (N,tokens,channels), then the values
- * likewise. Pure functions, any thread. */
+ * likewise. The masks are another such row: masked picture by masked picture, of each the blocks
+ * that have cross-attentions, in their order, of each (N,h,w) at the block's height and width. Pure
+ * functions, any thread. */
 #ifndef GRAFT_MODELS_ATTENDED_H
 #define GRAFT_MODELS_ATTENDED_H
 #include "engine/models/arch.h"
@@ -30,6 +35,8 @@ typedef enum graft_crossing_part {
     GRAFT_CROSSING_MIDDLE
 } graft_crossing_part;
 int32_t graft_crossings_first(const graft_unet_arch *a, graft_crossing_part part, int32_t i);
+/* How many blocks with cross-attentions stand before this one. */
+int32_t graft_crossings_blocks(const graft_unet_arch *a, graft_crossing_part part, int32_t i);
 /* Channels of all of them before number `until`. */
 int64_t graft_crossings_before(const graft_crossings *c, int32_t until);
 
@@ -38,6 +45,7 @@ int64_t graft_crossings_before(const graft_crossings *c, int32_t until);
 #define GRAFT_ATTENDED 4
 typedef struct graft_attended_shape {
     int32_t tokens[GRAFT_ATTENDED];
+    uint32_t masked; /* a bit for each that has a mask */
 } graft_attended_shape;
 static inline int64_t graft_attended_tokens(const graft_attended_shape *s)
 {

@@ -183,7 +183,7 @@ static graft_vid all_blocks(graft_flux_blocks *m, const graft_unet_shape *shape,
         const int k = graft_steered_by(&shape->steered, 0, i);
         graft_rows_before(&r, skips(shape, i));
         m->vec = graft_rows_vec(&r);
-        graft_flux_double_block(m, i, text, both);
+        if (!skips(shape, i) || r.again) graft_flux_double_block(m, i, text, both);
         if (k >= 0) steer(m, &r, 0, residual[k]);
     }
     graft_rows_unite(&r);
@@ -194,7 +194,7 @@ static graft_vid all_blocks(graft_flux_blocks *m, const graft_unet_shape *shape,
         const int k = graft_steered_by(&shape->steered, 1, i);
         graft_rows_before(&r, skips(shape, m->a->depth + i));
         m->vec = graft_rows_vec(&r);
-        graft_flux_single_block(m, i, both);
+        if (!skips(shape, m->a->depth + i) || r.again) graft_flux_single_block(m, i, both);
         if (k >= 0) steer(m, &r, shape->tokens, residual[k]);
     }
     graft_rows_unite(&r);

@@ -17,7 +17,8 @@
  * width, tokens, act_dtype, references, perturbed, skip, untold, control and steered count; all
  * else must be zero, or GRAFT_E_UNSUPPORTED. Residuals, (N,h/patch,w/patch,hidden) of act_dtype,
  * join the latent's tokens behind a block. Perturbed rows are computed without the blocks in
- * `skip`, those of one stream behind those of two, which is not 0 then (rows.h). */
+ * `skip`, those of one stream behind those of two, which is not 0 then (rows.h); without perturbed
+ * rows all are. */
 graft_status graft_flux_build(const graft_flux_arch *a, const graft_unet_shape *shape,
                               graft_graph **out, graft_err *e);
 static inline int32_t graft_flux_y_width(const graft_flux_arch *a)

@@ -36,7 +36,7 @@ static graft_vid all_blocks(graft_mmdit_blocks *m, const graft_unet_shape *shape
         graft_rows_before(&r, skipped);
         m->vec = graft_rows_vec(&r);
         m->batch = graft_rows_count(&r);
-        graft_mmdit_block(m, i, last, text, picture);
+        if (!skipped || r.again) graft_mmdit_block(m, i, last, text, picture);
         if (k >= 0) steer(m, &r, residual[k]);
     }
     graft_rows_unite(&r);

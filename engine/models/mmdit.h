@@ -14,7 +14,8 @@
  * Residuals, (N,h/patch,w/patch,hidden) of act_dtype, join the picture's tokens behind a block; the
  * last block takes none.
  *
- * Perturbed rows are computed without the blocks in `skip`, which is not 0 then (rows.h). */
+ * Perturbed rows are computed without the blocks in `skip`, which is not 0 then (rows.h); without
+ * perturbed rows all are. */
 graft_status graft_mmdit_build(const graft_mmdit_arch *a, const graft_unet_shape *shape,
                                graft_graph **out, graft_err *e);
 /* The first step alone, for ControlNets that see the latent as the network embeds it: x to

@@ -134,6 +134,17 @@ static void attend(graft_unet_blocks *u, const graft_unet_shape *shape)
     const int64_t values = 2 * shape->batch * tokens * graft_crossings_before(c, c->n);
     u->attended.values =
         graft_build_cast(&u->b, graft_graph_input(u->b.g, GRAFT_F32, 1, &values), shape->act_dtype);
+    if (!shape->attended.masked) return;
+    int64_t side[GRAFT_UNET_SIDES][2], cells = 0;
+    const int n = graft_unet_sides(u->a, shape, side);
+    for (int i = 0; i < n; i++) {
+        u->attended.cells[i] = cells;
+        cells += side[i][0] * side[i][1];
+    }
+    u->attended.all_cells = cells;
+    cells *= shape->batch * __builtin_popcount(shape->attended.masked);
+    u->attended.masks =
+        graft_build_cast(&u->b, graft_graph_input(u->b.g, GRAFT_F32, 1, &cells), shape->act_dtype);
 }
 
 static void check_shrink(graft_graph *g, const graft_unet_arch *a, const graft_unet_shape *shape)
@@ -143,6 +154,25 @@ static void check_shrink(graft_graph *g, const graft_unet_arch *a, const graft_u
         (s->block > 0 && (shape->variant != GRAFT_UNET_WHOLE || shape->control)))
         graft_graph_fail(g, GRAFT_E_ARG, "input block %d of %d cannot be shrunk so", s->block,
                          a->n_input);
+}
+
+int graft_unet_sides(const graft_unet_arch *a, const graft_unet_shape *shape,
+                     int64_t side[GRAFT_UNET_SIDES][2])
+{
+    int64_t skip[GRAFT_MAX_BLOCKS][2], at[2] = {shape->height, shape->width};
+    const graft_unet_shrink *s = &shape->shrink;
+    int n = 0;
+    for (int i = 0; i < a->n_input; i++) {
+        for (int k = 0; k < 2 && a->input[i].down; k++) at[k] = (at[k] + 1) / 2;
+        if (a->input[i].transformer) memcpy(side[n++], at, sizeof at);
+        memcpy(skip[i], at, sizeof at);
+        for (int k = 0; k < 2 && i > 0 && i == s->block; k++) at[k] = shrunk_side(s, at[k]);
+        if (s->before_skip) memcpy(skip[i], at, sizeof at);
+    }
+    for (int i = 0; i < a->n_output; i++)
+        if (a->output[i].transformer) memcpy(side[n++], skip[a->n_input - 1 - i], sizeof at);
+    if (a->middle_transformer) memcpy(side[n++], at, sizeof at);
+    return n;
 }
 
 /* ------------------------------------------------------------------ the whole */

@@ -79,8 +79,9 @@ static inline int64_t graft_references_cells(const graft_references *r, int64_t 
 typedef struct graft_unet_shape {
     int64_t batch, height, width; /* of the latent */
     int64_t perturbed;            /* the first so many rows once more, after all others; 0: none */
-    uint64_t skip;  /* of a transformer: the blocks, a bit each, that perturbed rows leave out */
-    int64_t tokens; /* of the context */
+    uint64_t skip; /* of a transformer: the blocks, a bit each, that perturbed rows leave out; where
+                      there are none of these, all rows */
+    int64_t tokens;        /* of the context */
     graft_dtype act_dtype; /* of activations; inputs and output are float32 */
     int32_t variant, cut;  /* cut: 0 with WHOLE */
     int32_t control;       /* 1: takes the residuals of ControlNets */
@@ -96,8 +97,8 @@ typedef struct graft_unet_shape {
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes
  * one, the feature if FAST, the residuals if control, pictures' keys and values where there are any
- * (attended.h: those of all cross-attentions, whatever the variant), FreeU's factors
- * (GRAFT_FREEU_FACTORS, in their order) as float32 if graft_unet_freeu(). Output: (N +
+ * (attended.h: those of all cross-attentions, whatever the variant), and their masks, FreeU's
+ * factors (GRAFT_FREEU_FACTORS, in their order) as float32 if graft_unet_freeu(). Output: (N +
  * perturbed,out,h,w), the feature if STORE. Feature (N + perturbed,H,W,C) and residuals (N,H,W,C)
  * are of act_dtype. Residual i is added to what input block i gives to the output blocks, the last
  * to the middle block's output (controlnet.h); a FAST graph takes those of its own input blocks
@@ -119,6 +120,11 @@ int graft_unet_residuals(const graft_unet_arch *a, const graft_unet_shape *shape
 /* Residual i's shape, its batch included. */
 void graft_unet_residual_shape(const graft_unet_arch *a, const graft_unet_shape *shape, int i,
                                int64_t dim[4]);
+/* Height and width of each block that has cross-attentions, in the order of graft_crossings.
+ * Returns how many there are. */
+#define GRAFT_UNET_SIDES (2 * GRAFT_MAX_BLOCKS + 1)
+int graft_unet_sides(const graft_unet_arch *a, const graft_unet_shape *shape,
+                     int64_t side[GRAFT_UNET_SIDES][2]);
 /* Whether a graph of this shape does anything for FreeU: one of its output blocks gets features of
  * a width that counts. Only then does it take the factors. */
 bool graft_unet_freeu(const graft_unet_arch *a, const graft_unet_shape *shape);

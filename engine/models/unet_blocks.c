@@ -124,7 +124,12 @@ static graft_vid with_pictures(graft_unet_blocks *u, graft_vid q, graft_vid o, i
         int64_t at = begin + 2 * u->batch * tokens[i] * before;
         graft_vid k = attended_part(u, &at, tokens[i], width);
         graft_vid v = attended_part(u, &at, tokens[i], width);
-        o = graft_build_add(b, o, graft_build_attention(b, q, k, v, heads, false));
+        graft_vid more = graft_build_attention(b, q, k, v, heads, false);
+        if (u->attended.shape.masked >> i & 1) {
+            graft_vid in[2] = {more, graft_unet_wide(u, u->attended.mask[i])};
+            more = graft_graph_node(b->g, GRAFT_OP_MUL, NULL, in, 2, GRAFT_DTYPE_NONE);
+        }
+        o = graft_build_add(b, o, more);
         begin += 2 * u->batch * tokens[i] * all;
     }
     return o;
@@ -226,6 +231,28 @@ static graft_unet_grid grid_here(const graft_unet_blocks *u, const int64_t spati
     return g;
 }
 
+/* The block's masks, in the order of its tokens. */
+static void take_masks(graft_unet_blocks *u, const int64_t spatial[4], graft_unet_grid grid)
+{
+    const graft_build *b = &u->b;
+    const int64_t one[4] = {u->batch, spatial[1], spatial[2], 1}, cells = spatial[1] * spatial[2];
+    int64_t at = u->batch * u->attended.cells[u->attended.block];
+    for (int i = 0; i < GRAFT_ATTENDED; i++) {
+        if (!(u->attended.shape.masked >> i & 1)) continue;
+        graft_vid v = graft_graph_slice(b->g, u->attended.masks, at, u->batch * cells);
+        v = graft_graph_reshape(b->g, v, 3, (const int64_t[]){u->batch, cells, 1});
+        u->attended.mask[i] = by_tiles(u, v, one, grid, false);
+        at += u->batch * u->attended.all_cells;
+    }
+}
+
+/* Where cross-attentions of a block find what they attend to. */
+static void begin_block(graft_unet_blocks *u, graft_crossing_part part, int32_t i)
+{
+    u->attended.next = graft_crossings_first(u->a, part, i);
+    u->attended.block = graft_crossings_blocks(u->a, part, i);
+}
+
 static graft_vid spatial_transformer(graft_unet_blocks *u, graft_name name, graft_vid x,
                                      int32_t depth)
 {
@@ -240,6 +267,7 @@ static graft_vid spatial_transformer(graft_unet_blocks *u, graft_name name, graf
     int64_t tokens[3] = {spatial[0], spatial[1] * spatial[2], channels};
     const graft_unet_grid grid = grid_here(u, spatial);
     int64_t tiles = (int64_t)grid.rows * grid.columns;
+    take_masks(u, spatial, grid);
     graft_vid h = graft_build_group_norm(b, NAME("%s.norm", name.text), x, 1e-6f);
     h = by_tiles(u, graft_graph_reshape(b->g, h, 3, tokens), spatial, grid, false);
     h = graft_build_linear(b, NAME("%s.proj_in", name.text), h, channels, true);
@@ -256,7 +284,7 @@ graft_vid graft_unet_input_block(graft_unet_blocks *u, int i, graft_vid h)
 {
     const graft_unet_block *k = &u->a->input[i];
     const graft_build *b = &u->b;
-    u->attended.next = graft_crossings_first(u->a, GRAFT_CROSSING_INPUT, i);
+    begin_block(u, GRAFT_CROSSING_INPUT, i);
     if (i == 0) return graft_build_conv3(b, NAME("input_blocks.0.0"), h, k->channels);
     if (k->down) {
         graft_conv_spec spec = {(int32_t)graft_build_dim(b, h, 3), 3, 2, {1, 1, 1, 1}};
@@ -272,7 +300,7 @@ graft_vid graft_unet_output_block(graft_unet_blocks *u, int i, graft_vid h, graf
 {
     const graft_unet_block *k = &u->a->output[i];
     const graft_build *b = &u->b;
-    u->attended.next = graft_crossings_first(u->a, GRAFT_CROSSING_OUTPUT, i);
+    begin_block(u, GRAFT_CROSSING_OUTPUT, i);
     h = res_block(u, NAME("output_blocks.%d.0", i), h, k->channels);
     if (k->transformer)
         h = spatial_transformer(u, NAME("output_blocks.%d.1", i), h, k->transformer);
@@ -292,7 +320,7 @@ graft_vid graft_unet_middle_block(graft_unet_blocks *u, graft_vid h)
 {
     const int32_t channels = (int32_t)graft_build_dim(&u->b, h, 3),
                   residual = u->a->middle_residual;
-    u->attended.next = graft_crossings_first(u->a, GRAFT_CROSSING_MIDDLE, 0);
+    begin_block(u, GRAFT_CROSSING_MIDDLE, 0);
     if (residual > 0) h = res_block(u, NAME("middle_block.0"), h, channels);
     u->perturbing = u->perturbed > 0;
     if (u->perturbing) h = graft_unet_wide(u, h);

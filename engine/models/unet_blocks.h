@@ -34,7 +34,11 @@ typedef struct graft_unet_blocks {
         graft_vid values; /* the graph's input (attended.h), of act_dtype */
         graft_attended_shape shape;
         graft_crossings crossings;
-        int32_t next; /* cross-attention */
+        int32_t next;    /* cross-attention */
+        graft_vid masks; /* where shape.masked says so: the graph's input, of act_dtype */
+        int64_t cells[GRAFT_UNET_SIDES], all_cells; /* of each block's mask those before it */
+        graft_vid mask[GRAFT_ATTENDED];             /* the present block's, (N,h*w,1) */
+        int32_t block;                              /* its number among those that have some */
     } attended;
     /* Of each level, GRAFT_UNET_GRIDS of them (unet.h); NULL: no tiles. */
     const graft_unet_grid *grid;

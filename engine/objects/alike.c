@@ -51,3 +51,12 @@ graft_status graft_alike_factor(const char *name, double v, graft_err *e)
     if (isfinite(v) && fabs(v) <= 1e6) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_ARG, "%s must be a number between -1e6 and 1e6", name);
 }
+
+graft_status graft_alike_attention(const graft_attention_factors *f, graft_err *e)
+{
+    graft_status st = graft_alike_factor("the factor of queries", f->q, e);
+    if (!st) st = graft_alike_factor("the factor of keys", f->k, e);
+    if (!st) st = graft_alike_factor("the factor of values", f->v, e);
+    if (!st) st = graft_alike_factor("the factor of what attention gives", f->out, e);
+    return st;
+}

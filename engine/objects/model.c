@@ -22,7 +22,10 @@ void graft_model_release(graft_model *m)
     graft_engine_release_weights(m->engine, m->weights);
     graft_quantizer_release(m->quantizer);
     graft_cond_release((graft_cond *)(uintptr_t)m->third.prompt);
-    for (int i = 0; i < m->n_seen; i++) graft_sight_release(m->seen[i].sight);
+    for (int i = 0; i < m->n_seen; i++) {
+        graft_sight_release(m->seen[i].sight);
+        graft_image_release(m->seen[i].mask);
+    }
     graft_free(m);
 }
 
@@ -35,7 +38,10 @@ graft_model *graft_model_copy(const graft_model *m)
     graft_weights_retain(n->weights);
     graft_quantizer_retain(n->quantizer);
     if (n->third.prompt) graft_cond_retain((graft_cond *)(uintptr_t)n->third.prompt);
-    for (int i = 0; i < n->n_seen; i++) graft_sight_retain(n->seen[i].sight);
+    for (int i = 0; i < n->n_seen; i++) {
+        graft_sight_retain(n->seen[i].sight);
+        if (n->seen[i].mask) graft_image_retain(n->seen[i].mask);
+    }
     return n;
 }
 
@@ -253,29 +259,51 @@ static graft_status check_skip(const graft_model *m, const graft_skip_options *o
     return check_shares(o->start, o->end, e);
 }
 
-graft_status graft_model_skip_blocks(const graft_model *m, const graft_skip_options *o,
-                                     graft_model **out, graft_err *e)
+static graft_status find_skipped(const graft_model *m, const graft_skip_options *o,
+                                 uint64_t *blocks, graft_err *e)
 {
     graft_status st = check_skip(m, o, e);
     if (st) return st;
     const bool flux = m->arch.kind == GRAFT_NET_FLUX;
     const int32_t depth = flux ? m->arch.flux.depth : m->arch.mmdit.depth;
     const int32_t single = flux ? m->arch.flux.single_depth : 0;
-    uint64_t blocks = blocks_in(o->layers, depth);
-    if (single && depth < 64) blocks |= blocks_in(o->single_layers, single) << depth;
-    if (!blocks && flux)
+    *blocks = blocks_in(o->layers, depth);
+    if (single && depth < 64) *blocks |= blocks_in(o->single_layers, single) << depth;
+    if (*blocks) return GRAFT_OK;
+    if (flux)
         return graft_fail(e, GRAFT_E_ARG,
                           "layers \"%.60s\" and \"%.60s\" name none of this model's blocks, which "
                           "are 0 to %d and 0 to %d",
                           o->layers, o->single_layers, depth - 1, single - 1);
-    if (!blocks)
-        return graft_fail(e, GRAFT_E_ARG,
-                          "layers \"%.60s\" names none of this model's blocks, which are 0 to %d",
-                          o->layers, depth - 1);
+    return graft_fail(e, GRAFT_E_ARG,
+                      "layers \"%.60s\" names none of this model's blocks, which are 0 to %d",
+                      o->layers, depth - 1);
+}
+
+graft_status graft_model_skip_blocks(const graft_model *m, const graft_skip_options *o,
+                                     graft_model **out, graft_err *e)
+{
+    uint64_t blocks;
+    graft_status st = find_skipped(m, o, &blocks, e);
+    if (st) return st;
     graft_model *n = graft_model_copy(m);
     if (!n) return graft_fail_nomem(e, "model");
     n->perturbed = o->scale;
     n->skip = (struct graft_skip_layers){blocks, o->start, o->end, o->rescale};
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_skip_negative(const graft_model *m, const graft_skip_options *o,
+                                       graft_model **out, graft_err *e)
+{
+    const graft_skip_options plain = {o->layers, o->single_layers, 0, o->start, o->end, 0};
+    uint64_t blocks;
+    graft_status st = find_skipped(m, &plain, &blocks, e);
+    if (st) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->skip_negative = (struct graft_skip_negative){blocks, o->start, o->end};
     *out = n;
     return GRAFT_OK;
 }

@@ -110,6 +110,10 @@ struct graft_model {
         double start, end; /* shares of the schedule */
         double rescale;
     } skip;
+    struct graft_skip_negative { /* what negative prompts are computed without */
+        uint64_t blocks;
+        double start, end;
+    } skip_negative;
     struct graft_freeu {
         graft_freeu_version version;
         float factor[GRAFT_FREEU_FACTORS]; /* zeros with GRAFT_FREEU_OFF */
@@ -124,6 +128,7 @@ struct graft_model {
     struct graft_seen { /* pictures that it attends to, the first n_seen (sight.h) */
         struct graft_sight *sight;
         double weight, start, end;
+        graft_image *mask; /* where in the picture they count; NULL: everywhere */
     } seen[GRAFT_ATTENDED];
     int n_seen;
     graft_quant_choice quant;
@@ -159,6 +164,7 @@ typedef struct graft_unet_use {
     bool attends;                /* to the model's pictures, beside the prompt */
     graft_references references; /* of each row */
     bool untold;                 /* of the guidance that it could be told */
+    bool skips;                  /* all rows, the blocks of the model's skip_negative */
 } graft_unet_use;
 static inline bool graft_model_is_flow(const graft_model *m)
 {
@@ -179,6 +185,8 @@ graft_status graft_model_check_downscale(const graft_model *m, const graft_cond 
 bool graft_model_perturbs(const graft_model *m);
 /* Whether it does at this sigma. */
 bool graft_model_perturbs_at(const graft_model *m, const graft_sigma_table *t, float sigma);
+/* Whether negative prompts are computed without some blocks at this sigma. */
+bool graft_model_skips_at(const graft_model *m, const graft_sigma_table *t, float sigma);
 /* How many grids of HyperTile take turns on such latents; 1 without it. */
 int graft_model_turns(const graft_model *m, int64_t height, int64_t width);
 /* Whether steps on such latents run the UNet in other shapes within: HyperTile's grids, or Deep

@@ -51,6 +51,7 @@ graft_status graft_model_with_sight(const graft_model *m, const struct graft_see
         graft_sight_release(what->sight);
         return st;
     }
+    if (what->mask) graft_image_retain(what->mask);
     n->seen[n->n_seen++] = *what;
     *out = n;
     return GRAFT_OK;
@@ -58,8 +59,11 @@ graft_status graft_model_with_sight(const graft_model *m, const struct graft_see
 
 graft_attended_shape graft_model_attended(const graft_model *m)
 {
-    graft_attended_shape s = {{0}};
-    for (int i = 0; i < m->n_seen; i++) s.tokens[i] = m->seen[i].sight->tokens;
+    graft_attended_shape s = {{0}, 0};
+    for (int i = 0; i < m->n_seen; i++) {
+        s.tokens[i] = m->seen[i].sight->tokens;
+        if (m->seen[i].mask) s.masked |= 1u << i;
+    }
     return s;
 }
 

@@ -18,7 +18,8 @@ graft_status graft_sight_create(const graft_crossings *c, int32_t tokens, graft_
 graft_sight *graft_sight_retain(graft_sight *s);
 void graft_sight_release(graft_sight *s);
 
-/* The model with one more. Takes the caller's reference of what->sight over, also on failure. */
+/* The model with one more. Takes the caller's reference of what->sight over, also on failure;
+ * retains the mask. */
 graft_status graft_model_with_sight(const graft_model *m, const struct graft_seen *what,
                                     graft_model **out, graft_err *e);
 /* All that a model attends to. */

@@ -78,6 +78,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.untold = use->untold;
     unet.shape.perturbed = use->perturbed;
     if (use->perturbed) unet.shape.skip = m->skip.blocks;
+    if (use->skips) unet.shape.skip = m->skip_negative.blocks;
     unet.shape.variant = (int32_t)use->variant;
     unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
     unet.shape.control = use->control;
@@ -101,8 +102,8 @@ bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b)
     return a->variant == b->variant && a->control == b->control && a->pictures == b->pictures &&
            a->entries == b->entries && a->height == b->height && a->width == b->width &&
            a->tokens == b->tokens && a->perturbed == b->perturbed && a->turn == b->turn &&
-           a->untold == b->untold && a->shrink == b->shrink && a->attends == b->attends &&
-           memcmp(&a->steered, &b->steered, sizeof a->steered) == 0 &&
+           a->untold == b->untold && a->skips == b->skips && a->shrink == b->shrink &&
+           a->attends == b->attends && memcmp(&a->steered, &b->steered, sizeof a->steered) == 0 &&
            memcmp(&a->references, &b->references, sizeof a->references) == 0;
 }
 
@@ -145,6 +146,12 @@ bool graft_model_perturbs_at(const graft_model *m, const graft_sigma_table *t, f
 {
     return graft_model_perturbs(m) &&
            (!m->skip.blocks || graft_sigma_in_range(t, m->skip.start, m->skip.end, sigma));
+}
+
+bool graft_model_skips_at(const graft_model *m, const graft_sigma_table *t, float sigma)
+{
+    return m->skip_negative.blocks &&
+           graft_sigma_in_range(t, m->skip_negative.start, m->skip_negative.end, sigma);
 }
 
 int graft_model_turns(const graft_model *m, int64_t height, int64_t width)

@@ -1,6 +1,8 @@
-/* Merging text encoders, as objects/merge.c does models. */
+/* Merging text encoders, and factors of their attention, as objects/merge.c does models. */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "engine/objects/alike.h"
 #include "engine/objects/objects.h"
 
@@ -66,4 +68,52 @@ graft_status graft_clip_merge_subtract(const graft_clip *a, const graft_clip *b,
 {
     graft_status st = graft_alike_factor("the multiplier", multiplier, e);
     return st ? st : sum_clips(a, multiplier, b, -multiplier, out, e);
+}
+
+/* In transformers' names a layer each; in OpenCLIP's queries, keys and values are the thirds of one
+ * matrix. */
+static void share_of_attention(const void *ctx, const char *name, double share[GRAFT_THIRDS])
+{
+    const graft_attention_factors *f = ctx;
+    const double in[GRAFT_THIRDS] = {f->q, f->k, f->v};
+    static const char *const layer[GRAFT_THIRDS] = {"q", "k", "v"};
+    double factor = 1.0;
+    bool joined =
+        graft_str_ends(name, ".attn.in_proj_weight") || graft_str_ends(name, ".attn.in_proj_bias");
+    for (int k = 0; k < GRAFT_THIRDS; k++) {
+        char weight[48], bias[48];
+        snprintf(weight, sizeof weight, ".self_attn.%s_proj.weight", layer[k]);
+        snprintf(bias, sizeof bias, ".self_attn.%s_proj.bias", layer[k]);
+        if (graft_str_ends(name, weight) || graft_str_ends(name, bias)) factor = in[k];
+    }
+    if (graft_str_ends(name, "attn.out_proj.weight") || graft_str_ends(name, "attn.out_proj.bias"))
+        factor = f->out;
+    for (int k = 0; k < GRAFT_THIRDS; k++) share[k] = joined ? in[k] : factor;
+}
+
+graft_status graft_clip_multiply_attention(const graft_clip *c,
+                                           const graft_attention_factors *factors, graft_clip **out,
+                                           graft_err *e)
+{
+    const graft_shares shares = {share_of_attention, factors};
+    graft_status st = graft_clip_there(c, e);
+    if (!st) st = graft_alike_attention(factors, e);
+    if (!st && !c->n_encoders)
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED,
+                        "the attention of text encoders other than CLIP cannot be multiplied");
+    if (st) return st;
+    graft_clip *n = graft_clip_copy(c);
+    if (!n) return graft_fail_nomem(e, "text encoder");
+    for (size_t i = 0; i < n->n_encoders && !st; i++) {
+        graft_weights *weights;
+        st = graft_weights_mix(c->encoder[i].weights, &shares, NULL, NULL, &weights, e);
+        if (st) break;
+        graft_weights_release(n->encoder[i].weights);
+        n->encoder[i].weights = weights;
+    }
+    if (st)
+        graft_clip_release(n);
+    else
+        *out = n;
+    return st;
 }

@@ -230,7 +230,8 @@ graft_status graft_model_show(const graft_model *m, const graft_ip_adapter *adap
     if (!st) st = run_side(&s, GRAFT_SIGHT_POSITIVE, o->image, e);
     if (!st) st = run_side(&s, GRAFT_SIGHT_OTHERS, o->negative, e);
     if (!st) {
-        const struct graft_seen what = {s.sight, o->weight, o->start, o->end};
+        const struct graft_seen what = {s.sight, o->weight, o->start, o->end,
+                                        (graft_image *)(uintptr_t)o->mask};
         s.sight = NULL;
         st = graft_model_with_sight(m, &what, out, e);
     }

@@ -247,25 +247,37 @@ static void print_strips(graft_str *s, const graft_report *r, const graft_report
                      plural(runs), ns ? ", " : "", ns ? time : "", ns ? " in all" : "");
 }
 
-/* One number where the three are the same, else input, middle and output blocks. */
-static void print_regions(graft_str *s, const double v[GRAFT_REGIONS])
+/* One number where all are the same, or one each for input, middle and output blocks, where these
+ * have one, else from which to which. */
+static void print_regions(graft_str *s, const graft_span v[GRAFT_REGIONS])
 {
-    bool one = v[0] == v[1] && v[1] == v[2];
-    for (int r = 0; r < (one ? 1 : GRAFT_REGIONS); r++)
-        graft_str_printf(s, "%s%.4g", r ? "/" : "", v[r]);
+    graft_span all = v[0];
+    bool flat = true;
+    for (int r = 0; r < GRAFT_REGIONS; r++) {
+        flat = flat && v[r].least == v[r].most;
+        if (v[r].least < all.least) all.least = v[r].least;
+        if (v[r].most > all.most) all.most = v[r].most;
+    }
+    if (!flat) {
+        graft_str_printf(s, "%.4g to %.4g", all.least, all.most);
+        return;
+    }
+    for (int r = 0; r < (all.least == all.most ? 1 : GRAFT_REGIONS); r++)
+        graft_str_printf(s, "%s%.4g", r ? "/" : "", v[r].least);
 }
 
 static void print_loras(graft_str *s, const graft_weights *w)
 {
     size_t tensors, patches, shown = 0;
-    float strength[GRAFT_REGIONS];
+    graft_span v[GRAFT_REGIONS];
     const graft_weights *owner;
     graft_weights_patch_count(w, &tensors, &patches);
     if (!patches) return;
     graft_str_puts(s, "  LoRAs        ");
-    for (size_t i = 0; (owner = graft_weights_owner(w, i, strength)); i++) {
-        const double v[GRAFT_REGIONS] = {strength[0], strength[1], strength[2]};
-        if (v[0] == 0 && v[1] == 0 && v[2] == 0) continue; /* two that a merge made cancel out */
+    for (size_t i = 0; (owner = graft_weights_owner(w, i, v)); i++) {
+        bool any = false;
+        for (int r = 0; r < GRAFT_REGIONS; r++) any |= v[r].least != 0 || v[r].most != 0;
+        if (!any) continue; /* two that a merge made cancel out */
         graft_str_printf(s, "%s%s at ", shown++ ? ", " : "", file_name(owner));
         print_regions(s, v);
     }
@@ -275,7 +287,7 @@ static void print_loras(graft_str *s, const graft_weights *w)
 
 static void print_files(graft_str *s, const graft_weights *w, const char *stored)
 {
-    double factor[GRAFT_REGIONS];
+    graft_span factor[GRAFT_REGIONS];
     const graft_safetensors *f;
     if (!graft_weights_is_sum(w)) {
         graft_str_printf(s, "  file         %s, %s of weights\n", file_name(w), stored);
@@ -335,6 +347,12 @@ static void print_downscale(graft_str *s, const graft_model *m)
 
 static void print_perturbed(graft_str *s, const graft_model *m)
 {
+    if (m->skip_negative.blocks)
+        graft_str_printf(s,
+                         "  guidance     negative prompts without %d of the network's blocks, from "
+                         "%.4g %% to %.4g %% of the schedule\n",
+                         __builtin_popcountll(m->skip_negative.blocks),
+                         100 * m->skip_negative.start, 100 * m->skip_negative.end);
     if (!(m->perturbed > 0)) return;
     if (m->skip.blocks) {
         graft_str_printf(
@@ -352,9 +370,9 @@ static void print_seen(graft_str *s, const graft_model *m)
     for (int i = 0; i < m->n_seen; i++)
         graft_str_printf(s,
                          "  pictures     %d tokens beside the prompt, weight %.4g, from %.4g %% to "
-                         "%.4g %% of the schedule\n",
+                         "%.4g %% of the schedule%s\n",
                          m->seen[i].sight->tokens, m->seen[i].weight, 100 * m->seen[i].start,
-                         100 * m->seen[i].end);
+                         100 * m->seen[i].end, m->seen[i].mask ? ", masked" : "");
 }
 
 static void print_architecture(graft_str *s, const graft_net_arch *net)

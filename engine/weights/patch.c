@@ -136,6 +136,21 @@ void graft_patch_take_rows(graft_patch *p, int64_t from_row, int64_t from_rows)
     p->hash = graft_hash_mix(p->hash, &p->from_rows, sizeof p->from_rows);
 }
 
+bool graft_patch_cut(graft_patch *p, int64_t first, int64_t end, int64_t all)
+{
+    int64_t rows = p->rows ? p->rows : all - p->row, last = p->row + rows;
+    int64_t row = p->row > first ? p->row : first, stop = last < end ? last : end;
+    if (row >= stop) return false;
+    if (row == p->row && stop == last) return true;
+    int64_t from_rows = p->from_rows ? p->from_rows : rows, from_row = p->from_row + row - p->row;
+    p->row = row;
+    p->rows = stop - row;
+    p->hash = graft_hash_mix(p->hash, &p->row, sizeof p->row);
+    p->hash = graft_hash_mix(p->hash, &p->rows, sizeof p->rows);
+    graft_patch_take_rows(p, from_row, from_rows);
+    return true;
+}
+
 /* ------------------------------------------------------------------ products */
 
 bool graft_patch_is_product(const graft_patch *p)

@@ -16,6 +16,8 @@ typedef struct graft_patch_source {
 graft_patch graft_patch_make(const graft_patch_source *s, int64_t row, int64_t rows);
 /* Only the rows from from_row on of the `from_rows` that the delta has. */
 void graft_patch_take_rows(graft_patch *p, int64_t from_row, int64_t from_rows);
+/* What it does to the rows from `first` up to `end` of a target of `all` rows; false: nothing. */
+bool graft_patch_cut(graft_patch *p, int64_t first, int64_t end, int64_t all);
 /* Whether the factors fit the target. GRAFT_E_FORMAT with the shapes when not. */
 graft_status graft_patch_check(const graft_patch *p, const graft_st_tensor *target, graft_err *e);
 /* Whether it is one product of two matrices, which graft_patch_product_init() gives. */

@@ -20,8 +20,9 @@ typedef struct graft_set_place {
 
 typedef struct graft_set_term {
     graft_set_place place;
-    double factor[GRAFT_REGIONS];
-    bool partly; /* what it lacks counts for nothing; else that is an error */
+    double (*share)[GRAFT_THIRDS]; /* of each tensor, by its number in the file that has the names;
+                                      0 for those that are not in the set's part of it */
+    bool partly;                   /* what it lacks counts for nothing; else that is an error */
 } graft_set_term;
 
 typedef struct graft_set_patches {
@@ -29,16 +30,11 @@ typedef struct graft_set_patches {
     size_t n;
 } graft_set_patches;
 
-typedef struct graft_set_owner {
-    graft_weights *set;
-    float strength[GRAFT_REGIONS]; /* of all patches of the file; its first owner has them */
-} graft_set_owner;
-
 struct graft_weights {
     _Atomic int refs;
-    graft_set_place place; /* of a sum: the first set's, which has the names */
-    graft_map patches;     /* tensor name without prefix -> graft_set_patches */
-    graft_set_owner *owners;
+    graft_set_place place;  /* of a sum: the first set's, which has the names */
+    graft_map patches;      /* tensor name without prefix -> graft_set_patches */
+    graft_weights **owners; /* whose files hold the patches */
     size_t n_owners;
     graft_set_term *term; /* NULL: the place's tensors as they are; else n_terms, which may be 0 */
     size_t n_terms;
@@ -47,6 +43,7 @@ struct graft_weights {
 /* A set on the same file with the same prefix: no patches, owners and terms. NULL: no memory. */
 graft_weights *graft_set_create(const graft_set_place *place);
 void graft_set_file_release(graft_set_file *f);
+void graft_set_term_finish(graft_set_term *t);
 const graft_st_tensor *graft_set_find(const graft_set_place *p, const char *name);
 graft_status graft_set_add_patch(graft_weights *w, const char *name, const graft_patch *patch,
                                  graft_err *e);

@@ -37,34 +37,81 @@ static bool same_place(const graft_set_place *a, const graft_set_place *b)
            (a->file == b->file || graft_safetensors_same(a->file->file, b->file->file));
 }
 
-static void add_term(graft_weights *w, const graft_set_place *place, const double own[],
-                     const double factor[], bool partly)
+/* The name, without the prefix, of tensor i of the set's file; NULL: it is none of the set's. */
+static const char *own_name(const graft_weights *w, size_t i)
 {
+    const graft_st_tensor *t = graft_safetensors_at(w->place.file->file, i);
+    const char *prefix = w->place.prefix;
+    return !t->part && graft_str_starts(t->name, prefix) ? t->name + strlen(prefix) : NULL;
+}
+
+static size_t name_count(const graft_weights *w)
+{
+    return graft_safetensors_count(w->place.file->file);
+}
+
+/* Where the shares of the tensor stand in a term of w; `once` where the set has no such name. */
+static const double *share_in(const graft_weights *w, const graft_set_term *term, const char *name)
+{
+    static const double once[GRAFT_THIRDS] = {1.0, 1.0, 1.0};
+    const graft_st_tensor *t = term ? graft_set_find(&w->place, name) : NULL;
+    return t ? term->share[t - graft_safetensors_at(w->place.file->file, 0)] : once;
+}
+
+void graft_set_term_finish(graft_set_term *t)
+{
+    graft_set_file_release(t->place.file);
+    graft_free(t->share);
+}
+
+static graft_set_term *new_term(graft_weights *w, const graft_set_place *place, bool partly)
+{
+    size_t n = name_count(w);
+    double(*share)[GRAFT_THIRDS] = graft_calloc(n ? n : 1, sizeof *share);
+    if (!share) return NULL;
+    graft_set_term *t = &w->term[w->n_terms++];
+    *t = (graft_set_term){*place, share, partly};
+    atomic_fetch_add(&place->file->refs, 1);
+    return t;
+}
+
+/* Adds so much of what `of` has of one of its terms; without one it is its place's tensors. */
+static graft_status add_term(graft_weights *w, const graft_weights *of, const graft_set_term *term,
+                             const graft_shares *shares, bool partly, graft_err *e)
+{
+    const graft_set_place *place = term ? &term->place : &of->place;
     size_t i = 0;
     while (i < w->n_terms && !same_place(&w->term[i].place, place)) i++;
-    if (i == w->n_terms) {
-        w->term[w->n_terms++] = (graft_set_term){.place = *place, .partly = partly};
-        atomic_fetch_add(&place->file->refs, 1);
+    graft_set_term *to = i < w->n_terms ? &w->term[i] : new_term(w, place, partly);
+    if (!to) return graft_fail_nomem(e, "weight set");
+    for (size_t k = 0; k < name_count(w); k++) {
+        const char *name = own_name(w, k);
+        double share[GRAFT_THIRDS];
+        if (!name) continue;
+        const double *own = share_in(of, term, name);
+        shares->of(shares->ctx, name, share);
+        for (int r = 0; r < GRAFT_THIRDS; r++)
+            to->share[k][r] = add(to->share[k][r], own[r] * share[r]);
     }
-    for (int r = 0; r < GRAFT_REGIONS; r++)
-        w->term[i].factor[r] = add(w->term[i].factor[r], own[r] * factor[r]);
+    return GRAFT_OK;
 }
 
-static const double one[GRAFT_REGIONS] = {1.0, 1.0, 1.0};
-
-static void add_terms(graft_weights *w, const graft_weights *of, const double factor[], bool partly)
+static graft_status add_terms(graft_weights *w, const graft_weights *of, const graft_shares *shares,
+                              bool partly, graft_err *e)
 {
-    if (!of->term) add_term(w, &of->place, one, factor, partly);
-    for (size_t i = 0; i < of->n_terms; i++) {
-        const graft_set_term *t = &of->term[i];
-        add_term(w, &t->place, t->factor, factor, partly || t->partly);
-    }
+    graft_status st = GRAFT_OK;
+    if (!of->term) return add_term(w, of, NULL, shares, partly, e);
+    for (size_t i = 0; i < of->n_terms && !st; i++)
+        st = add_term(w, of, &of->term[i], shares, partly || of->term[i].partly, e);
+    return st;
 }
 
-static bool is_nothing(const graft_set_term *t)
+/* Whether all of it counts so many times. */
+static bool counts(const graft_weights *w, const graft_set_term *t, float times)
 {
-    for (int r = 0; r < GRAFT_REGIONS; r++)
-        if ((float)t->factor[r] != 0.0f) return false;
+    for (size_t i = 0; i < name_count(w); i++)
+        for (int r = 0; r < GRAFT_THIRDS && own_name(w, i); r++)
+            if ((float)t->share[i][r] != times) return false;
     return true;
 }
 
@@ -73,16 +120,15 @@ static void tidy(graft_weights *w)
 {
     size_t n = 0;
     for (size_t i = 0; i < w->n_terms; i++) {
-        if (is_nothing(&w->term[i]))
-            graft_set_file_release(w->term[i].place.file);
+        if (counts(w, &w->term[i], 0.0f))
+            graft_set_term_finish(&w->term[i]);
         else
             w->term[n++] = w->term[i];
     }
     w->n_terms = n;
-    if (n != 1 || !same_place(&w->term[0].place, &w->place)) return;
-    for (int r = 0; r < GRAFT_REGIONS; r++)
-        if ((float)w->term[0].factor[r] != 1.0f) return;
-    graft_set_file_release(w->term[0].place.file);
+    if (n != 1 || !same_place(&w->term[0].place, &w->place) || !counts(w, &w->term[0], 1.0f))
+        return;
+    graft_set_term_finish(&w->term[0]);
     graft_free(w->term);
     w->term = NULL;
     w->n_terms = 0;
@@ -110,47 +156,53 @@ static graft_status add_patch(graft_weights *w, const char *name, const graft_pa
     return graft_set_add_patch(w, name, &p, e);
 }
 
-static graft_status add_patches(graft_weights *w, const graft_weights *of, const double factor[],
-                                graft_err *e)
+static bool alike(const double share[GRAFT_THIRDS])
+{
+    return share[0] == share[1] && share[1] == share[2];
+}
+
+/* `alone`: nothing else is added. */
+static graft_status add_share(graft_weights *w, const char *name, const graft_patch *patch,
+                              const double share[GRAFT_THIRDS], bool alone, graft_err *e)
+{
+    const graft_st_tensor *t = graft_set_find(&w->place, name);
+    int64_t rows = t && t->rank ? t->shape[0] : 0;
+    graft_status st = GRAFT_OK;
+    if (alone && alike(share) && share[0] == 1.0) return graft_set_add_patch(w, name, patch, e);
+    if (alike(share) || patch->magnitude)
+        return add_patch(w, name, patch, (float)(share[0] * patch->strength), e);
+    for (int k = 0; k < GRAFT_THIRDS && !st; k++) {
+        graft_patch p = *patch;
+        if (graft_patch_cut(&p, rows * k / GRAFT_THIRDS, rows * (k + 1) / GRAFT_THIRDS, rows))
+            st = add_patch(w, name, &p, (float)(share[k] * patch->strength), e);
+    }
+    return st;
+}
+
+static graft_status add_patches(graft_weights *w, const graft_weights *of,
+                                const graft_shares *shares, bool alone, graft_err *e)
 {
     const graft_map_entry *entry;
     for (size_t pos = 0; (entry = graft_map_next(&of->patches, &pos));) {
         const graft_set_patches *list = entry->value;
-        double f = factor[graft_region_of(entry->key)];
+        double share[GRAFT_THIRDS];
+        shares->of(shares->ctx, entry->key, share);
         for (size_t i = 0; i < list->n; i++) {
-            graft_status st =
-                add_patch(w, entry->key, &list->patch[i], (float)(f * list->patch[i].strength), e);
+            graft_status st = add_share(w, entry->key, &list->patch[i], share, alone, e);
             if (st) return st;
         }
     }
     return GRAFT_OK;
 }
 
-/* The owner that stands for the set's file in reports. A file that was opened twice is one LoRA,
- * but patches point into the mapping that they were made from: each is kept, later ones at strength
- * 0. */
-static graft_set_owner *owner_for(graft_weights *w, graft_weights *set)
-{
-    graft_set_owner *same = NULL;
-    bool held = false;
-    for (size_t i = 0; i < w->n_owners; i++) {
-        graft_set_owner *o = &w->owners[i];
-        held = held || o->set->place.file == set->place.file;
-        if (!same && same_place(&o->set->place, &set->place)) same = o;
-    }
-    if (held) return same;
-    graft_set_owner *o = &w->owners[w->n_owners++];
-    *o = (graft_set_owner){.set = graft_weights_retain(set)};
-    return same ? same : o;
-}
-
-static void add_owners(graft_weights *w, const graft_weights *of, const double factor[])
+/* Patches point into the mapping that they were made from, so each is kept, also of a file that was
+ * opened twice. */
+static void add_owners(graft_weights *w, const graft_weights *of)
 {
     for (size_t i = 0; i < of->n_owners; i++) {
-        const graft_set_owner *o = &of->owners[i];
-        graft_set_owner *to = owner_for(w, o->set);
-        for (int r = 0; r < GRAFT_REGIONS; r++)
-            to->strength[r] = (float)add(to->strength[r], factor[r] * o->strength[r]);
+        size_t k = 0;
+        while (k < w->n_owners && w->owners[k]->place.file != of->owners[i]->place.file) k++;
+        if (k == w->n_owners) w->owners[w->n_owners++] = graft_weights_retain(of->owners[i]);
     }
 }
 
@@ -160,25 +212,25 @@ static size_t term_count(const graft_weights *w)
 }
 
 /* `partly`: b has only some of a's tensors. */
-static graft_status sum(graft_weights *a, const double fa[], graft_weights *b, const double fb[],
-                        bool partly, graft_weights **out, graft_err *e)
+static graft_status sum(graft_weights *a, const graft_shares *of_a, graft_weights *b,
+                        const graft_shares *of_b, bool partly, graft_weights **out, graft_err *e)
 {
     graft_weights *w = graft_set_create(&a->place);
     graft_status st;
     if (!w) return graft_fail_nomem(e, "weight set");
-    w->term = graft_malloc_array(term_count(a) + term_count(b), sizeof *w->term);
-    w->owners = graft_malloc_array(a->n_owners + b->n_owners, sizeof *w->owners);
+    w->term = graft_malloc_array(term_count(a) + (b ? term_count(b) : 0), sizeof *w->term);
+    w->owners = graft_malloc_array(a->n_owners + (b ? b->n_owners : 0), sizeof *w->owners);
     if (!w->term || !w->owners) {
         st = graft_fail_nomem(e, "weight set");
         goto out;
     }
-    add_terms(w, a, fa, false);
-    add_terms(w, b, fb, partly);
+    GRAFT_TRY(add_terms(w, a, of_a, false, e));
+    if (b) GRAFT_TRY(add_terms(w, b, of_b, partly, e));
     tidy(w);
-    add_owners(w, a, fa);
-    add_owners(w, b, fb);
-    GRAFT_TRY(add_patches(w, a, fa, e));
-    GRAFT_TRY(add_patches(w, b, fb, e));
+    add_owners(w, a);
+    if (b) add_owners(w, b);
+    GRAFT_TRY(add_patches(w, a, of_a, !b, e));
+    if (b) GRAFT_TRY(add_patches(w, b, of_b, false, e));
     *out = w;
     return GRAFT_OK;
 out:
@@ -186,32 +238,50 @@ out:
     return st;
 }
 
+static void share_of_region(const void *ctx, const char *name, double share[GRAFT_THIRDS])
+{
+    const double *of = ctx;
+    for (int k = 0; k < GRAFT_THIRDS; k++) share[k] = of[graft_region_of(name)];
+}
+
 graft_status graft_weights_sum(graft_weights *a, const double fa[GRAFT_REGIONS], graft_weights *b,
                                const double fb[GRAFT_REGIONS], graft_weights **out, graft_err *e)
 {
-    return sum(a, fa, b, fb, false, out, e);
+    return sum(a, &(graft_shares){share_of_region, fa}, b, &(graft_shares){share_of_region, fb},
+               false, out, e);
+}
+
+graft_status graft_weights_mix(graft_weights *a, const graft_shares *of_a, graft_weights *b,
+                               const graft_shares *of_b, graft_weights **out, graft_err *e)
+{
+    return sum(a, of_a, b, of_b, false, out, e);
 }
 
 graft_status graft_weights_add(graft_weights *a, graft_weights *b, graft_weights **out,
                                graft_err *e)
 {
-    return sum(a, one, b, one, true, out, e);
+    static const double one[GRAFT_REGIONS] = {1.0, 1.0, 1.0};
+    const graft_shares once = {share_of_region, one};
+    return sum(a, &once, b, &once, true, out, e);
 }
 
 graft_status graft_weights_plain(const graft_weights *from, graft_weights **out, graft_err *e)
 {
     graft_weights *w = graft_set_create(&from->place);
     if (w && from->term) w->term = graft_malloc_array(from->n_terms, sizeof *w->term);
-    if (!w || (from->term && !w->term)) {
-        graft_weights_release(w);
-        return graft_fail_nomem(e, "weight set");
+    bool room = w && (w->term || !from->term);
+    for (size_t i = 0; room && i < from->n_terms; i++) {
+        const graft_set_term *t = &from->term[i];
+        graft_set_term *to = new_term(w, &t->place, t->partly);
+        room = to != NULL;
+        if (to) memcpy(to->share, t->share, name_count(w) * sizeof *t->share);
     }
-    for (size_t i = 0; i < from->n_terms; i++) {
-        w->term[w->n_terms++] = from->term[i];
-        atomic_fetch_add(&from->term[i].place.file->refs, 1);
+    if (room) {
+        *out = w;
+        return GRAFT_OK;
     }
-    *out = w;
-    return GRAFT_OK;
+    graft_weights_release(w);
+    return graft_fail_nomem(e, "weight set");
 }
 
 /* ------------------------------------------------------------------ what it is made of */
@@ -221,30 +291,91 @@ bool graft_weights_is_sum(const graft_weights *w)
     return w->term != NULL;
 }
 
+/* Spans that nothing was added to have least > most. */
+static void begin_spans(graft_span span[GRAFT_REGIONS])
+{
+    for (int r = 0; r < GRAFT_REGIONS; r++) span[r] = (graft_span){INFINITY, -INFINITY};
+}
+
+static void widen(graft_span *span, double v)
+{
+    if (v < span->least) span->least = v;
+    if (v > span->most) span->most = v;
+}
+
+static void end_spans(graft_span span[GRAFT_REGIONS])
+{
+    graft_span any = {0, 0};
+    for (int r = GRAFT_REGIONS - 1; r >= 0; r--)
+        if (span[r].least <= span[r].most) any = span[r];
+    for (int r = 0; r < GRAFT_REGIONS; r++)
+        if (span[r].least > span[r].most) span[r] = any;
+}
+
+static bool points_into(const graft_patch *p, const graft_safetensors *f)
+{
+    const graft_st_tensor *t = p->part[0].whole ? p->part[0].whole : p->part[0].a;
+    size_t n = graft_safetensors_count(f);
+    uintptr_t first = n ? (uintptr_t)graft_safetensors_at(f, 0) : 0;
+    return (uintptr_t)t >= first && (uintptr_t)t < first + n * sizeof *t;
+}
+
+const graft_weights *graft_weights_owner(const graft_weights *w, size_t i,
+                                         graft_span strength[GRAFT_REGIONS])
+{
+    const graft_map_entry *entry;
+    if (i >= w->n_owners) return NULL;
+    begin_spans(strength);
+    for (size_t pos = 0; (entry = graft_map_next(&w->patches, &pos));) {
+        const graft_set_patches *list = entry->value;
+        for (size_t k = 0; k < list->n; k++)
+            if (points_into(&list->patch[k], graft_weights_file(w->owners[i])))
+                widen(&strength[graft_region_of(entry->key)], list->patch[k].strength);
+    }
+    end_spans(strength);
+    return w->owners[i];
+}
+
 const graft_safetensors *graft_weights_summand(const graft_weights *w, size_t i,
-                                               double factor[GRAFT_REGIONS])
+                                               graft_span factor[GRAFT_REGIONS])
 {
     if (i >= w->n_terms) return NULL;
-    memcpy(factor, w->term[i].factor, sizeof w->term[i].factor);
+    begin_spans(factor);
+    for (size_t k = 0; k < name_count(w); k++) {
+        const char *name = own_name(w, k);
+        for (int r = 0; r < GRAFT_THIRDS && name; r++)
+            widen(&factor[graft_region_of(name)], w->term[i].share[k][r]);
+    }
+    end_spans(factor);
     return w->term[i].place.file->file;
+}
+
+/* What one term has of the tensor; false: nothing that counts. */
+static bool take_term(const graft_set_place *p, const char *name, const double share[GRAFT_THIRDS],
+                      bool partly, graft_weight_term *out)
+{
+    bool any = false;
+    *out = (graft_weight_term){.file = p->file->file, .prefix = p->prefix};
+    for (int k = 0; k < GRAFT_THIRDS; k++) {
+        out->factor[k] = (float)share[k];
+        any |= out->factor[k] != 0.0f;
+    }
+    const graft_st_tensor *t = any ? graft_set_find(p, name) : NULL;
+    if (!any || (!t && partly)) return false;
+    out->tensor = t;
+    if (t) out->state = &p->file->state[t - graft_safetensors_at(p->file->file, 0)];
+    for (int k = 0; t && t->scale != 0 && k < GRAFT_THIRDS; k++) out->factor[k] *= t->scale;
+    return true;
 }
 
 bool graft_weights_next_term(const graft_weights *w, const char *name, size_t *at,
                              graft_weight_term *out)
 {
-    graft_region region = graft_region_of(name);
-    for (size_t n = term_count(w); *at < n;) {
-        const graft_set_term *term = w->term ? &w->term[*at] : NULL;
-        const graft_set_place *p = term ? &term->place : &w->place;
-        float factor = term ? (float)term->factor[region] : 1.0f;
-        const graft_st_tensor *t = factor != 0.0f ? graft_set_find(p, name) : NULL;
-        ++*at;
-        if (factor == 0.0f || (!t && term && term->partly)) continue;
-        *out = (graft_weight_term){
-            .tensor = t, .file = p->file->file, .prefix = p->prefix, .factor = factor};
-        if (t) out->state = &p->file->state[t - graft_safetensors_at(p->file->file, 0)];
-        if (t && t->scale != 0) out->factor *= t->scale;
-        return true;
+    static const double once[GRAFT_THIRDS] = {1.0, 1.0, 1.0};
+    if (!w->term) return (*at)++ == 0 && take_term(&w->place, name, once, false, out);
+    while (*at < w->n_terms) {
+        const graft_set_term *term = &w->term[(*at)++];
+        if (take_term(&term->place, name, share_in(w, term, name), term->partly, out)) return true;
     }
     return false;
 }
@@ -276,6 +407,34 @@ static void read_values(const graft_st_tensor *t, int64_t first, int64_t n, floa
     graft_st_to_f32(t, first, n, out);
 }
 
+/* The values from `first` on, n, that belong to third k of its rows; returns how many, of which the
+ * first is number *from of these. */
+static int64_t third(const graft_st_tensor *t, int k, int64_t first, int64_t n, int64_t *from)
+{
+    int64_t all = graft_st_values(t), low = all * k / GRAFT_THIRDS - first,
+            end = all * (k + 1) / GRAFT_THIRDS - first;
+    *from = low > 0 ? low : 0;
+    if (end > n) end = n;
+    return end > *from ? end - *from : 0;
+}
+
+static void scale_thirds(const graft_weight_term *t, int64_t first, int64_t n, float *out)
+{
+    for (int k = 0; k < GRAFT_THIRDS; k++) {
+        int64_t from, m = third(t->tensor, k, first, n, &from);
+        if (m && t->factor[k] != 1.0f) scale(out + from, (size_t)m, t->factor[k]);
+    }
+}
+
+static void add_thirds(const graft_weight_term *t, int64_t first, int64_t n, const float *values,
+                       float *out)
+{
+    for (int k = 0; k < GRAFT_THIRDS; k++) {
+        int64_t from, m = third(t->tensor, k, first, n, &from);
+        if (m) add_scaled(out + from, values + from, (size_t)m, t->factor[k]);
+    }
+}
+
 static graft_status add_values(const graft_weight_term *t, int64_t first, int64_t n, float *out,
                                graft_err *e)
 {
@@ -284,14 +443,14 @@ static graft_status add_values(const graft_weight_term *t, int64_t first, int64_
         float *all = graft_malloc_array((size_t)n, sizeof *all);
         if (!all) return graft_fail_nomem(e, "merging weights");
         read_values(t->tensor, 0, n, all);
-        add_scaled(out, all, (size_t)n, t->factor);
+        add_thirds(t, 0, n, all, out);
         graft_free(all);
         return GRAFT_OK;
     }
     for (int64_t i = 0, m; i < n; i += m) {
         m = n - i < PIECE ? n - i : PIECE;
         read_values(t->tensor, first + i, m, piece);
-        add_scaled(out + i, piece, (size_t)m, t->factor);
+        add_thirds(t, first + i, m, piece, out + i);
     }
     return GRAFT_OK;
 }
@@ -306,7 +465,7 @@ graft_status graft_weights_values(const graft_weights *w, const char *name, int6
         return GRAFT_OK;
     }
     read_values(t.tensor, first, n, out);
-    if (t.factor != 1.0f) scale(out, (size_t)n, t.factor);
+    scale_thirds(&t, first, n, out);
     while (graft_weights_next_term(w, name, &at, &t)) {
         graft_status st = add_values(&t, first, n, out, e);
         if (st) return st;

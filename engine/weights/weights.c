@@ -78,9 +78,9 @@ void graft_weights_release(graft_weights *w)
         graft_free(entry->value);
     }
     graft_map_finish(&w->patches);
-    for (size_t i = 0; i < w->n_owners; i++) graft_weights_release(w->owners[i].set);
+    for (size_t i = 0; i < w->n_owners; i++) graft_weights_release(w->owners[i]);
     graft_free(w->owners);
-    for (size_t i = 0; i < w->n_terms; i++) graft_set_file_release(w->term[i].place.file);
+    for (size_t i = 0; i < w->n_terms; i++) graft_set_term_finish(&w->term[i]);
     graft_free(w->term);
     graft_set_file_release(w->place.file);
     graft_free(w);
@@ -131,10 +131,8 @@ static graft_status derive(const graft_weights *base, const graft_weights *from,
     graft_status st = graft_weights_plain(base, &w, e);
     if (st) return st;
     w->owners = graft_malloc_array(from->n_owners + 1, sizeof *w->owners);
-    for (size_t i = 0; w->owners && i < from->n_owners; i++) {
-        w->owners[w->n_owners] = from->owners[i];
-        graft_weights_retain(w->owners[w->n_owners++].set);
-    }
+    for (size_t i = 0; w->owners && i < from->n_owners; i++)
+        w->owners[w->n_owners++] = graft_weights_retain(from->owners[i]);
     st = w->owners ? copy_patches(from, w, e) : graft_fail_nomem(e, "weight set");
     if (st)
         graft_weights_release(w);
@@ -150,9 +148,7 @@ graft_status graft_weights_patch(graft_weights *base, const char *const *name,
     graft_weights *w;
     graft_status st = derive(base, base, &w, e);
     if (st) return st;
-    graft_set_owner *o = &w->owners[w->n_owners++];
-    o->set = graft_weights_retain(owner);
-    for (int r = 0; r < GRAFT_REGIONS; r++) o->strength[r] = patch[0].strength;
+    w->owners[w->n_owners++] = graft_weights_retain(owner);
     for (size_t i = 0; i < n && !st; i++) st = graft_set_add_patch(w, name[i], &patch[i], e);
     if (st)
         graft_weights_release(w);
@@ -258,10 +254,17 @@ static graft_status check_source(const graft_gslot *s, size_t k, const graft_saf
     return GRAFT_OK;
 }
 
+static bool counts(const graft_weight_term *t, float times)
+{
+    for (int k = 0; k < GRAFT_THIRDS; k++)
+        if (t->factor[k] != times) return false;
+    return true;
+}
+
 /* Whether the term's values are those of its tensor, as they lie in the file. */
 static bool as_they_lie(const graft_weight_term *t)
 {
-    return t->factor == 1.0f && !(t->tensor && t->tensor->blocks);
+    return counts(t, 1.0f) && !(t->tensor && t->tensor->blocks);
 }
 
 /* All terms of a source, checked; *t: the first, or where all cancel out that which has the shape.
@@ -278,8 +281,9 @@ static graft_status find_source(const graft_weights *w, const graft_gslot *s, si
     }
     *sum = n != 1 || !as_they_lie(t);
     if (n) return GRAFT_OK;
-    *t = (graft_weight_term){graft_weights_find(w, s->source[k]), NULL, graft_weights_file(w),
-                             w->place.prefix, 0.0f};
+    *t = (graft_weight_term){.tensor = graft_weights_find(w, s->source[k]),
+                             .file = graft_weights_file(w),
+                             .prefix = w->place.prefix};
     return check_source(s, k, t->file, t->prefix, t->tensor, e);
 }
 
@@ -318,7 +322,7 @@ static graft_status mix_terms(graft_hash *h, const graft_weights *w, const graft
     for (size_t at = 0; graft_weights_next_term(w, slot->source[k], &at, &t);) {
         content = part(t.state, t.tensor);
         *h = graft_hash_mix(*h, &content, sizeof content);
-        *h = graft_hash_mix(*h, &t.factor, sizeof t.factor);
+        *h = graft_hash_mix(*h, t.factor, sizeof t.factor);
     }
     *h = graft_hash_mix(*h, word, sizeof word);
     return GRAFT_OK;
@@ -421,7 +425,7 @@ bool graft_weights_slot_mixed(const graft_weights *w, const graft_gslot *slot)
     graft_weight_term t;
     for (size_t k = 0; k < slot->n_sources; k++)
         if (!is_single(w, slot->source[k], &t) || !t.tensor ||
-            t.factor != (t.tensor->scale != 0 ? t.tensor->scale : 1))
+            !counts(&t, t.tensor->scale != 0 ? t.tensor->scale : 1))
             return true;
     return false;
 }
@@ -434,14 +438,6 @@ bool graft_weights_stored(const graft_weights *w, const char *name, graft_weight
 bool graft_weights_shared(const graft_weights *w)
 {
     return atomic_load(&w->refs) > 1;
-}
-
-const graft_weights *graft_weights_owner(const graft_weights *w, size_t i,
-                                         float strength[GRAFT_REGIONS])
-{
-    if (i >= w->n_owners) return NULL;
-    memcpy(strength, w->owners[i].strength, sizeof w->owners[i].strength);
-    return w->owners[i].set;
 }
 
 static uint64_t bytes_at(const graft_set_place *p)
@@ -516,8 +512,7 @@ graft_status graft_weights_unchanged(const graft_weights *w, graft_err *e)
     graft_status st = graft_safetensors_check(w->place.file->file, e);
     for (size_t i = 0; i < w->n_terms && !st; i++)
         st = graft_safetensors_check(w->term[i].place.file->file, e);
-    for (size_t i = 0; i < w->n_owners && !st; i++)
-        st = graft_weights_unchanged(w->owners[i].set, e);
+    for (size_t i = 0; i < w->n_owners && !st; i++) st = graft_weights_unchanged(w->owners[i], e);
     return st;
 }
 

@@ -36,6 +36,20 @@ typedef enum graft_region {
 #define GRAFT_REGIONS 3
 graft_region graft_region_of(const char *name);
 
+/* The thirds of a tensor's rows, which a sum may weigh apart, too: queries, keys and values where a
+ * file has the three in one matrix. */
+#define GRAFT_THIRDS 3
+/* How much of a set counts in a sum, tensor by tensor. `of` fills in the share of each third;
+ * `name` is without the set's prefix. */
+typedef struct graft_shares {
+    void (*of)(const void *ctx, const char *name, double share[GRAFT_THIRDS]);
+    const void *ctx;
+} graft_shares;
+/* From the least to the largest of several. */
+typedef struct graft_span {
+    double least, most;
+} graft_span;
+
 /* A matrix: `whole`, or a x b, or with a core (rank_a,rank_b,kernel) a x core x b, as a
  * convolution's three parts are multiplied. What is not there is NULL. */
 typedef struct graft_factors {
@@ -79,6 +93,10 @@ graft_status graft_weights_patch(graft_weights *base, const char *const *name,
  * part of it. */
 graft_status graft_weights_sum(graft_weights *a, const double fa[GRAFT_REGIONS], graft_weights *b,
                                const double fb[GRAFT_REGIONS], graft_weights **out, graft_err *e);
+/* The same with shares by tensor. `b` and `of_b` may be NULL: of_a * a; what counts once there
+ * stays as it is, a DoRA's patch included. */
+graft_status graft_weights_mix(graft_weights *a, const graft_shares *of_a, graft_weights *b,
+                               const graft_shares *of_b, graft_weights **out, graft_err *e);
 /* A new set: a + b where b has the tensor, else a's own; b with its patches. For a network that is
  * a copy of b in part only, and holds differences from it there. */
 graft_status graft_weights_add(graft_weights *a, graft_weights *b, graft_weights **out,
@@ -116,14 +134,15 @@ bool graft_weights_slot_derived(const graft_weights *w, const graft_gslot *slot)
 bool graft_weights_slot_mixed(const graft_weights *w, const graft_gslot *slot);
 /* Whether more than one reference is held at this moment. */
 bool graft_weights_shared(const graft_weights *w);
-/* The i-th set whose file holds patches of this one, in the order of adding, and the strength of
- * those patches by region; NULL past the end. */
+/* The i-th set whose file holds patches of this one, in the order of adding, and the strengths of
+ * those patches by region; a region without any has those of the first that has some, and where
+ * there are none at all they are 0. NULL past the end. */
 const graft_weights *graft_weights_owner(const graft_weights *w, size_t i,
-                                         float strength[GRAFT_REGIONS]);
-/* The i-th file that the set is a sum of, and its factors; NULL past the end, and where the set is
- * no sum. */
+                                         graft_span strength[GRAFT_REGIONS]);
+/* The i-th file that the set is a sum of, and its factors by region, likewise; NULL past the end,
+ * and where the set is no sum. */
 const graft_safetensors *graft_weights_summand(const graft_weights *w, size_t i,
-                                               double factor[GRAFT_REGIONS]);
+                                               graft_span factor[GRAFT_REGIONS]);
 bool graft_weights_is_sum(const graft_weights *w);
 /* Bytes that the files store for this part, patches not counted. */
 uint64_t graft_weights_stored_bytes(const graft_weights *w);
@@ -143,7 +162,7 @@ typedef struct graft_weight_term {
     graft_tensor_state *state;
     const graft_safetensors *file;
     const char *prefix;
-    float factor; /* not 0; with the tensor's own scale */
+    float factor[GRAFT_THIRDS]; /* of each third, not all 0; with the tensor's own scale */
 } graft_weight_term;
 /* The next one of tensor `name`, from number *at on, which is 0 at first; false at the end. A set
  * that is no sum has one term. */

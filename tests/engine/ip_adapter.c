@@ -30,12 +30,13 @@ static graft_ip_adapter *adapter;
 static graft_vision *eyes;
 static graft_cond *positive, *negative;
 static graft_image *first, *second;
+static graft_image *mask; /* of whatever is shown; NULL: none */
 static float plain[N];
 
 static graft_model *show_range(const graft_model *m, const graft_image *image,
                                const graft_image *against, double weight, double start, double end)
 {
-    const graft_show_options o = {eyes, image, against, weight, start, end};
+    const graft_show_options o = {eyes, image, against, weight, start, end, mask};
     graft_model *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_model_show(m, adapter, &o, NULL, &out, &e), &e);
@@ -420,6 +421,153 @@ static void quantized(void)
     graft_model_release(q);
 }
 
+/* ------------------------------------------------------------------ masks */
+
+/* A mask of 3 x 4 places: `left` in its left half, `right` in the other. */
+static graft_image *halves(float left, float right)
+{
+    const int64_t shape[4] = {1, 3, 4, 1};
+    float v[12];
+    graft_image *m = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    for (int i = 0; i < 12; i++) v[i] = i % 4 < 2 ? left : right;
+    CHECK_OK(graft_image_from_data(v, shape, false, &m, &e), &e);
+    return m;
+}
+
+/* Lets go of the mask and of m. */
+static void run_masked(graft_model *m, graft_image *with, double weight, float *out)
+{
+    mask = with;
+    run(show(m, first, weight), out);
+    mask = NULL;
+    graft_image_release(with);
+    graft_model_release(m);
+}
+
+static void masks(graft_model *m)
+{
+    float bare[N], all[N], none[N], half[N], other[N], want[N];
+    run(graft_model_retain(m), bare);
+    run(show(m, first, 1), want);
+    run_masked(graft_model_retain(m), halves(1, 1), 1, all);
+    const uint64_t before = graphs_built(engine);
+    run_masked(graft_model_retain(m), halves(0, 0), 1, none);
+    run_masked(graft_model_retain(m), halves(1, 0), 1, half);
+    run_masked(graft_model_retain(m), halves(0, 1), 1, other);
+    CHECK(difference(all, want, N) < 1e-5);
+    CHECK(memcmp(none, bare, sizeof none) == 0);
+    CHECK(difference(half, want, N) > 1e-3 && difference(half, bare, N) > 1e-3);
+    CHECK(difference(other, half, N) > 1e-3);
+    run_masked(graft_model_retain(m), halves(0.5f, 0.5f), 1, half);
+    CHECK_INT(graphs_built(engine), before);
+    run(show(m, first, 0.5), want);
+    CHECK(difference(half, want, N) < 1e-5);
+}
+
+static void masks_beside_all_else(void)
+{
+    const graft_hypertile_options tiles = {32, 1, 1, false};
+    const graft_downscale_options shrink = {.block_number = 1,
+                                            .factor = 1.7,
+                                            .start = 0,
+                                            .end = 1,
+                                            .down_method = "bicubic",
+                                            .up_method = "bicubic"};
+    graft_model *tiled = NULL, *small = NULL, *pag = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_hypertile(model, &tiles, &tiled, &e), &e);
+    CHECK_OK(graft_model_downscale(model, &shrink, &small, &e), &e);
+    CHECK_OK(graft_model_perturbed_attention(tiled, 2, &pag, &e), &e);
+    masks(model);
+    masks(small);
+    masks(pag);
+    graft_model_release(tiled);
+    graft_model_release(small);
+    graft_model_release(pag);
+}
+
+/* Tiles turn the order of tokens, and of a mask with them. Where attention of the picture to itself
+ * gives nothing, they change nothing. */
+static void masks_in_tiles(void)
+{
+    const graft_hypertile_options tiles = {32, 1, 1, false};
+    float want[N], got[N];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_safetensors *own = open_file(graft_safetensors_path(graft_weights_file(model->weights)));
+    made_file *f = copy_file(own, "model.diffusion_model.");
+    for (size_t i = 0; i < f->n; i++) {
+        graft_st_tensor *t = &f->tensor[i];
+        if (strstr(t->name, ".attn1.to_out."))
+            memset((void *)(uintptr_t)t->data, 0,
+                   (size_t)shape_count(t->shape, t->rank) * sizeof(float));
+    }
+    write_file(f, path, graft_safetensors_metadata(own, "config"));
+    graft_safetensors_close(own);
+    graft_model *m = load_model(engine, path), *tiled = NULL;
+    CHECK_OK(graft_model_hypertile(m, &tiles, &tiled, &e), &e);
+    CHECK(graft_model_turns(tiled, H, W) >= 1);
+    for (int i = 0; i < 2; i++) {
+        run_masked(graft_model_retain(m), halves((float)i, (float)!i), 1, want);
+        run_masked(graft_model_retain(tiled), halves((float)i, (float)!i), 1, got);
+        CHECK(difference(got, want, N) < 1e-5);
+    }
+    graft_model_release(m);
+    graft_model_release(tiled);
+    unlink(path);
+}
+
+/* A prompt that sees a part of the picture has that part of the mask, and each picture of a batch
+ * its own mask, the last one those that have none. */
+static void masks_of_parts(void)
+{
+    graft_cond *own = positive;
+    float none[N], all[N], here[N], there[N];
+    const int64_t shape[4] = {2, 1, 2, 1};
+    const float v[4] = {1, 0, 0, 1};
+    graft_image *two = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    positive = in_cells(graft_cond_retain(own), 0, 0, H, W / 2, 1);
+    one_call c = call_of(model);
+    c.cfg = 1;
+    denoise(&c, none);
+    for (int i = 0; i < 3; i++) {
+        mask = halves(i != 1, i != 0);
+        graft_model *m = show(model, first, 1);
+        c.model = m;
+        denoise(&c, i == 0 ? here : i == 1 ? there : all);
+        graft_model_release(m);
+        graft_image_release(mask);
+        mask = NULL;
+    }
+    CHECK(memcmp(there, none, sizeof none) == 0); /* the white half is not seen */
+    CHECK(difference(here, none, N) > 1e-3);
+    CHECK(difference(here, all, N) < 1e-6);
+    graft_cond_release(positive);
+    positive = own;
+    CHECK_OK(graft_image_from_data(v, shape, false, &two, &e), &e);
+    mask = two;
+    graft_model *m = show(model, first, 1);
+    float x[3 * N], out[3 * N], one[3 * N];
+    one_call batch = {m, positive, negative, 4, {3, 4, H, W}, NULL, NULL, 0};
+    noise_of(&batch, x);
+    CHECK_OK(try_denoise_at(&batch, x, SIGMA, out, &e), &e);
+    for (int i = 0; i < 2; i++) {
+        const int64_t small[4] = {1, 1, 2, 1};
+        CHECK_OK(graft_image_from_data(v + 2 * i, small, false, &mask, &e), &e);
+        graft_model *single = show(model, first, 1);
+        batch.model = single;
+        CHECK_OK(try_denoise_at(&batch, x, SIGMA, one, &e), &e);
+        for (int p = i; p < (i ? 3 : 1); p++) CHECK(difference(out + p * N, one + p * N, N) < 1e-6);
+        CHECK(difference(out + !i * N, one + !i * N, N) > 1e-3);
+        graft_model_release(single);
+        graft_image_release(mask);
+    }
+    mask = NULL;
+    graft_image_release(two);
+    graft_model_release(m);
+}
+
 /* ------------------------------------------------------------------ ahead of a run */
 
 static void compiled_for_a_run(void)
@@ -469,7 +617,7 @@ static void compiled_for_a_run(void)
 /* Only compiled, a model is shown nothing, and the same graphs serve what it then is shown. */
 static void shown_ahead(void)
 {
-    const graft_show_options o = {eyes, first, NULL, 1, 0, 1};
+    const graft_show_options o = {eyes, first, NULL, 1, 0, 1, NULL};
     const graft_task ahead = {.compile_only = true};
     graft_model *m = NULL;
     graft_err e = GRAFT_ERR_INIT;
@@ -497,7 +645,7 @@ static void what_does_not_fit(void)
 {
     static const double bad[] = {-10.5, 11, INFINITY, NAN};
     static const char *const others[] = {SD1, SDXL, GOLDEN("ip_sdxl_plus"), GOLDEN("ip_sd1")};
-    const graft_show_options good = {eyes, first, NULL, 1, 0, 1};
+    const graft_show_options good = {eyes, first, NULL, 1, 0, 1, NULL};
     graft_show_options o = good;
     graft_model *flux = load_model(engine, GOLDEN("flux_dev"));
     graft_vision *siglip = load_eyes(GOLDEN("vision_siglip"));
@@ -560,7 +708,7 @@ static graft_status all_of_it(const char *from, float *out, graft_err *e)
     if (!st) st = graft_model_load(own, from, NULL, &m, e);
     if (!st) st = graft_vision_load(own, from, NULL, &v, e);
     if (!st) st = graft_ip_adapter_load(own, from, NULL, &a, e);
-    const graft_show_options o = {v, first, NULL, 1, 0, 1};
+    const graft_show_options o = {v, first, NULL, 1, 0, 1, mask};
     if (!st) st = graft_model_show(m, a, &o, NULL, &shown, e);
     one_call call = call_of(shown);
     noise_of(&call, x);
@@ -607,7 +755,10 @@ static void no_graphs(void)
 }
 static void allocations(void)
 {
+    mask = halves(1, 0.5f);
     every_allocation_may_fail(file);
+    graft_image_release(mask);
+    mask = NULL;
 }
 
 int main(void)
@@ -634,6 +785,9 @@ int main(void)
             RUN(with_a_controlnet);
             RUN(in_areas);
             RUN(quantized);
+            RUN(masks_beside_all_else);
+            RUN(masks_in_tiles);
+            RUN(masks_of_parts);
             RUN(compiled_for_a_run);
             RUN(shown_ahead);
             RUN(what_does_not_fit);

@@ -81,7 +81,8 @@ static void deep_trees(void)
 static void merges_of_merges_stay_small(void)
 {
     graft_err e = GRAFT_ERR_INIT;
-    double share[3] = {1, 0, 0}, factor[GRAFT_REGIONS];
+    double share[3] = {1, 0, 0};
+    graft_span factor[GRAFT_REGIONS];
     graft_model *all[3] = {load_model(engine, path_a), load_model(engine, path_b),
                            load_model(engine, path_c)};
     graft_model *m = graft_model_retain(all[0]);
@@ -93,7 +94,8 @@ static void merges_of_merges_stay_small(void)
     }
     for (size_t i = 0; i < 3; i++) {
         CHECK(graft_weights_summand(m->weights, i, factor) != NULL);
-        CHECK_NEAR(factor[0], share[i], 1e-12);
+        CHECK_NEAR(factor[0].least, share[i], 1e-12);
+        CHECK_NEAR(factor[0].most, share[i], 1e-12);
     }
     CHECK(graft_weights_summand(m->weights, 3, factor) == NULL);
     same_as_by_hand(m,

@@ -5,7 +5,7 @@
 static void expect_failure(const char *id, void (*edit)(const graft_node *n, graft_arg *in),
                            graft_status want, const char *input, const char *text)
 {
-    graft_arg in[24], out[4];
+    graft_arg in[80], out[4];
     int live = fake_live;
     connect(fake_host_node(id), in);
     if (edit) edit(fake_host_node(id), in);
@@ -153,7 +153,7 @@ static void bad_arguments_are_refused(void)
 
 static void sampling_stops_when_cancelled(void)
 {
-    graft_arg in[24], out[4];
+    graft_arg in[80], out[4];
     const graft_node *n = fake_host_node("KSampler");
     connect(n, in);
     set_s(n, in, "sampler_name", "euler"), set_s(n, in, "scheduler", "normal");
@@ -173,7 +173,7 @@ static void memory_may_end_anywhere(void)
         if (strncmp(n->id, "Load", 4) == 0 && strncmp(n->id, "Lora", 4) != 0)
             continue; /* files.c */
         if (strncmp(n->id, "Save", 4) == 0 || strcmp(n->id, "PreviewImage") == 0) continue;
-        graft_arg in[24], out[4];
+        graft_arg in[80], out[4];
         graft_alloc_stats before, after;
         graft_status st = GRAFT_E_NOMEM;
         connect(n, in);
@@ -232,7 +232,7 @@ static void choices_depend_on_the_machine(void)
 /* The engine is made once, when something needs it, and goes with the last deinit(). */
 static void engine_comes_late_and_goes(void)
 {
-    graft_arg in[24], out[4];
+    graft_arg in[80], out[4];
     setenv("GRAFT_CACHE", "/cache", 1);
     CHECK_INT(fake_engines, 0);
     fake_host_defaults(fake_host_node("VAELoader"), in);
@@ -266,7 +266,7 @@ static void engine_comes_late_and_goes(void)
 
 static void a_bare_host_is_enough(void)
 {
-    graft_arg in[24], out[4];
+    graft_arg in[80], out[4];
     host.bare = true;
     connect(fake_host_node("CLIPTextEncode"), in);
     CHECK_INT(run_with("CLIPTextEncode", in, out), GRAFT_OK);

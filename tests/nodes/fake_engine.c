@@ -259,8 +259,8 @@ graft_status graft_model_show(const graft_model *m, const graft_ip_adapter *a,
     (void)m, (void)a, (void)task;
     graft_image_data(o->image, s);
     if (o->negative) graft_image_data(o->negative, others);
-    trace("show %lld against %lld x %g [%g,%g]\n", (long long)s[2], (long long)others[2], o->weight,
-          o->start, o->end);
+    trace("show %lld against %lld x %g [%g,%g]%s\n", (long long)s[2], (long long)others[2],
+          o->weight, o->start, o->end, o->mask ? " masked" : "");
     return make_model(out, e);
 }
 

@@ -10,6 +10,32 @@ graft_status graft_model_merge(const graft_model *a, const graft_model *b,
     return fake_make_model(out, e);
 }
 
+graft_status graft_model_merge_parts(const graft_model *a, const graft_model *b,
+                                     const graft_merge_part *part, size_t n, graft_model **out,
+                                     graft_err *e)
+{
+    trace("merge_parts two=%d %zu, %s %g to %s %g\n", a != b, n, part[0].prefix, part[0].ratio,
+          part[n - 1].prefix, part[n - 1].ratio);
+    return fake_make_model(out, e);
+}
+
+graft_status graft_model_multiply_attention(const graft_model *m, bool cross,
+                                            const graft_attention_factors *f, graft_model **out,
+                                            graft_err *e)
+{
+    (void)m;
+    trace("multiply cross=%d %g %g %g %g\n", cross, f->q, f->k, f->v, f->out);
+    return fake_make_model(out, e);
+}
+
+graft_status graft_clip_multiply_attention(const graft_clip *c, const graft_attention_factors *f,
+                                           graft_clip **out, graft_err *e)
+{
+    (void)c;
+    trace("multiply_clip %g %g %g %g\n", f->q, f->k, f->v, f->out);
+    return fake_make_clip(out, e);
+}
+
 graft_status graft_model_merge_add(const graft_model *a, const graft_model *b, graft_model **out,
                                    graft_err *e)
 {

@@ -57,6 +57,14 @@ graft_status graft_model_skip_blocks(const graft_model *m, const graft_skip_opti
     return fake_make_model(out, e);
 }
 
+graft_status graft_model_skip_negative(const graft_model *m, const graft_skip_options *o,
+                                       graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("skip negative '%s' '%s' %g %g\n", o->layers, o->single_layers, o->start, o->end);
+    return fake_make_model(out, e);
+}
+
 graft_status graft_sample(const graft_model *m, const graft_sample_params *p,
                           const graft_cond *positive, const graft_cond *negative,
                           const graft_latent *latent, const graft_task *task, graft_latent **out,

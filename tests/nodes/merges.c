@@ -34,7 +34,7 @@ static void connect(const graft_node *node, graft_arg *in)
 static void expect(const char *id, const char *want)
 {
     const graft_node *n = fake_host_node(id);
-    graft_arg in[24], out[4];
+    graft_arg in[80], out[4];
     int live = fake_live;
     connect(n, in);
     CHECK_INT(run_with(id, in, out), GRAFT_OK);
@@ -48,7 +48,7 @@ static void expect(const char *id, const char *want)
 
 static void expect_failure(const char *id, const char *input)
 {
-    graft_arg in[24], out[4];
+    graft_arg in[80], out[4];
     int live = fake_live;
     connect(fake_host_node(id), in);
     fake_engine_reset();
@@ -64,11 +64,26 @@ static void numbers_are_passed_on(void)
 {
     expect("ModelMergeSimple", "merge two=1 0.25 0.25 0.25\n");
     expect("ModelMergeBlocks", "merge two=1 0.25 0.5 0.75\n");
+    expect("ModelMergeSD1", "merge_parts two=1 30, time_embed. 0.25 to out. 7.5\n");
+    expect("ModelMergeSD2", "merge_parts two=1 30, time_embed. 0.25 to out. 7.5\n");
+    expect("ModelMergeSDXL", "merge_parts two=1 24, time_embed. 0.25 to out. 6\n");
+    expect("ModelMergeSD3_2B", "merge_parts two=1 30, pos_embed. 0.25 to final_layer. 7.5\n");
+    expect("ModelMergeSD35_Large", "merge_parts two=1 44, pos_embed. 0.25 to final_layer. 11\n");
+    expect("ModelMergeFlux1", "merge_parts two=1 63, img_in. 0.25 to final_layer. 15.75\n");
     expect("ModelMergeAdd", "merge_add two=1\n");
     expect("ModelMergeSubtract", "merge_subtract two=1 0.25\n");
     expect("CLIPMergeSimple", "merge_clip two=1 0.25\n");
     expect("CLIPMergeAdd", "merge_clip_add two=1\n");
     expect("CLIPMergeSubtract", "merge_clip_subtract two=1 0.25\n");
+}
+
+static void factors_are_passed_on(void)
+{
+    expect("CLIPAttentionMultiply", "multiply_clip 0.25 0.5 0.75 1\n");
+    expect("UNetSelfAttentionMultiply", "multiply cross=0 0.25 0.5 0.75 1\n");
+    expect("UNetCrossAttentionMultiply", "multiply cross=1 0.25 0.5 0.75 1\n");
+    expect("UNetTemporalAttentionMultiply",
+           "multiply cross=0 1 1 1 0.25\nmultiply cross=1 1 1 1 0.75\n");
 }
 
 #define SAVED(name, parts, pairs)                                                                  \
@@ -100,7 +115,7 @@ static void names_stay_in_the_folder(void)
     for (int i = 0; i < 5; i++) {
         const graft_node *n = fake_host_node(ids[i]);
         const graft_validate_api *api = n->query(GRAFT_VALIDATE_ID);
-        graft_arg in[24];
+        graft_arg in[80];
         const char *input = "";
         char text[256] = "";
         connect(n, in);
@@ -117,6 +132,10 @@ static void failures_name_the_input(void)
 {
     static const char *const merges[][2] = {{"ModelMergeSimple", "model2"},
                                             {"ModelMergeBlocks", "model2"},
+                                            {"ModelMergeFlux1", "model2"},
+                                            {"UNetSelfAttentionMultiply", ""},
+                                            {"UNetTemporalAttentionMultiply", ""},
+                                            {"CLIPAttentionMultiply", ""},
                                             {"ModelMergeAdd", "model2"},
                                             {"ModelMergeSubtract", "model2"},
                                             {"CLIPMergeSimple", "clip2"},
@@ -133,11 +152,12 @@ static void failures_name_the_input(void)
 
 static void memory_may_end_anywhere(void)
 {
-    static const char *const ids[] = {"ModelMergeBlocks", "CLIPMergeSubtract", "CheckpointSave",
-                                      "CLIPSave", "LoraSave"};
-    for (int i = 0; i < 5; i++) {
+    static const char *const ids[] = {"ModelMergeBlocks", "CLIPMergeSubtract",
+                                      "CheckpointSave",   "CLIPSave",
+                                      "LoraSave",         "UNetTemporalAttentionMultiply"};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         graft_status st = GRAFT_E_NOMEM;
-        graft_arg in[24], out[4];
+        graft_arg in[80], out[4];
         int live = fake_live, n = 0;
         connect(fake_host_node(ids[i]), in);
         while (st != GRAFT_OK && n < 1000) {
@@ -156,7 +176,7 @@ static void memory_may_end_anywhere(void)
 int main(void)
 {
     graft_alloc_stats stats;
-    graft_arg in[24];
+    graft_arg in[80];
     if (fake_host_init(&host)) return 1;
     CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
     fake_host_defaults(fake_host_node("CheckpointLoaderSimple"), in);
@@ -164,6 +184,7 @@ int main(void)
     CHECK_INT(run_with("CheckpointLoaderSimple", in, two), GRAFT_OK);
     if (test_failures == 0) {
         RUN(numbers_are_passed_on);
+        RUN(factors_are_passed_on);
         RUN(checkpoints_are_saved);
         RUN(names_stay_in_the_folder);
         RUN(failures_name_the_input);

@@ -1,0 +1,36 @@
+/* SkipLayerGuidanceDiTSimple: negative prompts see a transformer without some of its blocks. */
+#include "nodes/node.h"
+
+enum { MODEL, DOUBLE_LAYERS, SINGLE_LAYERS, START_PERCENT, END_PERCENT };
+static const graft_input *const inputs[] = {
+    [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to change: SD 3, 3.5 or FLUX.1."),
+    [DOUBLE_LAYERS] = IN_TEXT("double_layers", "7, 8, 9",
+                              "The blocks that are left out, counted from 0: those of two streams "
+                              "of FLUX.1, any of SD 3."),
+    [SINGLE_LAYERS] = IN_TEXT("single_layers", "7, 8, 9",
+                              "FLUX.1's blocks of one stream that are left out, counted from 0. "
+                              "SD 3 has none."),
+    [START_PERCENT] = IN_FLOAT("start_percent", 0.0, 0.0, 1.0, 0.001,
+                               "Where it begins: 0 is the start of the schedule."),
+    [END_PERCENT] = IN_FLOAT("end_percent", 1.0, 0.0, 1.0, 0.001,
+                             "Where it ends: 1 is the end of the schedule."),
+    NULL};
+static const graft_output *const outputs[] = {
+    OUT("MODEL", "MODEL", "The model with this guidance."), NULL};
+
+static graft_status run(graft_call *c)
+{
+    graft_model *model = NULL;
+    const graft_skip_options options = {.layers = graft_arg_text(c, DOUBLE_LAYERS),
+                                        .single_layers = graft_arg_text(c, SINGLE_LAYERS),
+                                        .start = graft_arg_f64(c, START_PERCENT),
+                                        .end = graft_arg_f64(c, END_PERCENT)};
+    graft_status st =
+        graft_model_skip_negative(graft_arg_model(c, MODEL), &options, &model, &c->err);
+    return st != GRAFT_OK ? st : graft_call_out_model(c, 0, model);
+}
+
+GRAFT_NODE(skip_layer_guidance_dit_simple, .id = "SkipLayerGuidanceDiTSimple",
+           .title = "SkipLayerGuidanceDiTSimple", .category = "advanced/guidance",
+           .description = "Makes structures firmer at no cost: negative prompts are computed "
+                          "without a few of the transformer's blocks.");
