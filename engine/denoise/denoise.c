@@ -13,7 +13,7 @@
 #include "engine/objects/sight.h"
 #include "engine/task.h"
 
-#define INPUTS_MAX (GRAFT_NET_RESIDUALS + 7)
+#define INPUTS_MAX (GRAFT_NET_RESIDUALS + GRAFT_T2I_FEATURES + 7)
 
 /* ------------------------------------------------------------------ the UNet */
 
@@ -325,6 +325,8 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     else if (first->control) /* a ControlNet sees the latent alone */
         st = graft_controls_run(g->controls, first->control, sigma, first->box, &use,
                                 (const void *[]){g->batch_latent, in[1], in[2], in[3]}, e);
+    if (!st && first->control)
+        st = graft_controls_adapt(g->controls, first->control, sigma, first->box, &use, e);
     if (!st) st = graft_guided_bind(g, &use, &b, e);
     if (st) return st;
     if (first->fast) in[n++] = g->feature;

@@ -10,6 +10,7 @@
 #include "engine/models/control_union.h"
 #include "engine/models/diffusers.h"
 #include "engine/models/flux.h"
+#include "engine/models/t2i_adapter.h"
 #include "engine/models/unet_blocks.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
@@ -263,9 +264,10 @@ graft_status graft_control_fits(const graft_control_arch *a, const graft_net_arc
 {
     if (a->kind != net->kind)
         return graft_fail(e, GRAFT_E_ARG,
-                          "this ControlNet belongs to another kind of model: it is for %s, the "
-                          "model is %s",
-                          kinds[a->kind], kinds[net->kind]);
+                          "this %s belongs to another kind of model: it is for %s, the model is %s",
+                          a->t2i.n ? "T2I-Adapter" : "ControlNet", kinds[a->kind],
+                          kinds[net->kind]);
+    if (a->t2i.n) return graft_t2i_fits(&a->t2i, &net->unet, e);
     if (a->kind == GRAFT_NET_UNET) return fits_unet(a, &net->unet, e);
     if (a->kind == GRAFT_NET_MMDIT) {
         const widths c = of_mmdit(&a->mmdit), m = of_mmdit(&net->mmdit);
