@@ -8,16 +8,13 @@
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
 
+static const char *const prefixes[] = {"control_model.", "", NULL};
+
 /* Relatives of ControlNets that steer a UNet in other ways. */
 static graft_status no_controlnet(const graft_safetensors *f, graft_err *e)
 {
     const char *path = graft_safetensors_path(f);
     char guess[128];
-    if (graft_load_has(f, "", "lora_controlnet"))
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: a Control-LoRA, which is made of parts of the model; only whole "
-                          "ControlNets are supported",
-                          path);
     if (graft_load_has(f, "", "style_embedding"))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "%s: a style model of T2I-Adapter; only those that see what a picture "
@@ -144,7 +141,6 @@ out:
 static graft_status make_controlnet(graft_engine *engine, graft_weights *file, const graft_model *m,
                                     const graft_log *log, graft_controlnet **out, graft_err *e)
 {
-    static const char *const prefixes[] = {"control_model.", "", NULL};
     const graft_safetensors *f = graft_weights_file(file);
     const char *prefix = graft_load_prefix(f, prefixes, "input_hint_block.0.weight");
     if (!prefix)
@@ -185,7 +181,12 @@ graft_status graft_controlnet_load_diff(graft_engine *engine, const char *path,
     graft_weights *file = NULL;
     graft_status st = graft_load_open(path, graft_diffusers_adopt_control, task, &file, e);
     const char *adapter = st ? NULL : graft_t2i_prefix(graft_weights_file(file));
-    if (adapter)
+    const char *lora =
+        st ? NULL
+           : graft_load_prefix(graft_weights_file(file), prefixes, GRAFT_CONTROL_LORA_TENSOR);
+    if (lora)
+        st = graft_load_control_lora(engine, file, lora, out, e);
+    else if (adapter)
         st = make_adapter(engine, file, adapter, log, out, e);
     else if (!st)
         st = make_controlnet(engine, file, m, log, out, e);

@@ -156,6 +156,9 @@ typedef struct graft_control_arch {
      * apart; for a UNet also the width of what each entry of its type becomes, and its
      * transformer's layers. 0: it is none. */
     int32_t types, type_dim, type_layers;
+    /* 1: a Control-LoRA: of `half` only what its own file tells, which is not all of it; channels
+     * of a down-sampling block, too. What a model makes of it is 0 (objects/control.h). */
+    int32_t lora;
     graft_t2i_arch t2i; /* n > 0: a T2I-Adapter of UNets, and all above are zeros */
 } graft_control_arch;
 
@@ -316,6 +319,8 @@ graft_status graft_flux2_detect(const graft_safetensors *f, const char *prefix,
 #define GRAFT_FLUX2_TENSOR "double_stream_modulation_img.lin.weight"
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e);
+/* A tensor that tells a Control-LoRA, below its prefix. */
+#define GRAFT_CONTROL_LORA_TENSOR "lora_controlnet"
 /* A T2I-Adapter's file: below which prefix it is; NULL: there is none in it. Static. */
 const char *graft_t2i_prefix(const graft_safetensors *f);
 /* GRAFT_E_UNSUPPORTED for those whose blocks are others than in published files. */

@@ -189,20 +189,30 @@ graft_control_shape graft_control_some_shape(const graft_control_arch *a)
 
 /* ------------------------------------------------------------------ whom they fit */
 
+static int32_t channels_at(const graft_unet_arch *unet, int i)
+{
+    while (i > 0 && unet->input[i].down) i--;
+    return unet->input[i].channels;
+}
+
 static graft_status fits_unet(const graft_control_arch *a, const graft_unet_arch *unet,
                               graft_err *e)
 {
     const graft_unet_arch *h = &a->half;
-    if (h->context_dim != unet->context_dim || h->adm_channels != unet->adm_channels)
+    const bool told = h->context_dim || !a->lora;
+    if ((told && h->context_dim != unet->context_dim) || h->adm_channels != unet->adm_channels)
         return graft_fail(e, GRAFT_E_ARG,
                           "this ControlNet belongs to another kind of model: it takes prompts of "
                           "width %d and %d further values, the model %d and %d (SD 1.x: 768 and 0, "
                           "SD 2.x: 1024 and 0, SDXL: 2048 and 2816)",
                           h->context_dim, h->adm_channels, unet->context_dim, unet->adm_channels);
-    bool same = h->n_input == unet->n_input && h->in_channels == graft_unet_latent_channels(unet);
+    bool same =
+        h->n_input == unet->n_input &&
+        (h->in_channels == graft_unet_latent_channels(unet) || (a->lora && !h->in_channels));
     for (int i = 0; same && i < h->n_input; i++)
-        same = h->input[i].channels == unet->input[i].channels &&
-               h->input[i].down == unet->input[i].down;
+        same = a->lora ? h->input[i].channels == channels_at(unet, i)
+                       : h->input[i].channels == unet->input[i].channels &&
+                             h->input[i].down == unet->input[i].down;
     if (same) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_ARG,
                       "this ControlNet belongs to another kind of model: its blocks are not the "

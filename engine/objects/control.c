@@ -16,6 +16,7 @@ graft_controlnet *graft_controlnet_retain(graft_controlnet *n)
 void graft_controlnet_release(graft_controlnet *n)
 {
     if (!n || atomic_fetch_sub(&n->refs, 1) != 1) return;
+    graft_control_lora_destroy(n->engine, n->lora);
     graft_engine_release_weights(n->engine, n->weights);
     graft_free(n);
 }
@@ -192,9 +193,14 @@ graft_status graft_control_check_all(const graft_model *m, const graft_cond *c, 
 static graft_status bind(const graft_model *m, const graft_controlnet *net, graft_compile_job *job,
                          const graft_task *task, graft_binding **out, graft_err *e)
 {
-    job->arch = &net->arch;
-    job->arch_bytes = sizeof net->arch;
-    graft_status st = graft_engine_bind(m->engine, &m->options, job, net->weights, task, out, e);
+    graft_control_arch arch;
+    graft_weights *weights = NULL;
+    graft_status st = graft_control_made(m, net, &arch, &weights, e);
+    if (st) return st;
+    job->arch = &arch;
+    job->arch_bytes = sizeof arch;
+    st = graft_engine_bind(m->engine, &m->options, job, weights, task, out, e);
+    graft_weights_release(weights);
     if (st != GRAFT_E_ARG) return st;
     return graft_err_prefix(e, st, "%s", graft_safetensors_path(graft_weights_file(net->weights)));
 }

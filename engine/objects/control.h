@@ -15,7 +15,19 @@ struct graft_controlnet {
     graft_control_arch arch;
     graft_weights *weights;                /* shared by those that differ in nothing but the type */
     float type[GRAFT_CONTROL_MODES], told; /* control_union.h; zeros: not told */
+    struct graft_control_lora *lora;       /* of a Control-LoRA, which has only changes; or NULL */
 };
+
+/* What the model that a Control-LoRA steers makes of it: the ControlNet of its own architecture,
+ * with the model's weights where the file has none, and its up times down added. Made when it is
+ * asked for, and kept until another model asks. Any thread. */
+struct graft_control_lora *graft_control_lora_create(void); /* NULL when out of memory */
+void graft_control_lora_destroy(graft_engine *engine, struct graft_control_lora *l);
+/* The ControlNet as it steers this model, which it fits; the caller releases *weights. Those that
+ * are whole are as they are. GRAFT_E_ARG and GRAFT_E_FORMAT, with the file, where both do not fit
+ * together. */
+graft_status graft_control_made(const graft_model *m, const graft_controlnet *net,
+                                graft_control_arch *arch, graft_weights **weights, graft_err *e);
 
 /* One ControlNet with its picture. Conditionings hold the last one of a chain; residuals of all of
  * it add up. Immutable; equal pointers are equal work, so prompts that share a chain share a batch.

@@ -42,6 +42,7 @@ struct graft_weights {
     size_t n_owners;
     graft_set_term *term; /* NULL: the place's tensors as they are; else n_terms, which may be 0 */
     size_t n_terms;
+    bool over; /* the place's tensors stand before the sum: what its file has is no sum */
 };
 
 /* A set on the same file with the same prefix: no patches, owners and terms. NULL: no memory. */

@@ -2,6 +2,7 @@
  * factor, and patches times a strength. So any tree of merges is one list of files with a factor
  * each, and one list of patches a tensor. Only DoRA's patches are not linear in the weights that
  * they change; they are no part of sums. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -198,6 +199,45 @@ graft_status graft_weights_add(graft_weights *a, graft_weights *b, graft_weights
     return sum(a, one, b, one, true, out, e);
 }
 
+static graft_status copy_patches(graft_weights *w, const graft_weights *of, bool covered,
+                                 graft_err *e)
+{
+    const graft_map_entry *entry;
+    graft_status st = GRAFT_OK;
+    for (size_t pos = 0; !st && (entry = graft_map_next(&of->patches, &pos));) {
+        const graft_set_patches *list = entry->value;
+        if (covered && graft_set_find(&w->place, entry->key)) continue;
+        for (size_t i = 0; i < list->n && !st; i++)
+            st = graft_set_add_patch(w, entry->key, &list->patch[i], e);
+    }
+    return st;
+}
+
+graft_status graft_weights_over(graft_weights *a, graft_weights *b, graft_weights **out,
+                                graft_err *e)
+{
+    graft_weights *w = graft_set_create(&a->place);
+    graft_status st = GRAFT_OK;
+    assert(!a->term && !b->over);
+    if (!w) return graft_fail_nomem(e, "weight set");
+    w->over = true;
+    w->term = graft_malloc_array(term_count(b) + 1, sizeof *w->term);
+    w->owners = graft_malloc_array(a->n_owners + b->n_owners + 1, sizeof *w->owners);
+    if (!w->term || !w->owners) st = graft_fail_nomem(e, "weight set");
+    if (!st) {
+        add_terms(w, b, one, false);
+        add_owners(w, b, one);
+        add_owners(w, a, one);
+        st = copy_patches(w, b, true, e);
+    }
+    if (!st) st = copy_patches(w, a, false, e);
+    if (st)
+        graft_weights_release(w);
+    else
+        *out = w;
+    return st;
+}
+
 graft_status graft_weights_plain(const graft_weights *from, graft_weights **out, graft_err *e)
 {
     graft_weights *w = graft_set_create(&from->place);
@@ -206,6 +246,7 @@ graft_status graft_weights_plain(const graft_weights *from, graft_weights **out,
         graft_weights_release(w);
         return graft_fail_nomem(e, "weight set");
     }
+    w->over = from->over;
     for (size_t i = 0; i < from->n_terms; i++) {
         w->term[w->n_terms++] = from->term[i];
         atomic_fetch_add(&from->term[i].place.file->refs, 1);
@@ -229,10 +270,25 @@ const graft_safetensors *graft_weights_summand(const graft_weights *w, size_t i,
     return w->term[i].place.file->file;
 }
 
+static graft_weight_term term_at(const graft_set_place *p, const graft_st_tensor *t, float factor)
+{
+    graft_weight_term x = {
+        .tensor = t, .file = p->file->file, .prefix = p->prefix, .factor = factor};
+    if (t) x.state = &p->file->state[t - graft_safetensors_at(p->file->file, 0)];
+    if (t && t->scale != 0) x.factor *= t->scale;
+    return x;
+}
+
 bool graft_weights_next_term(const graft_weights *w, const char *name, size_t *at,
                              graft_weight_term *out)
 {
     graft_region region = graft_region_of(name);
+    const graft_st_tensor *own = w->over && !*at ? graft_set_find(&w->place, name) : NULL;
+    if (own) {
+        *out = term_at(&w->place, own, 1);
+        *at = term_count(w) + 1; /* nothing behind it */
+        return true;
+    }
     for (size_t n = term_count(w); *at < n;) {
         const graft_set_term *term = w->term ? &w->term[*at] : NULL;
         const graft_set_place *p = term ? &term->place : &w->place;
@@ -240,10 +296,7 @@ bool graft_weights_next_term(const graft_weights *w, const char *name, size_t *a
         const graft_st_tensor *t = factor != 0.0f ? graft_set_find(p, name) : NULL;
         ++*at;
         if (factor == 0.0f || (!t && term && term->partly)) continue;
-        *out = (graft_weight_term){
-            .tensor = t, .file = p->file->file, .prefix = p->prefix, .factor = factor};
-        if (t) out->state = &p->file->state[t - graft_safetensors_at(p->file->file, 0)];
-        if (t && t->scale != 0) out->factor *= t->scale;
+        *out = term_at(p, t, factor);
         return true;
     }
     return false;

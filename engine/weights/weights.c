@@ -456,7 +456,7 @@ static uint64_t bytes_at(const graft_set_place *p)
 
 uint64_t graft_weights_stored_bytes(const graft_weights *w)
 {
-    uint64_t bytes = w->term ? 0 : bytes_at(&w->place);
+    uint64_t bytes = w->term && !w->over ? 0 : bytes_at(&w->place);
     for (size_t i = 0; i < w->n_terms; i++) bytes += bytes_at(&w->term[i].place);
     return bytes;
 }
