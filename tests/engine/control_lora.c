@@ -387,6 +387,12 @@ static void by_the_other_loader(void)
     CHECK(memcmp(got, want, sizeof got) == 0);
 }
 
+static void allocations(void)
+{
+    without_memory(path_lora, 0, UNDER_SANITIZER ? 31 : 7);
+    without_memory(path_lora, 2, UNDER_SANITIZER ? 997 : 211);
+}
+
 int main(void)
 {
     control_begin();
@@ -403,6 +409,7 @@ int main(void)
     RUN(wrong_models);
     RUN(inpainting_model);
     RUN(by_the_other_loader);
+    RUN(allocations);
     unlink(path_lora);
     unlink(path_other);
     control_end();

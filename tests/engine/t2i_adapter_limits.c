@@ -243,6 +243,15 @@ static void memory(void)
     graft_controlnet_release(n);
 }
 
+static void allocations(void)
+{
+    const char *path = temp_path("adapter.safetensors");
+    write_file(make_adapter(&form_sd1), path, NULL);
+    without_memory(path, 0, UNDER_SANITIZER ? 7 : 1);
+    without_memory(path, 2, UNDER_SANITIZER ? 211 : 53);
+    unlink(path);
+}
+
 int main(void)
 {
     control_begin();
@@ -256,6 +265,7 @@ int main(void)
     RUN(wrong_models);
     RUN(no_downscale);
     RUN(memory);
+    RUN(allocations);
     control_end();
     return test_end();
 }
