@@ -26,6 +26,7 @@ struct graft_adapters {
     summed **sum; /* each stays where it is */
     size_t n_sums, cap_sums;
     uint8_t *batch[GRAFT_T2I_FEATURES];
+    int64_t beside; /* of the present call */
 };
 
 /* ------------------------------------------------------------------ making */
@@ -194,7 +195,7 @@ static graft_status compute(const graft_adapters *k, const summed *s, const summ
     graft_status st;
     GRAFT_TRY(picture_of(k, s->link, &s->box, s->rows, &picture, e));
     GRAFT_TRY(graft_control_bind_adapter(c->model, s->link->net, s->rows, s->box.height,
-                                         s->box.width, before != NULL, c->task, &b, e));
+                                         s->box.width, before != NULL, k->beside, c->task, &b, e));
     graft_task_phase(c->task, "sample");
     in[0] = picture;
     in[1] = &strength;
@@ -260,7 +261,8 @@ static graft_status sum_of(graft_adapters *k, const graft_control *l, float sigm
 }
 
 graft_status graft_adapters_run(graft_adapters *k, const graft_control *chain, float sigma,
-                                const graft_box *box, const graft_unet_use *use, graft_err *e)
+                                const graft_box *box, const graft_unet_use *use, int64_t beside,
+                                graft_err *e)
 {
     const graft_sigma_table *t = k->c->table;
     const int64_t n = use->pictures * use->entries;
@@ -268,6 +270,7 @@ graft_status graft_adapters_run(graft_adapters *k, const graft_control *chain, f
     const graft_control *last = first ? chain : graft_adapters_before(chain, t, sigma);
     const summed *s = NULL;
     graft_status st = GRAFT_OK;
+    k->beside = beside;
     if (last) st = sum_of(k, last, sigma, box, graft_adapters_rows(chain, use->pictures), &s, e);
     for (int i = 0; i < k->n && !st; i++) {
         size_t bytes = 0;

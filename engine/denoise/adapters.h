@@ -16,9 +16,11 @@ graft_status graft_adapters_create(const graft_guided_config *c, const graft_con
 void graft_adapters_destroy(graft_adapters *k);
 
 /* Makes the features of a batch that this chain steers, all of which sees this part of the latent:
- * zeros where none of its adapters is active. */
+ * zeros where none of its adapters is active. beside: bytes of packed weights that others hold now,
+ * which count in limits of memory. */
 graft_status graft_adapters_run(graft_adapters *k, const graft_control *chain, float sigma,
-                                const graft_box *box, const graft_unet_use *use, graft_err *e);
+                                const graft_box *box, const graft_unet_use *use, int64_t beside,
+                                graft_err *e);
 /* Appends them to the network's inputs, as many as this use of it takes; in has room. */
 void graft_adapters_append(const graft_adapters *k, const graft_unet_use *use, const void **in,
                            size_t *n);

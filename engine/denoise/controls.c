@@ -560,9 +560,11 @@ static const float *whole_x(graft_controls *k, const call *c)
 }
 
 graft_status graft_controls_adapt(graft_controls *k, const graft_control *chain, float sigma,
-                                  const graft_box *box, const graft_unet_use *use, graft_err *e)
+                                  const graft_box *box, const graft_unet_use *use, int64_t beside,
+                                  graft_err *e)
 {
-    return use->adapted ? graft_adapters_run(k->adapters, chain, sigma, box, use, e) : GRAFT_OK;
+    return use->adapted ? graft_adapters_run(k->adapters, chain, sigma, box, use, beside, e)
+                        : GRAFT_OK;
 }
 
 graft_status graft_controls_run(graft_controls *k, const graft_control *chain, float sigma,

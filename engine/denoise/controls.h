@@ -21,9 +21,11 @@ graft_steered graft_controls_steered(const graft_controls *k, size_t slot, float
 /* The chain whose residuals were kept for this slot; NULL: none. */
 const graft_control *graft_controls_kept(const graft_controls *k, size_t slot);
 
-/* The T2I-Adapters' part of what steers a batch, fast or not, where use->adapted. */
+/* The T2I-Adapters' part of what steers a batch, fast or not, where use->adapted. beside: bytes
+ * of the packed weights that are bound at the same time. */
 graft_status graft_controls_adapt(graft_controls *k, const graft_control *chain, float sigma,
-                                  const graft_box *box, const graft_unet_use *use, graft_err *e);
+                                  const graft_box *box, const graft_unet_use *use, int64_t beside,
+                                  graft_err *e);
 /* The residuals of a batch, where use->control, from what the network takes: in[0 … 2], and in[3]
  * where the model has y; x is the latent alone, as it is. All of the batch see the same part of the
  * latent, and the hint is cut to it. graft_controls_append() hands them on. */

@@ -157,7 +157,7 @@ static graft_status prepare_adapter(const graft_model *m, const graft_control *c
     graft_binding *b = NULL;
     graft_status st = graft_control_bind_adapter(
         m, k->net, graft_adapters_rows(chain, use->pictures), use->height, use->width,
-        graft_adapters_before(k, t, sigma) != NULL, task, &b, e);
+        graft_adapters_before(k, t, sigma) != NULL, 0, task, &b, e);
     graft_binding_release(b);
     return st;
 }

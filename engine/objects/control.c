@@ -306,14 +306,16 @@ static graft_status build_adapter(const void *arch, const void *of, graft_graph 
 
 graft_status graft_control_bind_adapter(const graft_model *m, const graft_controlnet *net,
                                         int64_t rows, int64_t height, int64_t width, bool more,
-                                        const graft_task *task, graft_binding **out, graft_err *e)
+                                        int64_t beside, const graft_task *task, graft_binding **out,
+                                        graft_err *e)
 {
     graft_t2i_shape shape;
     graft_compile_job job = {.kind = "t2i_adapter",
                              .shape = &shape,
                              .shape_bytes = sizeof shape,
                              .build = build_adapter,
-                             .part = true};
+                             .part = true,
+                             .beside_bytes = beside};
     memset(&shape, 0, sizeof shape);
     graft_status st =
         graft_options_resolve(m->engine, &m->options, &job.backend, &shape.act_dtype, e);

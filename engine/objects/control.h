@@ -87,10 +87,11 @@ bool graft_control_embeds(const graft_controlnet *net);
 graft_status graft_control_bind_embed(const graft_model *m, const graft_unet_use *use,
                                       const graft_task *task, graft_binding **out, graft_err *e);
 /* A T2I-Adapter for `rows` pictures of a part of the latent of this size; more: its features are
- * added to those of others. */
+ * added to those of others; beside: as in graft_unet_use. */
 graft_status graft_control_bind_adapter(const graft_model *m, const graft_controlnet *net,
                                         int64_t rows, int64_t height, int64_t width, bool more,
-                                        const graft_task *task, graft_binding **out, graft_err *e);
+                                        int64_t beside, const graft_task *task, graft_binding **out,
+                                        graft_err *e);
 /* How many pictures of the hint a batch needs: what there is, at most one for each picture. */
 int64_t graft_control_rows(const graft_control *k, int64_t pictures);
 /* Its hint's convolutions for `rows` pictures. */

@@ -444,7 +444,7 @@ static size_t features_of(const part_run *r, const graft_box *box, float *out)
     graft_err e = GRAFT_ERR_INIT;
     graft_sigma_table_init(&table, 0.00085, 0.012, false, false);
     CHECK_OK(graft_adapters_create(&c, chains, GRAFT_F32, &k, &e), &e);
-    CHECK_OK(graft_adapters_run(k, &link, table.sigma[500], box, &use, &e), &e);
+    CHECK_OK(graft_adapters_run(k, &link, table.sigma[500], box, &use, 0, &e), &e);
     graft_adapters_append(k, &use, in, &n);
     graft_unet_places(&r->m->arch.unet, place);
     for (size_t i = 0; i < n; i++) {

@@ -216,14 +216,17 @@ static void no_downscale(void)
     graft_controlnet_release(n);
 }
 
-/* Where memory has a limit the adapter's weights are let go of before the model's come. */
-static void memory(void)
+/* Where memory has a limit the adapter's weights are let go of before the model's come; of one that
+ * begins later both are there at once, and count. */
+static void memory_from(double start, int64_t *least)
 {
     float now[SMALL], want[SMALL];
     graft_err e = GRAFT_ERR_INIT;
-    graft_controlnet *n = made_adapter(&form_sd1);
+    adapter_form large = form_sd1;
+    large.blocks = 30; /* larger than all else that the model needs at a time */
+    graft_controlnet *n = made_adapter(&large);
     graft_control_options o = options(1);
-    o.net = n;
+    o.net = n, o.start = start;
     pair p = steered(&o);
     run(p, want);
     bool refused = false, done = false;
@@ -235,12 +238,21 @@ static void memory(void)
         CHECK(st == GRAFT_OK || st == GRAFT_E_LIMIT);
         refused = refused || st;
         done = !st;
+        *least = mib;
         graft_model_release(m);
     }
     CHECK(refused && done);
     CHECK(memcmp(now, want, sizeof now) == 0);
     drop(p);
     graft_controlnet_release(n);
+}
+
+static void memory(void)
+{
+    int64_t at_once, later;
+    memory_from(0, &at_once);
+    memory_from(0.5, &later);
+    CHECK(later > at_once);
 }
 
 static void allocations(void)

@@ -127,7 +127,7 @@ static graft_status run_case(t2i_case *c, graft_err *e)
     graft_dtype dtype;
     GRAFT_TRY(graft_options_resolve(c->g->engine, &c->m.options, &backend, &dtype, e));
     GRAFT_TRY(graft_adapters_create(&c->c, chains, dtype, &k, e));
-    GRAFT_TRY(graft_adapters_run(k, last, c->table.sigma[500], &whole, &use, e));
+    GRAFT_TRY(graft_adapters_run(k, last, c->table.sigma[500], &whole, &use, 0, e));
     GRAFT_TRY(compare(c, k, &use, e));
 out:
     graft_adapters_destroy(k);
