@@ -1,4 +1,4 @@
-/* ControlNetLoader: a ControlNet from a file. */
+/* ControlNetLoader: a ControlNet, a Control-LoRA or a T2I-Adapter from a file. */
 #include "nodes/controlnet.h"
 #include "nodes/node.h"
 
@@ -14,5 +14,6 @@ GRAFT_NODE(control_net_loader, .id = "ControlNetLoader", .title = "Load ControlN
            .category = "loaders",
            .description = "Opens a ControlNet: a model that makes pictures follow another picture, "
                           "such as outlines or a pose. It must be made for the family of the "
-                          "checkpoint that it goes with.",
+                          "checkpoint that it goes with. Control-LoRAs and T2I-Adapters are opened "
+                          "and applied in the same way.",
            .query = graft_controlnet_query);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "engine/objects/control.h"
+
 bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, float sigma)
 {
     return !k->has_range || graft_sigma_in_range(t, k->start, k->end, sigma);
@@ -53,7 +55,8 @@ graft_unet_use graft_active_use(const active *list, const size_t *which, size_t 
     for (size_t i = 1; i < count; i++)
         same = same && graft_box_equal(list[which[i]].box, first->box) &&
                list[which[i]].known == first->known && same_references(&list[which[i]], first);
-    graft_unet_use use = {.control = first->control != NULL,
+    graft_unet_use use = {.control = graft_control_any_net(first->control),
+                          .adapted = graft_control_features(first->control),
                           .steered = first->steered,
                           .pictures = pictures,
                           .entries = (int64_t)count,

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "engine/denoise/adapters.h"
 #include "engine/denoise/known.h"
 
 #define INPUTS_MAX (GRAFT_NET_RESIDUALS + 8)
@@ -56,6 +57,7 @@ struct graft_controls {
     size_t n_bound, cap_bound;
     int64_t weight_bytes, arena_bytes; /* of the ControlNets that were bound */
     kept *kept;                        /* of each slot */
+    graft_adapters *adapters;          /* NULL without */
 };
 
 /* ------------------------------------------------------------------ making */
@@ -92,6 +94,7 @@ static int most_residuals(const graft_controls *k, const graft_box *whole)
 {
     int most = 0;
     for (size_t i = 0; i < k->slots; i++) {
+        if (!graft_control_any_net(k->chain[i])) continue;
         const graft_steered steered = graft_control_steered(k->c->model, k->chain[i]);
         const graft_unet_shape shape = shape_of(k, whole, steered);
         const int n = graft_net_residuals(&k->c->model->arch, &shape);
@@ -204,6 +207,7 @@ graft_status graft_controls_create(const graft_guided_config *c, const graft_reg
     graft_status st = k->chain && k->kept ? GRAFT_OK : graft_fail_nomem(e, "ControlNet");
     if (!st) st = find_chains(k, e);
     if (!st) st = allocate(k, e);
+    if (!st) st = graft_adapters_create(c, k->chain, k->dtype, &k->adapters, e);
     if (st)
         graft_controls_destroy(k);
     else
@@ -219,6 +223,7 @@ void graft_controls_destroy(graft_controls *k)
     for (size_t i = 0; i < k->n_latents; i++) graft_latent_release(k->latent[i].latent);
     for (size_t i = 0; k->kept && i < k->slots; i++) graft_free(k->kept[i].data);
     for (int i = 0; i < k->n_residuals; i++) graft_free(k->residual[i]);
+    graft_adapters_destroy(k->adapters);
     graft_free(k->x);
     graft_free(k->embedded);
     graft_free(k->latent);
@@ -535,7 +540,8 @@ static graft_status run_chain(graft_controls *k, const graft_control *l, float s
 {
     if (!l) return GRAFT_OK;
     graft_status st = run_chain(k, l->before, sigma, parts, c, e);
-    if (st || !graft_control_active(k->c->table, l, sigma)) return st;
+    if (st || graft_control_adapts(l->net) || !graft_control_active(k->c->table, l, sigma))
+        return st;
     st = run_link(k, l, *parts, c, e);
     *parts |= graft_control_parts(k->c->model, l->net);
     return st;
@@ -553,6 +559,14 @@ static const float *whole_x(graft_controls *k, const call *c)
     return k->x;
 }
 
+graft_status graft_controls_adapt(graft_controls *k, const graft_control *chain, float sigma,
+                                  const graft_box *box, const graft_unet_use *use, int64_t beside,
+                                  graft_err *e)
+{
+    return use->adapted ? graft_adapters_run(k->adapters, chain, sigma, box, use, beside, e)
+                        : GRAFT_OK;
+}
+
 graft_status graft_controls_run(graft_controls *k, const graft_control *chain, float sigma,
                                 const graft_box *box, const graft_unet_use *use,
                                 const void *const *in, graft_err *e)
@@ -562,6 +576,7 @@ graft_status graft_controls_run(graft_controls *k, const graft_control *chain, f
                           k->c->model->arch.adm_channels ? in[3] : NULL};
     int parts = 0;
     c.in = all;
+    if (!use->control) return GRAFT_OK;
     graft_status st = run_chain(k, chain, sigma, &parts, &c, e);
     for (int part = 0; part < GRAFT_STEERED_PARTS && !st; part++) {
         int first, count = of_part(k, use, part, &first);
@@ -576,10 +591,11 @@ void graft_controls_append(const graft_controls *k, const graft_unet_use *use, c
 {
     const graft_unet_shape shape = {.variant = (int32_t)use->variant,
                                     .cut = k->c->model->deepcache.cut,
-                                    .control = 1,
+                                    .control = use->control,
                                     .steered = use->steered};
     const int count = graft_net_residuals(&k->c->model->arch, &shape);
     for (int i = 0; i < count; i++) in[(*n)++] = k->residual[i];
+    if (use->adapted) graft_adapters_append(k->adapters, use, in, n);
 }
 
 int64_t graft_controls_bytes(const graft_controls *k)
@@ -594,11 +610,12 @@ int64_t graft_controls_arena(const graft_controls *k)
 
 /* ------------------------------------------------------------------ DeepCache */
 
-/* How many of them a fast step of the UNet takes. */
-static int fast_residuals(const graft_controls *k)
+/* How many of this chain's a fast step of the UNet takes. */
+static int fast_residuals(const graft_controls *k, const graft_control *chain)
 {
     const graft_unet_shape shape = {
         .variant = GRAFT_UNET_FAST, .cut = k->c->model->deepcache.cut, .control = 1};
+    if (!graft_control_any_net(chain)) return 0;
     return graft_net_residuals(&k->c->model->arch, &shape);
 }
 
@@ -613,13 +630,13 @@ graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_con
     kept *s = &k->kept[slot];
     const graft_box *box = &k->regions->list[slot].box;
     size_t at = 0;
-    int n = fast_residuals(k);
+    const int n = fast_residuals(k, chain);
     s->chain = NULL;
     s->sigma = sigma;
     if (!chain) return GRAFT_OK;
     for (int r = 0; r < n; r++) at += bytes_of(k, r, box);
-    if (!s->data) s->data = graft_malloc(at);
-    if (!s->data) return graft_fail_nomem(e, "ControlNet");
+    if (n && !s->data) s->data = graft_malloc(at);
+    if (n && !s->data) return graft_fail_nomem(e, "ControlNet");
     at = 0;
     for (int r = 0; r < n; r++) {
         size_t bytes = bytes_of(k, r, box);
@@ -638,7 +655,7 @@ const graft_control *graft_controls_kept(const graft_controls *k, size_t slot)
 void graft_controls_restore(graft_controls *k, size_t slot, size_t i)
 {
     size_t at = 0;
-    int n = fast_residuals(k);
+    const int n = fast_residuals(k, k->kept[slot].chain);
     for (int r = 0; r < n; r++) {
         size_t bytes = bytes_of(k, r, &k->regions->list[slot].box);
         memcpy(k->residual[r] + i * bytes, k->kept[slot].data + at, bytes);

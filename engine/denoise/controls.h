@@ -1,5 +1,5 @@
-/* The ControlNets of one sampling run: their hints' features, made once, and the residuals of each
- * call. Belongs to one run, on one thread. */
+/* The ControlNets and T2I-Adapters of one sampling run: their hints' features, made once, and the
+ * residuals of each call. Belongs to one run, on one thread. */
 #ifndef GRAFT_DENOISE_CONTROLS_H
 #define GRAFT_DENOISE_CONTROLS_H
 #include "engine/objects/control.h"
@@ -21,9 +21,14 @@ graft_steered graft_controls_steered(const graft_controls *k, size_t slot, float
 /* The chain whose residuals were kept for this slot; NULL: none. */
 const graft_control *graft_controls_kept(const graft_controls *k, size_t slot);
 
-/* The residuals of a batch, from what the network takes: in[0 … 2], and in[3] where the model has
- * y; x is the latent alone, as it is. All of the batch see the same part of the latent, and the
- * hint is cut to it. graft_controls_append() hands them on. */
+/* The T2I-Adapters' part of what steers a batch, fast or not, where use->adapted. beside: bytes
+ * of the packed weights that are bound at the same time. */
+graft_status graft_controls_adapt(graft_controls *k, const graft_control *chain, float sigma,
+                                  const graft_box *box, const graft_unet_use *use, int64_t beside,
+                                  graft_err *e);
+/* The residuals of a batch, where use->control, from what the network takes: in[0 … 2], and in[3]
+ * where the model has y; x is the latent alone, as it is. All of the batch see the same part of the
+ * latent, and the hint is cut to it. graft_controls_append() hands them on. */
 graft_status graft_controls_run(graft_controls *k, const graft_control *chain, float sigma,
                                 const graft_box *box, const graft_unet_use *use,
                                 const void *const *in, graft_err *e);
@@ -35,7 +40,8 @@ graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_con
  * began or ended since must be seen at once, however rarely DeepCache looks. */
 bool graft_controls_alike(const graft_controls *k, size_t slot, float sigma);
 void graft_controls_restore(graft_controls *k, size_t slot, size_t i);
-/* Appends them to the network's inputs, as many as this use of it takes; in has room. */
+/* Appends residuals and features to the network's inputs, as many as this use of it takes; in has
+ * room. */
 void graft_controls_append(const graft_controls *k, const graft_unet_use *use, const void **in,
                            size_t *n);
 /* Bytes of the packed weights of all that were bound so far, and of the largest arena. */

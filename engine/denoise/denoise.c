@@ -13,7 +13,7 @@
 #include "engine/objects/sight.h"
 #include "engine/task.h"
 
-#define INPUTS_MAX (GRAFT_NET_RESIDUALS + 8)
+#define INPUTS_MAX (GRAFT_NET_RESIDUALS + GRAFT_T2I_FEATURES + 8)
 
 /* ------------------------------------------------------------------ the UNet */
 
@@ -308,6 +308,29 @@ static void add_all(graft_guided *g, const size_t *which, size_t count)
     }
 }
 
+/* Bytes of all packed weights that are bound now. */
+static int64_t bound_bytes(const graft_guided *g)
+{
+    graft_binding *all[MAX_BINDINGS];
+    for (size_t i = 0; i < g->n_bound; i++) all[i] = g->bound[i].binding;
+    return (int64_t)graft_bindings_bytes(all, g->n_bound) + graft_controls_bytes(g->controls);
+}
+
+/* Makes what steers the batch; `in` as the network takes it, but ControlNets see the latent alone.
+ */
+static graft_status steer(graft_guided *g, const active *first, const graft_unet_use *use,
+                          float sigma, const void *const *in, graft_err *e)
+{
+    if (!first->control) return GRAFT_OK;
+    graft_status st = GRAFT_OK;
+    if (use->adapted)
+        st = graft_controls_adapt(g->controls, first->control, sigma, first->box, use,
+                                  bound_bytes(g), e);
+    if (st || first->fast) return st;
+    return graft_controls_run(g->controls, first->control, sigma, first->box, use,
+                              (const void *[]){g->batch_latent, in[1], in[2], in[3]}, e);
+}
+
 /* Runs the active entries `which`, which one graft_guided_group() gave, as one batch. */
 static graft_status run_group(graft_guided *g, const size_t *which, size_t count, float sigma,
                               float timestep, graft_err *e)
@@ -317,14 +340,10 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     const void *in[INPUTS_MAX] = {g->batch_x, g->timesteps, g->context};
     size_t n = 3;
     graft_binding *b;
-    graft_status st = GRAFT_OK;
     fill_batch(g, which, count, timestep);
     if (g->c.model->arch.adm_channels) in[n++] = g->y;
-    if (first->fast)
-        restore(g, which, count);
-    else if (first->control) /* a ControlNet sees the latent alone */
-        st = graft_controls_run(g->controls, first->control, sigma, first->box, &use,
-                                (const void *[]){g->batch_latent, in[1], in[2], in[3]}, e);
+    if (first->fast) restore(g, which, count);
+    graft_status st = steer(g, first, &use, sigma, in, e);
     if (!st) st = graft_guided_bind(g, &use, &b, e);
     if (st) return st;
     if (first->fast) in[n++] = g->feature;

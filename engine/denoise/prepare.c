@@ -1,6 +1,7 @@
 #include "engine/denoise/prepare.h"
 
 #include "base/alloc.h"
+#include "engine/denoise/adapters.h"
 #include "engine/denoise/guided.h"
 #include "engine/denoise/known.h"
 #include "engine/objects/sight.h"
@@ -150,6 +151,19 @@ static graft_status prepare_first(const graft_model *m, const graft_control *k,
     return st;
 }
 
+/* One of the chain's T2I-Adapters. Its weights are needed before all others only. */
+static graft_status prepare_adapter(const graft_model *m, const graft_control *chain,
+                                    const graft_control *k, const graft_sigma_table *t, float sigma,
+                                    const graft_unet_use *use, const graft_task *task, graft_err *e)
+{
+    graft_binding *b = NULL;
+    graft_status st = graft_control_bind_adapter(
+        m, k->net, graft_adapters_rows(chain, use->pictures), use->height, use->width,
+        graft_adapters_before(k, t, sigma) != NULL, 0, task, &b, e);
+    graft_binding_release(b);
+    return st;
+}
+
 /* Compiles and packs what of the chain, all of which fits, is active at this sigma; *bytes: of its
  * packed weights. shape: of the latent, of which `use` may see a part. */
 static graft_status prepare_controls(const graft_model *m, const graft_control *chain,
@@ -162,6 +176,10 @@ static graft_status prepare_controls(const graft_model *m, const graft_control *
     for (const graft_control *k = chain; k && !st; k = k->before) {
         graft_binding *b = NULL, *hint = NULL;
         if (!graft_control_active(t, k, sigma)) continue;
+        if (graft_control_adapts(k->net)) {
+            st = prepare_adapter(m, chain, k, t, sigma, use, task, e);
+            continue;
+        }
         const int more = parts_before(m, k, t, sigma) & graft_control_parts(m, k->net);
         int64_t rows = graft_control_rows(k, use->pictures);
         st = prepare_first(m, k, shape, use, task, e);

@@ -38,6 +38,9 @@ static const struct kind {
     {"transformer.resblocks.", "a text encoder", "CLIPLoader"},
     {"SelfAttention.", "a T5 text encoder", "TripleCLIPLoader"},
     {"self_attn.q_norm.", "a Qwen 3 text encoder", "CLIPLoader with type lumina2 or flux2"},
+    {"body.0.block1.", "a T2I-Adapter", "ControlNetLoader"},
+    {"body.0.resnets.0.block1.", "a T2I-Adapter", "ControlNetLoader"},
+    {"body.0.body.0.block1.", "a T2I-Adapter", "ControlNetLoader"},
     {"body.0.weight", "an upscale model", "UpscaleModelLoader"},
 };
 /* Several of them in one file. */

@@ -40,6 +40,9 @@ graft_status graft_load_model_part(graft_engine *engine, graft_weights *file,
                                    const graft_task *task, graft_model **out, graft_err *e);
 graft_status graft_load_vae_part(graft_engine *engine, graft_weights *file, graft_vae **out,
                                  graft_err *e);
+/* A Control-LoRA, which `file` is below this prefix. */
+graft_status graft_load_control_lora(graft_engine *engine, graft_weights *file, const char *prefix,
+                                     graft_controlnet **out, graft_err *e);
 graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, const graft_task *task,
                                   graft_clip **out, graft_err *e);
 #endif

@@ -1,26 +1,25 @@
-/* ControlNets, whole or as differences from a model. */
+/* ControlNets, whole or as differences from a model, and T2I-Adapters. */
 #include <math.h>
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "engine/models/t2i_adapter.h"
 #include "engine/objects/control.h"
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
+
+static const char *const prefixes[] = {"control_model.", "", NULL};
 
 /* Relatives of ControlNets that steer a UNet in other ways. */
 static graft_status no_controlnet(const graft_safetensors *f, graft_err *e)
 {
     const char *path = graft_safetensors_path(f);
     char guess[128];
-    if (graft_load_has(f, "", "lora_controlnet"))
+    if (graft_load_has(f, "", "style_embedding"))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: a Control-LoRA, which is made of parts of the model; only whole "
-                          "ControlNets are supported",
+                          "%s: a style model of T2I-Adapter; only those that see what a picture "
+                          "shows are supported",
                           path);
-    if (graft_load_has(f, "", "body.0.resnets.0.block1.weight") ||
-        graft_load_has(f, "", "adapter.body.0.in_conv.weight"))
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: a T2I adapter; only ControlNets are supported", path);
     return graft_fail(
         e, GRAFT_E_UNSUPPORTED,
         "%s: no ControlNet in it%s (tensor control_model.input_hint_block.0.weight is "
@@ -82,6 +81,14 @@ out:
     return st;
 }
 
+static void tell_whole(const graft_log *log, const char *path)
+{
+    graft_log_printf(
+        log, GRAFT_LOG_WARN,
+        "%s: it holds whole weights, not differences from a model's; nothing is added to them",
+        path);
+}
+
 /* m: NULL, or what differences are from. */
 static graft_status add_differences(graft_controlnet *n, const graft_model *m, const graft_graph *g,
                                     const graft_log *log, graft_err *e)
@@ -95,10 +102,7 @@ static graft_status add_differences(graft_controlnet *n, const graft_model *m, c
                          "DiffControlNetLoader adds to a model's",
                          path);
     else if (m)
-        graft_log_printf(
-            log, GRAFT_LOG_WARN,
-            "%s: it holds whole weights, not differences from a model's; nothing is added to them",
-            path);
+        tell_whole(log, path);
     return GRAFT_OK;
 }
 
@@ -112,10 +116,31 @@ static const char *transformer_prefix(const graft_safetensors *f)
     return flux || mmdit ? "" : NULL;
 }
 
-static graft_status make_controlnet(graft_engine *engine, graft_weights *file, const graft_model *m,
-                                    const graft_task *task, graft_controlnet **out, graft_err *e)
+static graft_status make_adapter(graft_engine *engine, graft_weights *file, const char *prefix,
+                                 const graft_log *log, graft_controlnet **out, graft_err *e)
 {
-    static const char *const prefixes[] = {"control_model.", "", NULL};
+    graft_controlnet *n = graft_calloc(1, sizeof *n);
+    const graft_t2i_shape s = {.rows = 1, .height = 64, .width = 64, .act_dtype = GRAFT_F32};
+    graft_graph *g = NULL;
+    graft_status st;
+    if (!n) return graft_fail_nomem(e, "T2I-Adapter");
+    atomic_init(&n->refs, 1);
+    n->engine = engine;
+    GRAFT_TRY(graft_t2i_detect(graft_weights_file(file), prefix, &n->arch.t2i, e));
+    GRAFT_TRY(graft_weights_part(file, prefix, &n->weights, e));
+    GRAFT_TRY(graft_load_blame(n->weights, graft_t2i_build(&n->arch.t2i, &s, &g, e), e));
+    GRAFT_TRY(graft_load_check(log, n->weights, (const graft_graph *const *)&g, 1, e));
+    *out = n;
+    n = NULL;
+out:
+    graft_graph_destroy(g);
+    graft_controlnet_release(n);
+    return st;
+}
+
+static graft_status make_controlnet(graft_engine *engine, graft_weights *file, const graft_model *m,
+                                    const graft_log *log, graft_controlnet **out, graft_err *e)
+{
     const graft_safetensors *f = graft_weights_file(file);
     const char *prefix = graft_load_prefix(f, prefixes, "input_hint_block.0.weight");
     if (!prefix)
@@ -137,7 +162,6 @@ static graft_status make_controlnet(graft_engine *engine, graft_weights *file, c
     GRAFT_TRY(graft_load_blame(
         n->weights, graft_control_hint_build(&n->arch, 1, s.height, s.width, GRAFT_F32, &g[1], e),
         e));
-    const graft_log *log = task ? &task->log : &engine->log;
     GRAFT_TRY(graft_load_check(log, n->weights, (const graft_graph *const *)g, 2, e));
     GRAFT_TRY(add_differences(n, m, g[0], log, e));
     *out = n;
@@ -153,9 +177,20 @@ graft_status graft_controlnet_load_diff(graft_engine *engine, const char *path,
                                         const graft_model *m, const graft_task *task,
                                         graft_controlnet **out, graft_err *e)
 {
+    const graft_log *log = task ? &task->log : &engine->log;
     graft_weights *file = NULL;
     graft_status st = graft_load_open(path, graft_diffusers_adopt_control, task, &file, e);
-    if (!st) st = make_controlnet(engine, file, m, task, out, e);
+    const char *adapter = st ? NULL : graft_t2i_prefix(graft_weights_file(file));
+    const char *lora =
+        st ? NULL
+           : graft_load_prefix(graft_weights_file(file), prefixes, GRAFT_CONTROL_LORA_TENSOR);
+    if (lora)
+        st = graft_load_control_lora(engine, file, lora, out, e);
+    else if (adapter)
+        st = make_adapter(engine, file, adapter, log, out, e);
+    else if (!st)
+        st = make_controlnet(engine, file, m, log, out, e);
+    if (adapter && !st && m) tell_whole(log, path);
     graft_weights_release(file);
     return st;
 }

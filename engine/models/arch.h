@@ -124,10 +124,23 @@ typedef struct graft_net_arch {
     graft_flux2_arch flux2;
 } graft_net_arch;
 
+/* A T2I-Adapter (t2i_adapter.h). */
+#define GRAFT_T2I_FEATURES GRAFT_MAX_LEVELS
+typedef struct graft_t2i_arch {
+    int32_t n;       /* features that it gives; 0: it is none */
+    int32_t factor;  /* squares of so many pixels a side are its places: 8, or XL's 16 */
+    int32_t colours; /* that it sees: 3, or 1, brightness */
+    int32_t channels[GRAFT_T2I_FEATURES]; /* of each feature */
+    int32_t blocks;                       /* residual blocks that make each of them */
+    int32_t kernel;                       /* of the convolutions that may be 1x1 or 3x3 */
+    int32_t light;     /* 1: of the small kind, whose blocks are a quarter as wide */
+    int32_t diffusers; /* 1: tensors have diffusers' names */
+} graft_t2i_arch;
+
 #define GRAFT_MAX_HINT 16
-/* A ControlNet, of the kind of the network that it steers: the first half of a UNet and the
- * convolutions that its hint goes through, or a transformer of fewer blocks (control_flux.h,
- * control_mmdit.h), whose hint is a latent. */
+/* What steers a network by a picture. A ControlNet, of the kind of the network that it steers: the
+ * first half of a UNet and the convolutions that its hint goes through, or a transformer of fewer
+ * blocks (control_flux.h, control_mmdit.h), whose hint is a latent. */
 typedef struct graft_control_arch {
     int32_t kind; /* graft_net_kind; the others' are all zeros */
     graft_flux_arch flux;
@@ -143,6 +156,10 @@ typedef struct graft_control_arch {
      * apart; for a UNet also the width of what each entry of its type becomes, and its
      * transformer's layers. 0: it is none. */
     int32_t types, type_dim, type_layers;
+    /* 1: a Control-LoRA: of `half` only what its own file tells, which is not all of it; channels
+     * of a down-sampling block, too. What a model makes of it is 0 (objects/control.h). */
+    int32_t lora;
+    graft_t2i_arch t2i; /* n > 0: a T2I-Adapter of UNets, and all above are zeros */
 } graft_control_arch;
 
 typedef enum graft_vae_kind {
@@ -302,6 +319,13 @@ graft_status graft_flux2_detect(const graft_safetensors *f, const char *prefix,
 #define GRAFT_FLUX2_TENSOR "double_stream_modulation_img.lin.weight"
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e);
+/* A tensor that tells a Control-LoRA, below its prefix. */
+#define GRAFT_CONTROL_LORA_TENSOR "lora_controlnet"
+/* A T2I-Adapter's file: below which prefix it is; NULL: there is none in it. Static. */
+const char *graft_t2i_prefix(const graft_safetensors *f);
+/* GRAFT_E_UNSUPPORTED for those whose blocks are others than in published files. */
+graft_status graft_t2i_detect(const graft_safetensors *f, const char *prefix, graft_t2i_arch *out,
+                              graft_err *e);
 /* What the folded latents of FLUX.2's VAE are normalized by, and of how many planes: GRAFT_E_FORMAT
  * where one of the two is missing, GRAFT_E_UNSUPPORTED where they have another length. */
 #define GRAFT_VAE_MEAN          "bn.running_mean"

@@ -10,6 +10,7 @@
 #include "engine/models/control_union.h"
 #include "engine/models/diffusers.h"
 #include "engine/models/flux.h"
+#include "engine/models/t2i_adapter.h"
 #include "engine/models/unet_blocks.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
@@ -188,20 +189,30 @@ graft_control_shape graft_control_some_shape(const graft_control_arch *a)
 
 /* ------------------------------------------------------------------ whom they fit */
 
+static int32_t channels_at(const graft_unet_arch *unet, int i)
+{
+    while (i > 0 && unet->input[i].down) i--;
+    return unet->input[i].channels;
+}
+
 static graft_status fits_unet(const graft_control_arch *a, const graft_unet_arch *unet,
                               graft_err *e)
 {
     const graft_unet_arch *h = &a->half;
-    if (h->context_dim != unet->context_dim || h->adm_channels != unet->adm_channels)
+    const bool told = h->context_dim || !a->lora;
+    if ((told && h->context_dim != unet->context_dim) || h->adm_channels != unet->adm_channels)
         return graft_fail(e, GRAFT_E_ARG,
                           "this ControlNet belongs to another kind of model: it takes prompts of "
                           "width %d and %d further values, the model %d and %d (SD 1.x: 768 and 0, "
                           "SD 2.x: 1024 and 0, SDXL: 2048 and 2816)",
                           h->context_dim, h->adm_channels, unet->context_dim, unet->adm_channels);
-    bool same = h->n_input == unet->n_input && h->in_channels == graft_unet_latent_channels(unet);
+    bool same =
+        h->n_input == unet->n_input &&
+        (h->in_channels == graft_unet_latent_channels(unet) || (a->lora && !h->in_channels));
     for (int i = 0; same && i < h->n_input; i++)
-        same = h->input[i].channels == unet->input[i].channels &&
-               h->input[i].down == unet->input[i].down;
+        same = a->lora ? h->input[i].channels == channels_at(unet, i)
+                       : h->input[i].channels == unet->input[i].channels &&
+                             h->input[i].down == unet->input[i].down;
     if (same) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_ARG,
                       "this ControlNet belongs to another kind of model: its blocks are not the "
@@ -263,9 +274,10 @@ graft_status graft_control_fits(const graft_control_arch *a, const graft_net_arc
 {
     if (a->kind != net->kind)
         return graft_fail(e, GRAFT_E_ARG,
-                          "this ControlNet belongs to another kind of model: it is for %s, the "
-                          "model is %s",
-                          kinds[a->kind], kinds[net->kind]);
+                          "this %s belongs to another kind of model: it is for %s, the model is %s",
+                          a->t2i.n ? "T2I-Adapter" : "ControlNet", kinds[a->kind],
+                          kinds[net->kind]);
+    if (a->t2i.n) return graft_t2i_fits(&a->t2i, &net->unet, e);
     if (a->kind == GRAFT_NET_UNET) return fits_unet(a, &net->unet, e);
     if (a->kind == GRAFT_NET_MMDIT) {
         const widths c = of_mmdit(&a->mmdit), m = of_mmdit(&net->mmdit);

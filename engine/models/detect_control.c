@@ -143,6 +143,52 @@ static graft_status detect_union(const graft_safetensors *f, const char *prefix,
                : graft_detect_missing(f, prefix, "transformer_layes.0.attn.in_proj_weight", e);
 }
 
+/* ------------------------------------------------------------------ Control-LoRAs */
+
+/* The numbers of its zero convolutions are those of the model's input blocks. */
+static graft_status lora_blocks(const graft_safetensors *f, const char *prefix, graft_unet_arch *a,
+                                graft_err *e)
+{
+    for (int i = 0; i < GRAFT_MAX_BLOCKS; i++)
+        if (graft_detect_find(f, prefix, "zero_convs.%d.0.weight", i) ||
+            graft_detect_find(f, prefix, "zero_convs.%d.0.bias", i))
+            a->n_input = i + 1;
+    for (int i = 0; i <= a->n_input; i++) {
+        char name[64] = "middle_block_out.0";
+        if (i < a->n_input || a->n_input < 2) snprintf(name, sizeof name, "zero_convs.%d.0", i);
+        const graft_st_tensor *bias = graft_detect_find(f, prefix, "%s.bias", name);
+        const graft_st_tensor *t = graft_detect_find(f, prefix, "%s.weight", name);
+        const int32_t channels = graft_detect_dim(t, 0);
+        snprintf(name + strlen(name), 16, ".%s", t ? "bias" : "weight");
+        if (!bias || !channels) return graft_detect_missing(f, prefix, name, e);
+        if (i < a->n_input) a->input[i].channels = channels;
+    }
+    a->model_channels = a->input[0].channels;
+    return GRAFT_OK;
+}
+
+/* How many values the layer of this name takes: by its factors or by itself. 0: it is not there. */
+static int32_t lora_width(const graft_safetensors *f, const char *prefix, const char *layer)
+{
+    const graft_st_tensor *t = graft_detect_find(f, prefix, "%s.down", layer);
+    if (!t) t = graft_detect_find(f, prefix, "%s.weight", layer);
+    return graft_detect_dim(t, 1);
+}
+
+static graft_status detect_lora(const graft_safetensors *f, const char *prefix, graft_unet_arch *a,
+                                graft_err *e)
+{
+    graft_status st = lora_blocks(f, prefix, a, e);
+    a->in_channels = lora_width(f, prefix, "input_blocks.0.0");
+    a->adm_channels = lora_width(f, prefix, "label_emb.0.0");
+    for (int i = 0; i < a->n_input && !a->context_dim; i++) {
+        char layer[96];
+        snprintf(layer, sizeof layer, "input_blocks.%d.1.transformer_blocks.0.attn2.to_k", i);
+        a->context_dim = lora_width(f, prefix, layer);
+    }
+    return st;
+}
+
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e)
 {
@@ -152,6 +198,11 @@ graft_status graft_control_detect(const graft_safetensors *f, const char *prefix
         return graft_control_flux_detect(f, prefix, config, out, e);
     if (graft_detect_find(f, prefix, GRAFT_CONTROL_MMDIT_TENSOR))
         return graft_control_mmdit_detect(f, prefix, config, out, e);
+    if (graft_detect_find(f, prefix, GRAFT_CONTROL_LORA_TENSOR)) {
+        out->lora = 1;
+        st = detect_lora(f, prefix, &out->half, e);
+        return st ? st : detect_hint(f, prefix, out, e);
+    }
     out->diffusers =
         graft_detect_find(f, prefix, "controlnet_cond_embedding.conv_in.weight") != NULL;
     if (out->diffusers) {

@@ -85,7 +85,7 @@ static void check_shape(graft_graph *g, const graft_flux_arch *a, const graft_un
     if (s->perturbed < 0 || s->perturbed > s->batch || (s->perturbed && !(s->skip & known)))
         graft_graph_fail(g, GRAFT_E_ARG, "%lld of %lld rows cannot skip such blocks",
                          (long long)s->perturbed, (long long)s->batch);
-    if (s->variant || s->cut || s->freeu || s->shrink.block || grids)
+    if (s->variant || s->cut || s->freeu || s->shrink.block || s->adapted || grids)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "a transformer has no blocks of a UNet to change");
     if (!graft_steered_fits(&s->steered, s->control, (const int32_t[2]){a->depth, a->single_depth}))
         graft_graph_fail(g, GRAFT_E_ARG, "no ControlNet has residuals for such blocks");

@@ -76,7 +76,7 @@ static void check_shape(graft_graph *g, const graft_mmdit_arch *a, const graft_u
                          (long long)s->perturbed, (long long)s->batch);
     bool grids = false;
     for (int i = 0; i < GRAFT_UNET_GRIDS; i++) grids |= s->grid[i].rows || s->grid[i].columns;
-    if (s->variant || s->cut || s->freeu || s->shrink.block || grids)
+    if (s->variant || s->cut || s->freeu || s->shrink.block || s->adapted || grids)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "a transformer has no blocks of a UNet to change");
     if (!graft_steered_fits(&s->steered, s->control, (const int32_t[2]){a->depth, 0}))
         graft_graph_fail(g, GRAFT_E_ARG, "no ControlNet has residuals for such blocks");

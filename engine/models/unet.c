@@ -12,6 +12,7 @@
 typedef struct extra_inputs {
     graft_vid feature;                        /* FAST; otherwise set to the value to store */
     graft_vid residual[GRAFT_UNET_RESIDUALS]; /* with control */
+    graft_vid adapter[GRAFT_UNET_RESIDUALS];  /* by place; GRAFT_NO_VALUE where there is none */
     graft_vid freeu;                          /* the factors, or GRAFT_NO_VALUE */
 } extra_inputs;
 
@@ -20,6 +21,13 @@ static graft_vid controlled(const graft_unet_blocks *u, const graft_unet_shape *
 {
     h = graft_unet_wide(u, h);
     return shape->control ? graft_build_add(&u->b, h, graft_unet_wide(u, residual)) : h;
+}
+
+/* h with what T2I-Adapters add to it. */
+static graft_vid adapted(const graft_unet_blocks *u, graft_vid h, graft_vid feature)
+{
+    if (feature < 0) return h;
+    return graft_build_add(&u->b, graft_unet_wide(u, h), graft_unet_wide(u, feature));
 }
 
 /* ------------------------------------------------------------------ FreeU */
@@ -151,7 +159,7 @@ static void check_shrink(graft_graph *g, const graft_unet_arch *a, const graft_u
 {
     const graft_unet_shrink *s = &shape->shrink;
     if (s->block < 0 || s->block >= a->n_input || (s->block > 0 && s->thousandths < 1) ||
-        (s->block > 0 && (shape->variant != GRAFT_UNET_WHOLE || shape->control)))
+        (s->block > 0 && (shape->variant != GRAFT_UNET_WHOLE || shape->control || shape->adapted)))
         graft_graph_fail(g, GRAFT_E_ARG, "input block %d of %d cannot be shrunk so", s->block,
                          a->n_input);
 }
@@ -175,6 +183,23 @@ int graft_unet_sides(const graft_unet_arch *a, const graft_unet_shape *shape,
     return n;
 }
 
+/* T2I-Adapters' features, as inputs. */
+static void take_features(graft_graph *g, const graft_unet_arch *a, const graft_unet_shape *shape,
+                          extra_inputs *in)
+{
+    int32_t place[GRAFT_UNET_PLACES];
+    int64_t dim[4];
+    const int n = graft_unet_places(a, place);
+    for (int i = 0; i <= a->n_input; i++) in->adapter[i] = GRAFT_NO_VALUE;
+    if (shape->adapted < 0 || shape->adapted > n)
+        graft_graph_fail(g, GRAFT_E_ARG, "%d features of T2I-Adapters for %d places",
+                         shape->adapted, n);
+    for (int k = 0; k < graft_unet_features(a, shape); k++) {
+        graft_unet_residual_shape(a, shape, place[k], dim);
+        in->adapter[place[k]] = graft_graph_input(g, shape->act_dtype, 4, dim);
+    }
+}
+
 /* ------------------------------------------------------------------ the whole */
 
 static graft_vid blocks(graft_unet_blocks *u, const graft_unet_shape *shape, graft_vid h,
@@ -186,13 +211,14 @@ static graft_vid blocks(graft_unet_blocks *u, const graft_unet_shape *shape, gra
     int computed = fast ? shape->cut + 1 : a->n_input;
     const graft_unet_shrink *s = &shape->shrink;
     for (int i = 0; i < computed; i++) {
-        skip[i] = h = graft_unet_input_block(u, i, h);
+        h = adapted(u, graft_unet_input_block(u, i, h), in->adapter[i]);
+        skip[i] = h;
         if (i > 0 && i == s->block) h = shrunk(&u->b, s, h);
         if (s->before_skip) skip[i] = h;
     }
     if (fast && u->perturbed) graft_unet_part(u);
-    h = fast ? in->feature
-             : controlled(u, shape, graft_unet_middle_block(u, h), in->residual[a->n_input]);
+    if (!fast) h = adapted(u, graft_unet_middle_block(u, h), in->adapter[a->n_input]);
+    h = fast ? in->feature : controlled(u, shape, h, in->residual[a->n_input]);
     for (int i = first_output(a, shape); i < a->n_output; i++) {
         int same = a->n_input - 1 - i;
         if (shape->variant == GRAFT_UNET_STORE && same == shape->cut) in->feature = h;
@@ -212,6 +238,29 @@ int graft_unet_residuals(const graft_unet_arch *a, const graft_unet_shape *shape
 {
     if (!shape->control) return 0;
     return shape->variant == GRAFT_UNET_FAST ? shape->cut + 1 : a->n_input + 1;
+}
+
+int graft_unet_places(const graft_unet_arch *a, int32_t place[GRAFT_UNET_PLACES])
+{
+    int n = 0;
+    for (int i = 1; i < a->n_input; i++) {
+        const bool last = i + 1 == a->n_input || a->input[i + 1].down;
+        if (a->input[i].down ? !a->input[i - 1].transformer
+                             : last && (a->input[i].transformer || i + 1 == a->n_input))
+            place[n++] = i;
+    }
+    place[n++] = a->n_input;
+    return n;
+}
+
+int graft_unet_features(const graft_unet_arch *a, const graft_unet_shape *shape)
+{
+    int32_t place[GRAFT_UNET_PLACES];
+    int n = graft_unet_places(a, place), taken = 0;
+    while (taken < shape->adapted && taken < n &&
+           (shape->variant != GRAFT_UNET_FAST || place[taken] <= shape->cut))
+        taken++;
+    return taken;
 }
 
 void graft_unet_residual_shape(const graft_unet_arch *a, const graft_unet_shape *shape, int i,
@@ -310,6 +359,7 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
         graft_unet_residual_shape(a, shape, i, dim);
         more.residual[i] = graft_graph_input(g, shape->act_dtype, 4, dim);
     }
+    take_features(g, a, shape, &more);
     attend(&u, shape);
     if (graft_unet_freeu(a, shape))
         more.freeu = graft_graph_input(g, GRAFT_F32, 1, (int64_t[]){GRAFT_FREEU_FACTORS});

@@ -89,16 +89,18 @@ typedef struct graft_unet_shape {
     int32_t freeu;         /* a graft_freeu_version */
     /* Of each level, 0 the outermost; rows and columns must divide its height and width. */
     graft_unet_grid grid[GRAFT_UNET_GRIDS];
-    graft_unet_shrink shrink;      /* with WHOLE, without control and grids only */
+    graft_unet_shrink shrink;      /* with WHOLE, without control, adapted and grids */
     graft_references references;   /* FLUX's transformers only; n 0: none */
     graft_attended_shape attended; /* of pictures beside the prompt; UNets only */
-    int32_t untold; /* 1: those that are told a guidance scale do without, whatever is in y */
+    int32_t adapted; /* takes so many features of T2I-Adapters, all of a whole UNet's; 0: none */
+    int32_t untold;  /* 1: those that are told a guidance scale do without, whatever is in y */
 } graft_unet_shape;
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes
- * one, the feature if FAST, the residuals if control, pictures' keys and values where there are any
- * (attended.h: those of all cross-attentions, whatever the variant), and their masks, FreeU's
- * factors (GRAFT_FREEU_FACTORS, in their order) as float32 if graft_unet_freeu(). Output: (N +
+ * one, the feature if FAST, the residuals if control, T2I-Adapters' features if adapted, pictures'
+ * keys and values where there are any (attended.h: those of all cross-attentions, whatever the
+ * variant), and their masks, FreeU's factors (GRAFT_FREEU_FACTORS, in their order) as float32 if
+ * graft_unet_freeu(). Output: (N +
  * perturbed,out,h,w), the feature if STORE. Feature (N + perturbed,H,W,C) and residuals (N,H,W,C)
  * are of act_dtype. Residual i is added to what input block i gives to the output blocks, the last
  * to the middle block's output (controlnet.h); a FAST graph takes those of its own input blocks
@@ -125,6 +127,17 @@ void graft_unet_residual_shape(const graft_unet_arch *a, const graft_unet_shape 
 #define GRAFT_UNET_SIDES (2 * GRAFT_MAX_BLOCKS + 1)
 int graft_unet_sides(const graft_unet_arch *a, const graft_unet_shape *shape,
                      int64_t side[GRAFT_UNET_SIDES][2]);
+/* Where T2I-Adapters' features (t2i_adapter.h) are added, in their order: behind input block
+ * place[k], before it goes on and to the output blocks; n_input: behind the middle block, before
+ * ControlNets' residual. Each level has a place: the last block that has a transformer, or where
+ * the level's last block has none its down-sampling; the middle has the last one, which SD 1.x's
+ * adapters leave alone. Returns how many places there are. */
+#define GRAFT_UNET_PLACES (GRAFT_MAX_BLOCKS + 1)
+int graft_unet_places(const graft_unet_arch *a, int32_t place[GRAFT_UNET_PLACES]);
+/* How many features a graph of this shape takes: shape->adapted, or of a FAST one the first of them
+ * that are behind its own input blocks. Feature k has the shape (N,H,W,C) of residual place[k], and
+ * act_dtype. */
+int graft_unet_features(const graft_unet_arch *a, const graft_unet_shape *shape);
 /* Whether a graph of this shape does anything for FreeU: one of its output blocks gets features of
  * a width that counts. Only then does it take the factors. */
 bool graft_unet_freeu(const graft_unet_arch *a, const graft_unet_shape *shape);

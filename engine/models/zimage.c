@@ -240,7 +240,8 @@ static void check_shape(graft_graph *g, const graft_zimage_arch *a, const graft_
                          "Z-Image runs in float32 and bfloat16 only: its values exceed float16");
     bool grids = false;
     for (int i = 0; i < GRAFT_UNET_GRIDS; i++) grids |= s->grid[i].rows || s->grid[i].columns;
-    if (s->variant || s->cut || s->control || s->freeu || s->shrink.block || s->perturbed || grids)
+    if (s->variant || s->cut || s->control || s->adapted || s->freeu || s->shrink.block ||
+        s->perturbed || grids)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "a transformer has no blocks of a UNet to change");
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "engine/models/mmdit.h"
+#include "engine/models/t2i_adapter.h"
 
 graft_controlnet *graft_controlnet_retain(graft_controlnet *n)
 {
@@ -15,6 +16,7 @@ graft_controlnet *graft_controlnet_retain(graft_controlnet *n)
 void graft_controlnet_release(graft_controlnet *n)
 {
     if (!n || atomic_fetch_sub(&n->refs, 1) != 1) return;
+    graft_control_lora_destroy(n->engine, n->lora);
     graft_engine_release_weights(n->engine, n->weights);
     graft_free(n);
 }
@@ -191,9 +193,14 @@ graft_status graft_control_check_all(const graft_model *m, const graft_cond *c, 
 static graft_status bind(const graft_model *m, const graft_controlnet *net, graft_compile_job *job,
                          const graft_task *task, graft_binding **out, graft_err *e)
 {
-    job->arch = &net->arch;
-    job->arch_bytes = sizeof net->arch;
-    graft_status st = graft_engine_bind(m->engine, &m->options, job, net->weights, task, out, e);
+    graft_control_arch arch;
+    graft_weights *weights = NULL;
+    graft_status st = graft_control_made(m, net, &arch, &weights, e);
+    if (st) return st;
+    job->arch = &arch;
+    job->arch_bytes = sizeof arch;
+    st = graft_engine_bind(m->engine, &m->options, job, weights, task, out, e);
+    graft_weights_release(weights);
     if (st != GRAFT_E_ARG) return st;
     return graft_err_prefix(e, st, "%s", graft_safetensors_path(graft_weights_file(net->weights)));
 }
@@ -208,10 +215,30 @@ graft_steered graft_control_steered(const graft_model *m, const graft_control *c
     return all;
 }
 
+bool graft_control_adapts(const graft_controlnet *net)
+{
+    return net->arch.t2i.n > 0;
+}
+
+bool graft_control_any_net(const graft_control *chain)
+{
+    while (chain && graft_control_adapts(chain->net)) chain = chain->before;
+    return chain != NULL;
+}
+
+int graft_control_features(const graft_control *chain)
+{
+    int n = 0;
+    for (; chain; chain = chain->before)
+        if (n < chain->net->arch.t2i.n) n = chain->net->arch.t2i.n;
+    return n;
+}
+
 int graft_control_parts(const graft_model *m, const graft_controlnet *net)
 {
     const graft_steered own = graft_control_steers(&net->arch, &m->arch);
     int parts = 0;
+    if (graft_control_adapts(net)) return 0;
     if (net->arch.kind == GRAFT_NET_UNET) return 1;
     for (int part = 0; part < GRAFT_STEERED_PARTS; part++)
         if (own.begins[part]) parts |= 1 << part;
@@ -268,6 +295,35 @@ graft_status graft_control_bind_hint(const graft_model *m, const graft_controlne
     graft_status st = graft_options_resolve(m->engine, &m->options, &job.backend, &dtype, e);
     if (st) return st;
     shape.act_dtype = dtype;
+    return bind(m, net, &job, task, out, e);
+}
+
+static graft_status build_adapter(const void *arch, const void *of, graft_graph **out, graft_err *e)
+{
+    const graft_control_arch *a = arch;
+    return graft_t2i_build(&a->t2i, of, out, e);
+}
+
+graft_status graft_control_bind_adapter(const graft_model *m, const graft_controlnet *net,
+                                        int64_t rows, int64_t height, int64_t width, bool more,
+                                        int64_t beside, const graft_task *task, graft_binding **out,
+                                        graft_err *e)
+{
+    graft_t2i_shape shape;
+    graft_compile_job job = {.kind = "t2i_adapter",
+                             .shape = &shape,
+                             .shape_bytes = sizeof shape,
+                             .build = build_adapter,
+                             .part = true,
+                             .beside_bytes = beside};
+    memset(&shape, 0, sizeof shape);
+    graft_status st =
+        graft_options_resolve(m->engine, &m->options, &job.backend, &shape.act_dtype, e);
+    if (st) return st;
+    shape.rows = rows;
+    shape.height = graft_t2i_side(&net->arch.t2i, height);
+    shape.width = graft_t2i_side(&net->arch.t2i, width);
+    shape.more = more;
     return bind(m, net, &job, task, out, e);
 }
 

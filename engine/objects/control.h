@@ -1,4 +1,5 @@
-/* ControlNets on conditionings, from the inside (Zhang et al. 2023, arXiv:2302.05543).
+/* ControlNets on conditionings, from the inside (Zhang et al. 2023, arXiv:2302.05543), and
+ * T2I-Adapters, which are objects of the same type, and links of the same chains.
  *
  * A ControlNet has no options of its own: it is compiled with those of the model that it steers,
  * whose activations it shares. */
@@ -14,7 +15,19 @@ struct graft_controlnet {
     graft_control_arch arch;
     graft_weights *weights;                /* shared by those that differ in nothing but the type */
     float type[GRAFT_CONTROL_MODES], told; /* control_union.h; zeros: not told */
+    struct graft_control_lora *lora;       /* of a Control-LoRA, which has only changes; or NULL */
 };
+
+/* What the model that a Control-LoRA steers makes of it: the ControlNet of its own architecture,
+ * with the model's weights where the file has none, and its up times down added. Made when it is
+ * asked for, and kept until another model asks. Any thread. */
+struct graft_control_lora *graft_control_lora_create(void); /* NULL when out of memory */
+void graft_control_lora_destroy(graft_engine *engine, struct graft_control_lora *l);
+/* The ControlNet as it steers this model, which it fits; the caller releases *weights. Those that
+ * are whole are as they are. GRAFT_E_ARG and GRAFT_E_FORMAT, with the file, where both do not fit
+ * together. */
+graft_status graft_control_made(const graft_model *m, const graft_controlnet *net,
+                                graft_control_arch *arch, graft_weights **weights, graft_err *e);
 
 /* One ControlNet with its picture. Conditionings hold the last one of a chain; residuals of all of
  * it add up. Immutable; equal pointers are equal work, so prompts that share a chain share a batch.
@@ -54,8 +67,15 @@ graft_status graft_control_check_all(const graft_model *m, const graft_cond *c, 
 /* How a chain steers the model, which all of it fits: whatever of it is active. `chain` may be
  * NULL. */
 graft_steered graft_control_steered(const graft_model *m, const graft_control *chain);
+/* Whether it is a T2I-Adapter. */
+bool graft_control_adapts(const graft_controlnet *net);
+/* Whether any of the chain gives residuals, active or not: is no T2I-Adapter. */
+bool graft_control_any_net(const graft_control *chain);
+/* How many features the chain's T2I-Adapters give, active or not, which is the same for all that
+ * fit one model; 0: it has none. */
+int graft_control_features(const graft_control *chain);
 /* What of `steered` the ControlNet gives, a bit each: 1 for a UNet's, else parts in which it has
- * blocks. */
+ * blocks; 0 for a T2I-Adapter. */
 int graft_control_parts(const graft_model *m, const graft_controlnet *net);
 /* The ControlNet for such a use of the model's network, compiled with the model's options and
  * bound. more: which of its parts it adds to the residuals of others. */
@@ -66,6 +86,12 @@ graft_status graft_control_bind(const graft_model *m, const graft_controlnet *ne
 bool graft_control_embeds(const graft_controlnet *net);
 graft_status graft_control_bind_embed(const graft_model *m, const graft_unet_use *use,
                                       const graft_task *task, graft_binding **out, graft_err *e);
+/* A T2I-Adapter for `rows` pictures of a part of the latent of this size; more: its features are
+ * added to those of others; beside: as in graft_unet_use. */
+graft_status graft_control_bind_adapter(const graft_model *m, const graft_controlnet *net,
+                                        int64_t rows, int64_t height, int64_t width, bool more,
+                                        int64_t beside, const graft_task *task, graft_binding **out,
+                                        graft_err *e);
 /* How many pictures of the hint a batch needs: what there is, at most one for each picture. */
 int64_t graft_control_rows(const graft_control *k, int64_t pictures);
 /* Its hint's convolutions for `rows` pictures. */

@@ -152,6 +152,7 @@ typedef struct graft_unet_use {
     graft_unet_variant variant;
     bool control;          /* with ControlNets */
     graft_steered steered; /* of a transformer's by them (models/steered.h) */
+    int32_t adapted;       /* by T2I-Adapters, which give so many features */
     /* `entries` conditionings of each of `pictures` latents: x and timesteps hold the latents once
      * for each entry. */
     int64_t pictures, entries;
@@ -177,8 +178,9 @@ void graft_model_unscale_latent(const graft_model *m, const float *x, size_t n, 
 graft_status graft_model_needs_unet(const graft_model *m, const char *who, graft_err *e);
 /* Whether its steps at this sigma run the UNet so. */
 bool graft_model_shrinks(const graft_model *m, const graft_sigma_table *t, float sigma);
-/* GRAFT_E_UNSUPPORTED, with the reason, for what does not go with that: DeepCache, whose features
- * and ControlNets, whose residuals have the sizes that the UNet has without. */
+/* GRAFT_E_UNSUPPORTED, with the reason, for what does not go with that: DeepCache,
+ * ControlNets and T2I-Adapters, whose features and residuals have the sizes that the UNet has
+ * without. */
 graft_status graft_model_check_downscale(const graft_model *m, const graft_cond *positive,
                                          const graft_cond *negative, graft_err *e);
 /* Whether sampling runs the rows of positive prompts a second time, perturbed. */

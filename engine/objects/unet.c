@@ -82,6 +82,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.variant = (int32_t)use->variant;
     unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
     unet.shape.control = use->control;
+    unet.shape.adapted = use->adapted;
     unet.shape.steered = use->steered;
     if (use->shrink)
         unet.shape.shrink = m->downscale.shrink;
@@ -99,11 +100,12 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
 
 bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b)
 {
-    return a->variant == b->variant && a->control == b->control && a->pictures == b->pictures &&
-           a->entries == b->entries && a->height == b->height && a->width == b->width &&
-           a->tokens == b->tokens && a->perturbed == b->perturbed && a->turn == b->turn &&
-           a->untold == b->untold && a->skips == b->skips && a->shrink == b->shrink &&
-           a->attends == b->attends && memcmp(&a->steered, &b->steered, sizeof a->steered) == 0 &&
+    return a->variant == b->variant && a->control == b->control && a->adapted == b->adapted &&
+           a->pictures == b->pictures && a->entries == b->entries && a->height == b->height &&
+           a->width == b->width && a->tokens == b->tokens && a->perturbed == b->perturbed &&
+           a->turn == b->turn && a->untold == b->untold && a->skips == b->skips &&
+           a->shrink == b->shrink && a->attends == b->attends &&
+           memcmp(&a->steered, &b->steered, sizeof a->steered) == 0 &&
            memcmp(&a->references, &b->references, sizeof a->references) == 0;
 }
 
@@ -208,8 +210,8 @@ graft_status graft_model_check_downscale(const graft_model *m, const graft_cond 
                           "have another size in the steps that are downscaled");
     if (any_control(positive) || any_control(negative))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "PatchModelAddDownscale does not work with ControlNets, which steer "
-                          "blocks of the size that they have without it");
+                          "PatchModelAddDownscale does not work with ControlNets and T2I-Adapters, "
+                          "which steer blocks of the size that they have without it");
     return GRAFT_OK;
 }
 

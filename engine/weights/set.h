@@ -38,6 +38,8 @@ struct graft_weights {
     size_t n_owners;
     graft_set_term *term; /* NULL: the place's tensors as they are; else n_terms, which may be 0 */
     size_t n_terms;
+    graft_weights *below; /* has the tensors that the place lacks; its patches are among these.
+                           * NULL: none, and where there is one there are no terms */
 };
 
 /* A set on the same file with the same prefix: no patches, owners and terms. NULL: no memory. */

@@ -2,6 +2,7 @@
  * factor, and patches times a strength. So any tree of merges is one list of files with a factor
  * each, and one list of patches a tensor. Only DoRA's patches are not linear in the weights that
  * they change; they are no part of sums. */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -265,9 +266,47 @@ graft_status graft_weights_add(graft_weights *a, graft_weights *b, graft_weights
     return sum(a, &once, b, &once, true, out, e);
 }
 
+static graft_status copy_patches(graft_weights *w, const graft_weights *of, bool covered,
+                                 graft_err *e)
+{
+    const graft_map_entry *entry;
+    graft_status st = GRAFT_OK;
+    for (size_t pos = 0; !st && (entry = graft_map_next(&of->patches, &pos));) {
+        const graft_set_patches *list = entry->value;
+        if (covered && graft_set_find(&w->place, entry->key)) continue;
+        for (size_t i = 0; i < list->n && !st; i++)
+            st = graft_set_add_patch(w, entry->key, &list->patch[i], e);
+    }
+    return st;
+}
+
+graft_status graft_weights_over(graft_weights *a, graft_weights *b, graft_weights **out,
+                                graft_err *e)
+{
+    graft_weights *w = graft_set_create(&a->place);
+    graft_status st = GRAFT_OK;
+    assert(!a->term && !a->below && !b->below);
+    if (!w) return graft_fail_nomem(e, "weight set");
+    w->below = graft_weights_retain(b);
+    w->owners = graft_malloc_array(a->n_owners + b->n_owners + 1, sizeof *w->owners);
+    if (!w->owners) st = graft_fail_nomem(e, "weight set");
+    if (!st) {
+        add_owners(w, b);
+        add_owners(w, a);
+        st = copy_patches(w, b, true, e);
+    }
+    if (!st) st = copy_patches(w, a, false, e);
+    if (st)
+        graft_weights_release(w);
+    else
+        *out = w;
+    return st;
+}
+
 graft_status graft_weights_plain(const graft_weights *from, graft_weights **out, graft_err *e)
 {
     graft_weights *w = graft_set_create(&from->place);
+    if (w && from->below) w->below = graft_weights_retain(from->below);
     if (w && from->term) w->term = graft_malloc_array(from->n_terms, sizeof *w->term);
     bool room = w && (w->term || !from->term);
     for (size_t i = 0; room && i < from->n_terms; i++) {
@@ -288,7 +327,7 @@ graft_status graft_weights_plain(const graft_weights *from, graft_weights **out,
 
 bool graft_weights_is_sum(const graft_weights *w)
 {
-    return w->term != NULL;
+    return w->term || w->below;
 }
 
 /* Spans that nothing was added to have least > most. */
@@ -372,6 +411,8 @@ bool graft_weights_next_term(const graft_weights *w, const char *name, size_t *a
                              graft_weight_term *out)
 {
     static const double once[GRAFT_THIRDS] = {1.0, 1.0, 1.0};
+    const bool own = w->below && graft_set_find(&w->place, name);
+    if (w->below && !own) return graft_weights_next_term(w->below, name, at, out);
     if (!w->term) return (*at)++ == 0 && take_term(&w->place, name, once, false, out);
     while (*at < w->n_terms) {
         const graft_set_term *term = &w->term[(*at)++];

@@ -82,6 +82,7 @@ void graft_weights_release(graft_weights *w)
     graft_free(w->owners);
     for (size_t i = 0; i < w->n_terms; i++) graft_set_term_finish(&w->term[i]);
     graft_free(w->term);
+    graft_weights_release(w->below);
     graft_set_file_release(w->place.file);
     graft_free(w);
 }
@@ -453,6 +454,7 @@ static uint64_t bytes_at(const graft_set_place *p)
 uint64_t graft_weights_stored_bytes(const graft_weights *w)
 {
     uint64_t bytes = w->term ? 0 : bytes_at(&w->place);
+    if (w->below) bytes += graft_weights_stored_bytes(w->below);
     for (size_t i = 0; i < w->n_terms; i++) bytes += bytes_at(&w->term[i].place);
     return bytes;
 }
@@ -510,6 +512,7 @@ void graft_weights_report(const graft_weights *w, const graft_gslot *slot, const
 graft_status graft_weights_unchanged(const graft_weights *w, graft_err *e)
 {
     graft_status st = graft_safetensors_check(w->place.file->file, e);
+    if (!st && w->below) st = graft_weights_unchanged(w->below, e);
     for (size_t i = 0; i < w->n_terms && !st; i++)
         st = graft_safetensors_check(w->term[i].place.file->file, e);
     for (size_t i = 0; i < w->n_owners && !st; i++) st = graft_weights_unchanged(w->owners[i], e);

@@ -101,6 +101,11 @@ graft_status graft_weights_mix(graft_weights *a, const graft_shares *of_a, graft
  * a copy of b in part only, and holds differences from it there. */
 graft_status graft_weights_add(graft_weights *a, graft_weights *b, graft_weights **out,
                                graft_err *e);
+/* A new set: what a's file has, and for all that it lacks b's tensors with b's patches; a's patches
+ * come behind those. For a network that is a copy of b in part only, and holds changes to it there.
+ * a is no sum and no such set, nor is b. */
+graft_status graft_weights_over(graft_weights *a, graft_weights *b, graft_weights **out,
+                                graft_err *e);
 /* A new set: without patches. */
 graft_status graft_weights_plain(const graft_weights *w, graft_weights **out, graft_err *e);
 

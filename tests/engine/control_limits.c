@@ -25,9 +25,6 @@ static void wrong_files(void)
     made_find(f, "control_model.zero_convs.2.0.bias")->shape[0] -= 1;
     made_find(f, "control_model.zero_convs.2.0.bias")->bytes -= sizeof(float);
     expect_refusal(f, GRAFT_E_FORMAT, "zero_convs.2.0.bias");
-    f = calloc(1, sizeof *f);
-    add_tensor(f, "lora_controlnet", 1, (int64_t[]){1}, NULL, 1);
-    expect_refusal(f, GRAFT_E_UNSUPPORTED, "Control-LoRA");
     graft_controlnet *n = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK(try_load(make_control(model, 1), "nonsense", &e) && strstr(e.text, "broken.safetensors"));

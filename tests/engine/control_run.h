@@ -160,6 +160,53 @@ static inline void expect_refusal(made_file *f, graft_status want, const char *t
     if (!strstr(e.text, text)) CHECK_STR(e.text, text);
 }
 
+/* ------------------------------------------------------------------ without memory */
+
+/* Loads a file, and samples two steps with what is in it, twice in a chain. */
+static inline graft_status load_and_sample(const char *path, int64_t steps, graft_err *e)
+{
+    graft_controlnet *n = NULL;
+    graft_control_options o = options(0.5);
+    pair p = {NULL, NULL}, q = {NULL, NULL};
+    sampling s = usual;
+    float now[SMALL];
+    s.steps = steps;
+    graft_status st = graft_controlnet_load(engine, path, NULL, &n, e);
+    if (st || !steps) {
+        graft_controlnet_release(n);
+        return st;
+    }
+    o.net = n;
+    st = graft_cond_control(positive, negative, &o, &p.positive, &p.negative, e);
+    if (!st) st = graft_cond_control(p.positive, p.negative, &o, &q.positive, &q.negative, e);
+    if (!st) st = try_sample(model, q, &s, now, e);
+    drop(p);
+    drop(q);
+    graft_controlnet_release(n);
+    return st;
+}
+
+/* Lets every stride-th allocation of that fail, once each: it says so, or does without. What is
+ * lost then the leak checker sees. */
+static inline void without_memory(const char *path, int64_t steps, int64_t stride)
+{
+    graft_alloc_stats before, after;
+    graft_status st = GRAFT_OK;
+    int64_t refused = 0;
+    for (int64_t n = 1;; n += stride) {
+        graft_err e = GRAFT_ERR_INIT;
+        graft_alloc_stats_get(&before);
+        graft_alloc_fail_at(n);
+        st = load_and_sample(path, steps, &e);
+        graft_alloc_fail_at(0);
+        graft_alloc_stats_get(&after);
+        CHECK(!st || (st == GRAFT_E_NOMEM && e.text[0]));
+        refused += st != GRAFT_OK;
+        if (!st && after.total_blocks - before.total_blocks < n) break;
+    }
+    CHECK(refused > 0);
+}
+
 static inline void control_begin(void)
 {
     engine = make_engine("cpu");

@@ -74,6 +74,8 @@ graft_status golden_vision(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_unclip(golden *g, graft_safetensors *f, graft_err *e);
 /* A UNet that attends to pictures by an IP-Adapter. */
 graft_status golden_ip_adapter(golden *g, graft_safetensors *f, graft_err *e);
+/* A T2I-Adapter. */
+graft_status golden_t2i(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_redux(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_upscale(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_prompts(golden *g, const char *path, graft_err *e);
