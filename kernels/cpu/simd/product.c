@@ -137,8 +137,8 @@ INLINE void next_tile(const graft_cpu_product *job, int rows, words kind, waitin
 INLINE void all_columns(const graft_cpu_product *job, int64_t first, int64_t end, words kind)
 {
     ending how = ending_of(job);
-    /* Nothing beside products that have to take their weights apart. */
-    if (kind == HALVES && how != PLAIN) how = GENERAL;
+    /* What goes on beside products would leave registers to none of both. */
+    if (REGISTERS == 16 && how != PLAIN) how = GENERAL;
     column both[2];
     waiting t[2];
     const waiting *before = NULL;
