@@ -127,19 +127,17 @@ graft_status graft_vae_load_pair(graft_engine *engine, const char *encoder_path,
  * the model draws. */
 bool graft_vae_is_for(const graft_vae *v, const graft_model *m);
 
-/* A ControlNet's file, as its authors publish it (names that begin with control_model. or with
- * input_blocks.) or in diffusers' names; union ControlNets included, and those for Stable Diffusion
- * 3 and FLUX.1. Also a Control-LoRA, which is made of the weights of the model that it steers, each
- * time that they are others; and a T2I-Adapter (Mou et al. 2023, arXiv:2302.08453), full or light.
- */
+/* A ControlNet in its authors' names or in diffusers', union ones and those for Stable Diffusion 3
+ * and FLUX.1 included; a Control-LoRA, made of the weights of whichever model it steers; or a
+ * T2I-Adapter (models/t2i_adapter.h). */
 graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
                                    graft_controlnet **out, graft_err *e);
 
 /* The same of a file that holds what training changed in a copy of a UNet, instead of the copy: the
- * weights of `m`, with its LoRAs and merges, are added to it. Files of whole weights, and
- * Control-LoRAs, are loaded as they are. Each of the two functions warns in the task's log of a
- * file that is for the other one. GRAFT_E_ARG when the ControlNet is for another kind of model,
- * GRAFT_E_UNSUPPORTED for files in diffusers' names. */
+ * weights of `m`, with its LoRAs and merges, are added to it. Other files are loaded as they are.
+ * Each of the two functions warns in the task's log of a file that is for the other one.
+ * GRAFT_E_ARG when the ControlNet is for another kind of model, GRAFT_E_UNSUPPORTED for files in
+ * diffusers' names. */
 graft_status graft_controlnet_load_diff(graft_engine *engine, const char *path,
                                         const graft_model *m, const graft_task *task,
                                         graft_controlnet **out, graft_err *e);
