@@ -15,6 +15,13 @@
         PART(stem tens "8.")
 #define TEN_PARTS(stem, tens) NINE_PARTS(stem, tens), PART(stem tens "9.")
 
+/* Those of a UNet of twelve blocks a side: Stable Diffusion 1 and 2. */
+#define UNET_OF_12_PARTS                                                                           \
+    PART("time_embed."), PART("label_emb."), TEN_PARTS("input_blocks.", ""),                       \
+        PART("input_blocks.10."), PART("input_blocks.11."), PART("middle_block.0."),               \
+        PART("middle_block.1."), PART("middle_block.2."), TEN_PARTS("output_blocks.", ""),         \
+        PART("output_blocks.10."), PART("output_blocks.11."), PART("out.")
+
 /* Inputs 0 and 1 are the models; all others are called as the tensors of their part begin. */
 #define MERGED_MODELS                                                                              \
     IN_OBJECT("model1", "MODEL", "The model that ratios of 1 give."),                              \

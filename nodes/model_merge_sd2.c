@@ -1,20 +1,7 @@
 /* ModelMergeSD2: as ModelMergeSD1, for Stable Diffusion 2, which has the same parts. */
 #include "nodes/merge_parts.h"
 
-static const graft_input *const inputs[] = {MERGED_MODELS,
-                                            PART("time_embed."),
-                                            PART("label_emb."),
-                                            TEN_PARTS("input_blocks.", ""),
-                                            PART("input_blocks.10."),
-                                            PART("input_blocks.11."),
-                                            PART("middle_block.0."),
-                                            PART("middle_block.1."),
-                                            PART("middle_block.2."),
-                                            TEN_PARTS("output_blocks.", ""),
-                                            PART("output_blocks.10."),
-                                            PART("output_blocks.11."),
-                                            PART("out."),
-                                            NULL};
+static const graft_input *const inputs[] = {MERGED_MODELS, UNET_OF_12_PARTS, NULL};
 static const graft_output *const outputs[] = {
     OUT("MODEL", "MODEL", "The mixed model, with the options of model1."), NULL};
 
