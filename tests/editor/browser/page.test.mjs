@@ -438,12 +438,11 @@ test("a run that fails names its node; one that is interrupted stops", async () 
 
 test("several runs wait in the queue, and one of them can be taken out", async () => {
   await fresh()
-  await page.evaluate(
-    () =>
-      (graft.editor.nodes
-        .find((n) => n.type === "KSampler")
-        .widgets.find((w) => w.name === "control_after_generate").value = "increment"),
-  )
+  await page.evaluate(() => {
+    const widgets = graft.editor.nodes.find((n) => n.type === "KSampler").widgets
+    widgets.find((w) => w.name === "control_after_generate").value = "increment"
+    widgets.find((w) => w.name === "steps").value = 100 // the last still waits when it is removed
+  })
   await page.locator(".queue-group input").fill("4")
   await page.locator("#queue").click()
   await page.locator("#tab-queue").click()
