@@ -208,6 +208,14 @@ static void add_bias(const graft_cpu_attention *a, float *s, int keys, int64_t k
 }
 #endif
 
+/* Few values, for which a call of memcpy() takes as long as the copying. */
+INLINE void copy_row(const float *from, int n, float *to)
+{
+    int i = 0;
+    for (; i + VL <= n; i += VL) vf_store(to + i, vf_load(from + i));
+    for (; i < n; i++) to[i] = from[i];
+}
+
 /* Rows of keys or values as float32, side by side. */
 static void load_rows(const void *p, graft_dtype t, int64_t stride, int64_t first, int rows,
                       int dim, float *out)
@@ -215,7 +223,7 @@ static void load_rows(const void *p, graft_dtype t, int64_t stride, int64_t firs
     for (int r = 0; r < rows; r++) {
         int64_t at = (first + r) * stride;
         if (t == GRAFT_F32) {
-            memcpy(out + (size_t)r * (size_t)dim, (const float *)p + at, (size_t)dim * 4);
+            copy_row((const float *)p + at, dim, out + (size_t)r * (size_t)dim);
         } else {
             SIMD(act)
             (GRAFT_ACT_NONE, (const uint16_t *)p + at, t, out + (size_t)r * (size_t)dim, GRAFT_F32,
@@ -306,7 +314,7 @@ int32_t SIMD(attention_group)(graft_dtype dtype, int32_t head_dim, int64_t keys)
 #endif
     (void)dtype, (void)keys;
     int64_t n = (int64_t)(384 << 10) / ((int64_t)QB * head_dim * 8);
-    return n < 1 ? 1 : n > 16 ? 16 : (int32_t)n;
+    return n < 1 ? 1 : n > 32 ? 32 : (int32_t)n;
 }
 
 size_t SIMD(attention_scratch)(graft_dtype dtype, int32_t head_dim, int64_t keys, int32_t panels)
