@@ -117,6 +117,23 @@ static graft_status reserve(graft_attending *a, const int64_t side[][2], int blo
     return a->masks ? GRAFT_OK : graft_fail_nomem(e, "masks of pictures");
 }
 
+/* Whether the masks are there from the step before; notes what they are of from now on. */
+static bool are_there(graft_attending *a, const graft_unet_use *use, const active *list,
+                      const size_t *which, size_t count)
+{
+    bool same = a->masked.count == count && a->masked.height == use->height &&
+                a->masked.width == use->width && a->masked.shrink == use->shrink;
+    for (size_t r = 0; r < count; r++) {
+        same = same && a->masked.box[r] == list[which[r]].box;
+        a->masked.box[r] = list[which[r]].box;
+    }
+    a->masked.count = count;
+    a->masked.height = use->height;
+    a->masked.width = use->width;
+    a->masked.shrink = use->shrink;
+    return same;
+}
+
 graft_status graft_attending_masks(graft_attending *a, const graft_unet_use *use,
                                    const active *list, const size_t *which, size_t count,
                                    int64_t pictures, const float **out, graft_err *e)
@@ -124,6 +141,10 @@ graft_status graft_attending_masks(graft_attending *a, const graft_unet_use *use
     int64_t side[GRAFT_UNET_SIDES][2];
     *out = NULL;
     if (!graft_model_attended(a->m).masked) return GRAFT_OK;
+    if (are_there(a, use, list, which, count)) {
+        *out = a->masks;
+        return GRAFT_OK;
+    }
     const int blocks = sides_of(a, use, side);
     graft_status st = reserve(a, side, blocks, (int64_t)count * pictures, e);
     float *to = a->masks;
@@ -136,6 +157,9 @@ graft_status graft_attending_masks(graft_attending *a, const graft_unet_use *use
                     to += side[i][0] * side[i][1];
                 }
     }
-    if (!st) *out = a->masks;
+    if (st)
+        a->masked.count = 0;
+    else
+        *out = a->masks;
     return st;
 }

@@ -11,6 +11,12 @@ typedef struct graft_attending {
     float *values; /* of a batch; NULL: the model sees no pictures */
     float *masks;  /* likewise; n_masks values */
     size_t n_masks;
+    struct {
+        int64_t height, width;
+        bool shrink;
+        size_t count; /* 0: of nothing yet */
+        const graft_box *box[GROUP_MAX];
+    } masked;              /* what `masks` are of, which steps seldom change */
     int64_t height, width; /* of the latent */
     uint32_t *kept;        /* of each slot, for DeepCache: what counted in its last whole step */
 } graft_attending;
@@ -24,7 +30,8 @@ void graft_attending_finish(graft_attending *a);
 const float *graft_attending_fill(graft_attending *a, uint32_t now, const active *list,
                                   const size_t *which, size_t count, int64_t pictures);
 /* The other input, with masks: in the parts of the latent that the entries see, at the sizes that
- * the network has for this use. *out NULL where no picture has one. */
+ * the network has for this use; made anew where one of these is another. *out NULL where no picture
+ * has one. */
 graft_status graft_attending_masks(graft_attending *a, const graft_unet_use *use,
                                    const active *list, const size_t *which, size_t count,
                                    int64_t pictures, const float **out, graft_err *e);

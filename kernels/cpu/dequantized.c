@@ -36,8 +36,7 @@ bool graft_cpu_is_widened(const graft_device *d, const graft_op_desc *op)
     if ((op->op != GRAFT_OP_LINEAR && op->op != GRAFT_OP_CONV2D) ||
         op->in[GRAFT_LINEAR_X].dtype != GRAFT_BF16 || graft_cpu_multiplies_bf16())
         return false;
-    return op->op == GRAFT_OP_LINEAR ? !graft_cpu_has_panels(d, op)
-                                     : !graft_cpu_has_winograd(op);
+    return op->op == GRAFT_OP_LINEAR ? !graft_cpu_has_panels(d, op) : !graft_cpu_has_winograd(op);
 }
 
 static int64_t per_output(const graft_tensor_desc *w)
@@ -105,11 +104,7 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     graft_status st =
         op->op == GRAFT_OP_CONV2D ? graft_cpu_conv2d_check(op, e) : graft_cpu_linear_check(op, e);
     if (st) return st;
-    bool widened = graft_cpu_is_widened(d, op);
-    describe(op, widened, op->out.dim[op->out.rank - 1], &plain);
-    st = type_of(op)->check(d, &plain, e);
-    if (st) return st;
-    describe(op, widened, block_outputs(op), &plain);
+    describe(op, graft_cpu_is_widened(d, op), block_outputs(op), &plain);
     return type_of(op)->check(d, &plain, e);
 }
 
@@ -121,7 +116,7 @@ static graft_status part_init(graft_kernel *k, part *p, int64_t outputs, graft_e
     own->type = type_of(&k->op);
     own->usual = k->usual;
     own->info.variant_count = 1;
-    describe(&k->op, graft_cpu_is_widened(k->d, &k->op), outputs, &own->op);
+    describe(&k->op, ((const state *)k->state)->widened, outputs, &own->op);
     p->outputs = outputs;
     graft_status st = own->type->init(own, -1, e);
     if (st) return st;
@@ -171,27 +166,26 @@ static void lay_out(graft_kernel *k, state *s)
 /* Sizes and layout of packed weights, and the kernel's name. */
 static void name_weights(graft_kernel *k)
 {
+    static const struct {
+        const char *name;
+        uint64_t packing;
+    } kinds[] = {[GRAFT_QUANT_NONE] = {"bf16", 0},
+                 [GRAFT_QUANT_INT8] = {"int8", GRAFT_CPU_PACKING_8BITS},
+                 [GRAFT_QUANT_INT4] = {"int4", GRAFT_CPU_PACKING_4BITS},
+                 [GRAFT_QUANT_FP8] = {"fp8", GRAFT_CPU_PACKING_FP8}};
     const state *s = k->state;
     const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W];
-    const char *name = "bf16";
-    uint64_t bytes = graft_quant4_bytes(w->dim[0], per_output(w));
-    uint64_t packing = GRAFT_CPU_PACKING_4BITS;
-    if (of_8_bits(&k->op)) {
-        bool fp8 = k->op.attrs.quant == GRAFT_QUANT_FP8;
-        name = fp8 ? "fp8" : "int8";
-        bytes = levels_bytes(w) + (size_t)w->dim[0] * sizeof(float);
-        packing = fp8 ? GRAFT_CPU_PACKING_FP8 : GRAFT_CPU_PACKING_8BITS;
-    } else if (k->op.attrs.quant == GRAFT_QUANT_INT4) {
-        name = "int4";
-    }
-    if (k->op.attrs.quant == GRAFT_QUANT_NONE) {
-        graft_cpu_pack_as(k, GRAFT_LINEAR_W, GRAFT_BF16);
-    } else {
-        k->info.packed_bytes[GRAFT_LINEAR_W] = bytes;
-        k->info.packing[GRAFT_LINEAR_W] = packing;
-    }
-    snprintf(k->info.variant, sizeof k->info.variant, "%s as floats, %.40s", name,
+    const graft_quant q = k->op.attrs.quant;
+    snprintf(k->info.variant, sizeof k->info.variant, "%s as floats, %.40s", kinds[q].name,
              s->block.kernel.info.variant);
+    if (q == GRAFT_QUANT_NONE) {
+        graft_cpu_pack_as(k, GRAFT_LINEAR_W, GRAFT_BF16);
+        return;
+    }
+    k->info.packing[GRAFT_LINEAR_W] = kinds[q].packing;
+    k->info.packed_bytes[GRAFT_LINEAR_W] = of_8_bits(&k->op)
+                                               ? levels_bytes(w) + (size_t)w->dim[0] * sizeof(float)
+                                               : graft_quant4_bytes(w->dim[0], per_output(w));
 }
 
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
@@ -313,11 +307,6 @@ static void round_part(void *p, int index, int parts)
     for (int64_t i = r->rows * index / parts; i < end; i++) {
         const void *row = row_of(r, i);
         float scale = r->scale;
-        if (!graft_quant_is_8(q)) {
-            simd->act(GRAFT_ACT_NONE, row, t, graft_cpu_at_mut(r->y, r->to, i * r->length), r->to,
-                      (size_t)r->length);
-            continue;
-        }
         if (r->by_rows) scale = graft_quant8_scale(q, simd->absmax(row, t, (size_t)r->length));
         for (int64_t at = 0; at < r->length; at += PIECE) {
             size_t n = (size_t)(r->length - at < PIECE ? r->length - at : PIECE);
@@ -336,8 +325,8 @@ static void round_part(void *p, int index, int parts)
     }
 }
 
-/* x to the dtype that is computed in, with 8 bits to multiples of its scales: one a row (LINEAR) or
- * one a picture (CONV2D). */
+/* x to multiples of its scales, one a row (LINEAR) or one a picture (CONV2D), in the dtype that is
+ * computed in. */
 static void round_input(const graft_kernel *k, const void *x, char *ws)
 {
     const state *s = k->state;
@@ -355,7 +344,7 @@ static void round_input(const graft_kernel *k, const void *x, char *ws)
                       .by_rows = !pictures,
                       .rows = rows,
                       .length = length};
-        if (pictures && of_8_bits(&k->op))
+        if (pictures)
             r.scale =
                 graft_quant8_scale(k->op.attrs.quant, graft_cpu_int8_most(k->d, d, r.x, each));
         graft_cpu_parallel(graft_cpu_threads(k->d, rows * length), round_part, &r);
@@ -443,7 +432,11 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
     int64_t first = 0;
     char *ws = workspace;
     const graft_tensor_desc *residual = residual_of(&k->op);
-    if (of_8_bits(&k->op) || s->widened) round_input(k, in[GRAFT_LINEAR_X], ws);
+    const graft_tensor_desc *x = &k->op.in[GRAFT_LINEAR_X];
+    if (of_8_bits(&k->op))
+        round_input(k, in[GRAFT_LINEAR_X], ws);
+    else if (s->widened)
+        convert(k, x, in[GRAFT_LINEAR_X], ws + s->at_input, true);
     if (s->residual) convert(k, residual, in[residual - k->op.in], ws + s->at_residual, true);
     for (; first + s->block.outputs <= s->outputs && !st; first += s->block.outputs)
         st = run_part(k, &s->block, first, in, out, ws);

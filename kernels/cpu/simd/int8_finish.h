@@ -28,14 +28,6 @@ INLINE vf value_of(const waiting *t, const graft_cpu_int8 *job, int64_t r, int v
     return sum * factor + vf_load(t->panel->bias + v * VL);
 }
 
-INLINE void put(void *out, graft_dtype t, int64_t at, int64_t left, vf x)
-{
-    if (left >= VL)
-        vf_put(out, t, (size_t)at, x);
-    else if (left > 0)
-        vf_put_tail(out, t, (size_t)at, (size_t)left, x);
-}
-
 /* What follows the products: nothing but the residual; GEGLU or gelu by tanh to bf16; or anything.
  */
 typedef enum ending { PLAIN, GEGLU_BF16, TANH_BF16, GENERAL } ending;
@@ -107,12 +99,6 @@ static void finish_all(const waiting *t, const graft_cpu_int8 *job, ending how)
         else
             finish(t, job, r, GENERAL);
     }
-}
-
-/* `n` floats from `at` on, filled up with zeros to a vector. */
-static void fill(float *to, const float *from, int64_t at, int64_t n)
-{
-    for (int64_t i = 0; i < VL; i++) to[i] = from && i < n ? from[at + i] : 0;
 }
 
 static void open_panel(panel *p, const graft_cpu_int8 *job, int64_t number)

@@ -65,19 +65,12 @@ INLINE vf value_of(const column *c, int v, __m256i sum, float row_scale)
     return (vf)_mm256_cvtepi32_ps(sum) * factor + vf_load(c->bias[v]);
 }
 
-INLINE void put(const graft_cpu_int8 *job, int64_t row, const column *c, int v, vf x)
-{
-    if (c->count[v] == VL)
-        vf_put(job->out[row], job->out_type, (size_t)c->at[v], x);
-    else if (c->count[v] > 0)
-        vf_put_tail(job->out[row], job->out_type, (size_t)c->at[v], (size_t)c->count[v], x);
-}
-
 INLINE void finish(const graft_cpu_int8 *job, int64_t row, const column *c, const __m256i sum[2])
 {
     float scale = job->row_scale[row];
     if (job->act == GRAFT_ACT_GEGLU) {
-        put(job, row, c, 0, value_of(c, 0, sum[0], scale) * vf_gelu(value_of(c, 1, sum[1], scale)));
+        vf x = value_of(c, 0, sum[0], scale) * vf_gelu(value_of(c, 1, sum[1], scale));
+        put(job->out[row], job->out_type, c->at[0], c->count[0], x);
         return;
     }
 #pragma GCC unroll 2
@@ -90,14 +83,8 @@ INLINE void finish(const graft_cpu_int8 *job, int64_t row, const column *c, cons
         else if (add && n > 0)
             x = x + vf_get_tail(add, job->residual_type, at, n);
         if (job->act != GRAFT_ACT_NONE) x = vf_act(job->act, x);
-        put(job, row, c, v, x);
+        put(job->out[row], job->out_type, c->at[v], c->count[v], x);
     }
-}
-
-/* `n` floats from `at` on, filled up with zeros to a vector. */
-static void fill(float *to, const float *from, int64_t at, int64_t n)
-{
-    for (int64_t i = 0; i < VL; i++) to[i] = from && i < n ? from[at + i] : 0;
 }
 
 /* One of a panel's two columns; false: it has no outputs. */

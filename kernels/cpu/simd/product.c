@@ -137,7 +137,7 @@ INLINE void next_tile(const graft_cpu_product *job, int rows, words kind, waitin
 INLINE void all_columns(const graft_cpu_product *job, int64_t first, int64_t end, words kind)
 {
     ending how = ending_of(job);
-    /* What goes on beside products would leave registers to none of both. */
+    /* There are not registers enough for products and for what would go on beside them. */
     if (REGISTERS == 16 && how != PLAIN) how = GENERAL;
     column both[2];
     waiting t[2];

@@ -22,6 +22,21 @@ static inline stream stream_of(const void *p, int64_t bytes, int64_t steps)
     return (stream){(uintptr_t)p, p ? (bytes / 64 + steps - 1) / steps : 0};
 }
 
+/* Up to VL of the `left` results that a row still takes, from `at` on. */
+INLINE void put(void *out, graft_dtype t, int64_t at, int64_t left, vf x)
+{
+    if (left >= VL)
+        vf_put(out, t, (size_t)at, x);
+    else if (left > 0)
+        vf_put_tail(out, t, (size_t)at, (size_t)left, x);
+}
+
+/* `n` floats from `at` on, filled up with zeros to a vector. */
+INLINE void fill(float *to, const float *from, int64_t at, int64_t n)
+{
+    for (int64_t i = 0; i < VL; i++) to[i] = from && i < n ? from[at + i] : 0;
+}
+
 #if GRAFT_ISA_LEVEL >= 3
 /* max(x, 0) - t 2^(p + 3.68). The polynomial is 2^(r + 3.68) for r of [0, 1), scaled so that its
  * first coefficient is 1. */
