@@ -11,6 +11,7 @@
  * run whole workflows in tests; z-image, tiny-z-image, flux2-klein, flux2-klein-9b and tiny-flux2,
  * and z-image-layer and flux2-layer, which have one block of each kind in the real width, have no
  * text encoder, and FLUX.2's no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae);
+ * so are chroma and tiny-chroma, without VAE where they are tiny;
  * tiny-qwen3-deep has as many layers as FLUX.2 asks for; tiny-refiner is a UNet alone, whose
  * prompts are as wide as all. Those of SD 3 have no T5. The names come from the same graph builders
  * that read them. Weights are normal with a spread of 1 / sqrt(inputs), so that activations stay in
@@ -106,6 +107,13 @@ typedef struct kind {
         .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = 19,                    \
         .single_depth = 38, .patch = 2, .rope_dim = 56, .time_dim = 256, .context_dim = 4096,      \
         .pooled_dim = 768, .guidance = told                                                        \
+    }
+/* Chroma's, which has the shape of these. */
+#define CHROMA_NET                                                                                 \
+    {                                                                                              \
+        .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = 19,                    \
+        .single_depth = 38, .patch = 2, .rope_dim = 56, .time_dim = 16, .context_dim = 4096,       \
+        .approximator = 5120, .approximator_layers = 5                                             \
     }
 /* Z-Image's, with so many blocks of prompt and picture, and of each alone. */
 #define ZIMAGE_NET(blocks, before)                                                                 \
@@ -203,6 +211,8 @@ static const kind kinds[] = {
     {.name = "flux-schnell", .flux = FLUX_NET(0),
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .text = {{SD3_TEXT_L, HF(12, 768, 12)}}, .t5 = T5_XXL},
+    {.name = "chroma", .flux = CHROMA_NET,
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .t5 = T5_XXL},
     {.name = "qwen3-4b",
      .qwen3 = {.layers = 36, .width = 2560, .head_dim = 128, .intermediate = 9728, .vocab = 151936,
                .heads = 32, .key_heads = 8}},
@@ -221,6 +231,10 @@ static const kind kinds[] = {
                .heads = 4, .key_heads = 2}},
     {.name = "tiny-flux", TINY_FLUX(0)},
     {.name = "tiny-flux-fill", TINY_FLUX(80)},
+    {.name = "tiny-chroma",
+     .flux = {.channels = 16, .hidden = 64, .heads = 2, .mlp = 256, .depth = 1, .single_depth = 2,
+              .patch = 2, .rope_dim = 14, .time_dim = 16, .context_dim = 112, .approximator = 48,
+              .approximator_layers = 2}},
     {.name = "z-image", .zimage = ZIMAGE_NET(30, 2),
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2},
     {.name = "z-image-layer", .zimage = ZIMAGE_NET(1, 1)},
