@@ -57,6 +57,15 @@ class Approximator(nn.Module):
         return self.out_proj(x)
 
 
+def attend(q, k, v, by, seen):
+    """flux.py's; seen: None, or (N,T), which tokens are attended to."""
+    q, k = flux.turn(q, by), flux.turn(k, by)
+    score = q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])
+    if seen is not None:
+        score = score.masked_fill(~seen[:, None, None], -math.inf)
+    return (torch.softmax(score, 3) @ v).transpose(1, 2).flatten(2)
+
+
 class Given(nn.Module):
     """In the place of a layer that makes a block's vectors: they are what it is called with."""
 
@@ -69,10 +78,10 @@ class Double(flux.DoubleBlock):
         super().__init__(cfg)
         self.img_mod = self.txt_mod = Given()
 
-    def forward(self, txt, img, of_txt, of_img, by):
-        told_txt, seen_txt = self.before("txt", txt, of_txt)
-        told_img, seen_img = self.before("img", img, of_img)
-        joint = flux.attend(*(torch.cat(pair, 2) for pair in zip(seen_txt, seen_img)), by)
+    def forward(self, txt, img, of_txt, of_img, by, seen):
+        told_txt, qkv_txt = self.before("txt", txt, of_txt)
+        told_img, qkv_img = self.before("img", img, of_img)
+        joint = attend(*(torch.cat(pair, 2) for pair in zip(qkv_txt, qkv_img)), by, seen)
         words = txt.shape[1]
         return (self.after("txt", txt, joint[:, :words], told_txt),
                 self.after("img", img, joint[:, words:], told_img))
@@ -82,6 +91,13 @@ class Single(flux.SingleBlock):
     def __init__(self, cfg):
         super().__init__(cfg)
         self.modulation = Given()
+
+    def forward(self, x, vectors, by, seen):
+        shift, scale, gate = self.modulation(vectors)
+        width = x.shape[2]
+        qkv, mlp = self.linear1(flux.normed(x, shift, scale)).split([3 * width, 4 * width], 2)
+        joint = attend(*flux.split(qkv, self.heads, self.norm), by, seen)
+        return x + gate * self.linear2(torch.cat([joint, flux.gelu(mlp)], 2))
 
 
 class Chroma(nn.Module):
@@ -96,23 +112,22 @@ class Chroma(nn.Module):
         self.final_layer = nn.Module()
         self.final_layer.linear = nn.Linear(width, squares)
 
-    def forward(self, x, timesteps, context, lengths=None):
-        """Latents (N,c,H,W), (N) in 0..1000, (N,L,context_dim) -> (N,c,H,W). lengths: how many tokens
-        of a prompt are seen at all, as masks of attention have it; they are computed one by one."""
-        if lengths is not None:
-            return torch.cat([self(x[i:i + 1], timesteps[i:i + 1], context[i:i + 1, :n])
-                              for i, n in enumerate(lengths)])
+    def forward(self, x, timesteps, context, seen=None):
+        """Latents (N,c,H,W), (N) in 0..1000, (N,L,context_dim) -> (N,c,H,W). seen: (N,L), which of a
+        prompt's tokens are attended to, as its padding is masked in training; None: all."""
         one, two = len(self.single_blocks), len(self.double_blocks)
         vectors = self.distilled_guidance_layer(timesteps, 3 * one + 12 * two + 2)
         of_single, of_img, of_txt, last = vectors.split([3 * one, 6 * two, 6 * two, 2], 1)
         img, txt = self.img_in(tokens(x)), self.txt_in(context)
         by = rotation(torch.cat([torch.zeros(txt.shape[1], 3), grid(x)]).double(), self.axes)
+        if seen is not None:
+            seen = torch.cat([seen, torch.ones(img.shape[:2], dtype=torch.bool)], 1)
         for i, block in enumerate(self.double_blocks):
             mine = slice(6 * i, 6 * i + 6)
-            txt, img = block(txt, img, of_txt[:, mine], of_img[:, mine], by)
+            txt, img = block(txt, img, of_txt[:, mine], of_img[:, mine], by, seen)
         both = torch.cat([txt, img], 1)
         for i, block in enumerate(self.single_blocks):
-            both = block(both, of_single[:, 3 * i:3 * i + 3], by)
+            both = block(both, of_single[:, 3 * i:3 * i + 3], by, seen)
         img = flux.normed(both[:, txt.shape[1]:], last[:, :1], last[:, 1:])
         out = self.final_layer.linear(img)
         return F.fold(out.transpose(1, 2), x.shape[2:], PATCH, stride=PATCH)

@@ -28,7 +28,8 @@ CASES = {
             dict(n=1, h=18, w=4, tokens=77, t=[1000.0]),
             dict(n=3, h=2, w=6, tokens=1, t=[0.0, 250.5, 999.0])],
     "one": [dict(n=2, h=6, w=14, tokens=9, t=[88.5, 640.0]),
-            dict(n=1, h=20, w=2, tokens=3, t=[750.0])],
+            dict(n=1, h=20, w=2, tokens=3, t=[750.0]),
+            dict(n=2, h=4, w=6, tokens=7, padded=40, t=[300.0, 910.0])],
 }
 
 
@@ -40,8 +41,15 @@ def inputs(cfg, case, g):
 
 
 @torch.no_grad()
-def output(net, i):
-    return net(i["x"], i["timesteps"], i["context"])
+def output(net, i, padded=None):
+    """padded: computed with prompts of that length, behind whose tokens is what a mask hides."""
+    context, seen = i["context"], None
+    if padded:
+        n, words, width = context.shape
+        hidden = 3 * torch.ones(n, padded - words, width, dtype=context.dtype)
+        context, seen = torch.cat([context, hidden], 1), torch.arange(padded) < words
+        seen = seen.expand(n, -1)
+    return net(i["x"], i["timesteps"], context, seen)
 
 
 def make(name, seed, folder):
@@ -53,8 +61,8 @@ def make(name, seed, folder):
     wide = load(Chroma(cfg), tensors, PREFIX).double()
     for k, case in enumerate(CASES[name]):
         i = inputs(cfg, case, g)
-        i["output"] = output(net, i)
-        exact = output(wide, {key: v.double() for key, v in i.items()})
+        i["output"] = output(net, i, case.get("padded"))
+        exact = output(wide, {key: v.double() for key, v in i.items()}, case.get("padded"))
         print(f"{name} case{k}: largest value {i['output'].abs().max():.2f},",
               f"{error(i['output'], exact):.1g} from float64")
         tensors.update({f"case{k}.{key}": v for key, v in i.items()})
