@@ -11,11 +11,11 @@
  * run whole workflows in tests; z-image, tiny-z-image, flux2-klein, flux2-klein-9b and tiny-flux2,
  * and z-image-layer and flux2-layer, which have one block of each kind in the real width, have no
  * text encoder, and FLUX.2's no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae);
- * tiny-qwen3-deep has as many layers as FLUX.2 asks for; tiny-refiner is a UNet alone, whose
- * prompts are as wide as all. Those of SD 3 have no T5. The names come from the same graph builders
- * that read them. Weights are normal with a spread of 1 / sqrt(inputs), so that activations stay in
- * float16's range; a tensor depends on seed and name only. Pictures made with them are noise, but
- * always the same noise. */
+ * tiny-chroma has neither; chroma has T5 as flux-dev; tiny-qwen3-deep has as many layers as FLUX.2
+ * asks for; tiny-refiner is a UNet alone, whose prompts are as wide as all. Those of SD 3 have no
+ * T5. The names come from the same graph builders that read them. Weights are normal with a spread
+ * of 1 / sqrt(inputs), so that activations stay in float16's range; a tensor depends on seed and
+ * name only. Pictures made with them are noise, but always the same noise. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,12 +100,17 @@ typedef struct kind {
         .mlp = 256 * (blocks), .patch = 2, .table = side, .time_dim = 256, .context_dim = 4096,    \
         .pooled_dim = 2048, .qk_norm = normed, .dual = two                                         \
     }
-/* FLUX.1's. */
-#define FLUX_NET(told)                                                                             \
+/* FLUX.1's and Chroma's, which are told the time by so many waves, and more. */
+#define FLUX_NET(waves, ...)                                                                       \
     {                                                                                              \
         .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = 19,                    \
-        .single_depth = 38, .patch = 2, .rope_dim = 56, .time_dim = 256, .context_dim = 4096,      \
-        .pooled_dim = 768, .guidance = told                                                        \
+        .single_depth = 38, .patch = 2, .rope_dim = 56, .time_dim = waves, .context_dim = 4096,    \
+        __VA_ARGS__                                                                                \
+    }
+#define TINY_NET(waves, ...)                                                                       \
+    {                                                                                              \
+        .channels = 16, .hidden = 64, .heads = 2, .mlp = 256, .depth = 1, .single_depth = 2,       \
+        .patch = 2, .rope_dim = 14, .time_dim = waves, .context_dim = 112, __VA_ARGS__             \
     }
 /* Z-Image's, with so many blocks of prompt and picture, and of each alone. */
 #define ZIMAGE_NET(blocks, before)                                                                 \
@@ -122,21 +127,8 @@ typedef struct kind {
     }
 /* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
 #define TINY_FLUX(more)                                                                            \
-    .flux = {.channels = 16,                                                                       \
-             .beside = more,                                                                       \
-             .hidden = 64,                                                                         \
-             .heads = 2,                                                                           \
-             .mlp = 256,                                                                           \
-             .depth = 1,                                                                           \
-             .single_depth = 2,                                                                    \
-             .patch = 2,                                                                           \
-             .rope_dim = 14,                                                                       \
-             .time_dim = 256,                                                                      \
-             .context_dim = 112,                                                                   \
-             .pooled_dim = 32,                                                                     \
-             .guidance = 1},                                                                       \
-    .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,                             \
-    .text = {{SD3_TEXT_L, HF(3, 32, 2)}},                                                          \
+    .flux = TINY_NET(256, .beside = more, .pooled_dim = 32, .guidance = 1), .vae_channels = 32,    \
+    .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1, .text = {{SD3_TEXT_L, HF(3, 32, 2)}},           \
     .t5 = {.layers = 2,                                                                            \
            .width = 112,                                                                           \
            .heads = 3,                                                                             \
@@ -197,12 +189,14 @@ static const kind kinds[] = {
     {.name = "sd35-large", .mmdit = MMDIT(38, 192, 1, 0),
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT,
      .t5 = T5_XXL},
-    {.name = "flux-dev", .flux = FLUX_NET(1),
+    {.name = "flux-dev", .flux = FLUX_NET(256, .pooled_dim = 768, .guidance = 1),
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .text = {{SD3_TEXT_L, HF(12, 768, 12)}}, .t5 = T5_XXL},
-    {.name = "flux-schnell", .flux = FLUX_NET(0),
+    {.name = "flux-schnell", .flux = FLUX_NET(256, .pooled_dim = 768, .guidance = 0),
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .text = {{SD3_TEXT_L, HF(12, 768, 12)}}, .t5 = T5_XXL},
+    {.name = "chroma", .flux = FLUX_NET(16, .approximator = 5120, .approximator_layers = 5),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .t5 = T5_XXL},
     {.name = "qwen3-4b",
      .qwen3 = {.layers = 36, .width = 2560, .head_dim = 128, .intermediate = 9728, .vocab = 151936,
                .heads = 32, .key_heads = 8}},
@@ -221,6 +215,8 @@ static const kind kinds[] = {
                .heads = 4, .key_heads = 2}},
     {.name = "tiny-flux", TINY_FLUX(0)},
     {.name = "tiny-flux-fill", TINY_FLUX(80)},
+    {.name = "tiny-chroma",
+     .flux = TINY_NET(16, .approximator = 48, .approximator_layers = 2)},
     {.name = "z-image", .zimage = ZIMAGE_NET(30, 2),
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2},
     {.name = "z-image-layer", .zimage = ZIMAGE_NET(1, 1)},

@@ -106,7 +106,7 @@ graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const
 graft_status graft_model_load(graft_engine *engine, const char *path, const graft_task *task,
                               graft_model **out, graft_err *e);
 /* `type`: "stable_diffusion" with one path, "sdxl" with two, "sd3" with one to three: CLIP-L,
- * CLIP-G and T5, "flux" with two: CLIP-L and T5 (order does not matter). Names
+ * CLIP-G and T5, "flux" with two: CLIP-L and T5 (order does not matter), "chroma" with T5. Names
  * are those of transformers or of OpenCLIP. T5 needs its tokenizer: spiece.model beside its file,
  * in the file (a tensor spiece_model), or by the task; GRAFT_E_NOTFOUND without it. */
 graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
@@ -443,7 +443,8 @@ graft_status graft_prompt_embeddings(const char *text,
                                      graft_status (*look)(void *ctx, const char *name), void *ctx,
                                      graft_err *e);
 /* T5's prompts get `more` tokens of padding, then what is missing to `least`, 0 to GRAFT_T5_PADDING
- * both, in place of SD 3's 77 and FLUX's 256. Without T5 nothing happens. */
+ * both, in place of SD 3's 77, FLUX's 256 and Chroma's one of padding. Without T5 nothing happens.
+ */
 #define GRAFT_T5_PADDING 10000
 graft_status graft_clip_t5_options(const graft_clip *c, int64_t more, int64_t least,
                                    graft_clip **out, graft_err *e);

@@ -3,12 +3,13 @@
 
 enum { CLIP, MIN_PADDING, MIN_LENGTH };
 static const graft_input *const inputs[] = {
-    [CLIP] = IN_OBJECT("clip", "CLIP", "Text encoders of SD 3 or FLUX.1, with T5 among them."),
+    [CLIP] =
+        IN_OBJECT("clip", "CLIP", "Text encoders of SD 3, FLUX.1 or Chroma, with T5 among them."),
     [MIN_PADDING] =
         IN_INT("min_padding", 0, 0, 10000, 1, "Tokens of padding that stand behind every prompt."),
     [MIN_LENGTH] = IN_INT("min_length", 0, 0, 10000, 1,
                           "Up to how many tokens padding goes on, in place of SD 3's 77 and "
-                          "FLUX.1's 256."),
+                          "FLUX.1's 256; Chroma has one of padding without this node."),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("CLIP", "CLIP", "The text encoders with these options."), NULL};

@@ -19,6 +19,7 @@ static const struct kind {
     {"joint_blocks.", "a diffusion transformer (SD 3)", "UNETLoader"},
     {"pos_embed.pos_embed", "a diffusion transformer (SD 3)", "UNETLoader"},
     {"double_stream_modulation_", "a diffusion transformer (FLUX.2)", "UNETLoader"},
+    {"distilled_guidance_layer.", "a diffusion transformer (Chroma)", "UNETLoader"},
     {"double_blocks.", "a diffusion transformer (FLUX or a relative)", "UNETLoader"},
     {"single_transformer_blocks.", "a diffusion transformer (FLUX or a relative)", "UNETLoader"},
     {"cap_embedder.", "a diffusion transformer (Z-Image or a relative)", "UNETLoader"},

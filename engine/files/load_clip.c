@@ -108,18 +108,18 @@ static graft_status add_qwen3(graft_clip *c, graft_weights *file, const graft_ta
 
 static bool may_have_t5(const graft_clip *c)
 {
-    return c->kind == GRAFT_CLIP_SD3 || c->kind == GRAFT_CLIP_FLUX;
+    return c->kind == GRAFT_CLIP_SD3 || c->kind == GRAFT_CLIP_FLUX || c->kind == GRAFT_CLIP_CHROMA;
 }
 
-/* A checkpoint's T5. Without its tokenizer the other encoders do, as SD 3 was made to; FLUX was
- * not. */
+/* A checkpoint's T5. Without its tokenizer the other encoders do, as SD 3 was made to; FLUX and
+ * Chroma were not. */
 static graft_status add_checkpoint_t5(graft_clip *c, graft_weights *file, const graft_task *task,
                                       graft_err *e)
 {
     bool found;
     if (!may_have_t5(c)) return GRAFT_OK;
     graft_status st = add_t5(c, file, T5_PLACE, task, &found, e);
-    if (st != GRAFT_E_NOTFOUND || c->kind == GRAFT_CLIP_FLUX) return st;
+    if (st != GRAFT_E_NOTFOUND || c->kind != GRAFT_CLIP_SD3) return st;
     graft_log_printf(task ? &task->log : &c->engine->log, GRAFT_LOG_WARN,
                      "T5 is left out of the prompts: %s", e->text);
     return GRAFT_OK;
@@ -140,11 +140,20 @@ static bool is_qwen3(graft_clip_kind kind)
     return kind == GRAFT_CLIP_QWEN3 || kind == GRAFT_CLIP_FLUX2;
 }
 
+/* Whether it has one encoder, which is none of CLIP's. */
+static bool is_alone(graft_clip_kind kind)
+{
+    return is_qwen3(kind) || kind == GRAFT_CLIP_CHROMA;
+}
+
 static graft_status no_encoder(const graft_safetensors *f, graft_clip_kind kind, graft_err *e)
 {
     char guess[128];
     return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: no %s text encoder in it%s",
-                      graft_safetensors_path(f), is_qwen3(kind) ? "Qwen 3" : "CLIP",
+                      graft_safetensors_path(f),
+                      is_qwen3(kind)              ? "Qwen 3"
+                      : kind == GRAFT_CLIP_CHROMA ? "T5"
+                                                  : "CLIP",
                       graft_kind_guess(f, "CLIPLoader", guess, sizeof guess));
 }
 
@@ -155,7 +164,7 @@ static void note_missing(graft_clip *c, const graft_safetensors *f, const char *
     graft_fail(&c->missing, GRAFT_E_UNSUPPORTED,
                "%s: %s; %s opens text encoders that are files of their own",
                graft_safetensors_path(f), what,
-               c->kind == GRAFT_CLIP_ONE || is_qwen3(c->kind) ? "CLIPLoader" : "DualCLIPLoader");
+               c->kind == GRAFT_CLIP_ONE || is_alone(c->kind) ? "CLIPLoader" : "DualCLIPLoader");
 }
 
 /* What is known once all encoders are there: SDXL's refiner has one of SDXL's; of two the second is
@@ -177,6 +186,8 @@ static graft_clip_kind kind_of(const graft_safetensors *f)
 {
     static const char token[] = "text_model.embeddings.token_embedding.weight";
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX2_TENSOR)) return GRAFT_CLIP_FLUX2;
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_CHROMA_TENSOR))
+        return GRAFT_CLIP_CHROMA;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR)) return GRAFT_CLIP_FLUX;
     if (graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR)) return GRAFT_CLIP_QWEN3;
     if (graft_load_has(f, "text_encoders.clip_l.transformer.", token) ||
@@ -210,7 +221,7 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, con
     if (!c) return graft_fail_nomem(e, "text encoder");
     c->kind = kind_of(f);
     c->width = context_width(f);
-    for (const char *const *p = places; (*p)[0]; p++) {
+    for (const char *const *p = places; (*p)[0] && !is_alone(c->kind); p++) {
         bool found;
         GRAFT_TRY(add_encoder(c, file, *p, &found, e));
     }
@@ -218,6 +229,9 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, con
         bool found;
         GRAFT_TRY(add_qwen3(c, file, task, &found, e));
         if (!found) note_missing(c, f, "no Qwen 3 in it");
+    } else if (c->kind == GRAFT_CLIP_CHROMA) {
+        GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
+        if (!c->t5) note_missing(c, f, "no T5 in it");
     } else if (c->n_encoders) {
         GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
         settle(c);
@@ -241,7 +255,7 @@ static graft_status add_any(graft_clip *c, graft_weights *file, const graft_task
     graft_status st = GRAFT_OK;
     *found = false;
     if (is_qwen3(c->kind)) return add_qwen3(c, file, task, found, e);
-    for (const char *const *p = places; *p && !*found && !st; p++)
+    for (const char *const *p = places; *p && !*found && !st && !is_alone(c->kind); p++)
         st = add_encoder(c, file, *p, found, e);
     if (!st && !*found && may_have_t5(c)) st = add_t5(c, file, T5_PLACE, task, found, e);
     if (!st && !*found && may_have_t5(c)) st = add_t5(c, file, "", task, found, e);
@@ -260,7 +274,8 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                  [GRAFT_CLIP_SD3] = {"sd3", 1, 3},
                  [GRAFT_CLIP_FLUX] = {"flux", 2, 2},
                  [GRAFT_CLIP_QWEN3] = {"lumina2", 1, 1},
-                 [GRAFT_CLIP_FLUX2] = {"flux2", 1, 1}};
+                 [GRAFT_CLIP_FLUX2] = {"flux2", 1, 1},
+                 [GRAFT_CLIP_CHROMA] = {"chroma", 1, 1}};
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
     if (kind == n_kinds)

@@ -427,7 +427,7 @@ graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const c
     if (m) j.base[GRAFT_LORA_UNET] = m->weights;
     for (size_t i = 0; c && i < c->n_encoders; i++) j.base[part_of(c, i)] = c->encoder[i].weights;
     if (c && c->t5) j.base[GRAFT_LORA_TEXT3] = c->t5->weights;
-    j.second_is_t5 = c && c->kind == GRAFT_CLIP_FLUX;
+    j.second_is_t5 = c && (c->kind == GRAFT_CLIP_FLUX || c->kind == GRAFT_CLIP_CHROMA);
     j.strength[GRAFT_LORA_UNET] = (float)strength_model;
     for (int i = GRAFT_LORA_TEXT1; i < PARTS; i++) j.strength[i] = (float)strength_clip;
     GRAFT_TRY(run(&j, m, c, task, new_m, new_c, e));

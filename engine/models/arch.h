@@ -49,7 +49,7 @@ typedef struct graft_mmdit_arch {
     int32_t dual;    /* the first so many blocks have a second attention, of the picture alone */
 } graft_mmdit_arch;
 
-/* FLUX.1's transformer (flux.h). */
+/* FLUX.1's transformer (flux.h), and Chroma's, which has an approximator (chroma.h). */
 typedef struct graft_flux_arch {
     int32_t channels; /* of the latent, going in and coming out */
     int32_t beside;   /* planes that it sees beside the latent */
@@ -59,8 +59,10 @@ typedef struct graft_flux_arch {
     int32_t rope_dim; /* how many of a head's values turn with the row; with the column as many */
     int32_t time_dim; /* numbers that tell the timestep */
     int32_t context_dim;
-    int32_t pooled_dim;
-    int32_t guidance; /* 1: it is told the guidance scale (dev) */
+    int32_t pooled_dim; /* 0 with an approximator */
+    int32_t guidance;   /* 1: it is told the guidance scale (dev) */
+    /* Chroma's: its width, 0: there is none; and how many layers it has. */
+    int32_t approximator, approximator_layers;
 } graft_flux_arch;
 
 /* Z-Image's transformer (zimage.h). */
@@ -306,6 +308,8 @@ graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, 
 graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_flux_arch *out, graft_err *e);
 #define GRAFT_FLUX_TENSOR "double_blocks.0.img_attn.qkv.weight"
+/* Tells Chroma, whose file has FLUX.1's tensor, too. */
+#define GRAFT_CHROMA_TENSOR "distilled_guidance_layer.in_proj.weight"
 /* Tensors that tell a ControlNet of a transformer, in the names that it has once its file is open
  * (diffusers_file.h). */
 #define GRAFT_CONTROL_FLUX_TENSOR  "controlnet_x_embedder.weight"

@@ -283,6 +283,11 @@ graft_status graft_control_fits(const graft_control_arch *a, const graft_net_arc
         const widths c = of_mmdit(&a->mmdit), m = of_mmdit(&net->mmdit);
         return fits_transformer(&c, &m, e);
     }
+    if (net->flux.approximator)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "this ControlNet belongs to another kind of model: it is for FLUX.1, the "
+                          "model is Chroma, for which none are "
+                          "supported");
     if (a->flux.guidance && !net->flux.guidance)
         return graft_fail(e, GRAFT_E_ARG,
                           "this ControlNet belongs to another model: it is told a guidance scale, "

@@ -85,10 +85,53 @@ graft_status graft_flux_detect_blocks(const graft_safetensors *f, const char *pr
     return detect_heads(f, prefix, config, out, e);
 }
 
+/* Chroma's: widths and vectors as the blocks want them. */
+static graft_status detect_approximator(const graft_safetensors *f, const char *prefix,
+                                        graft_flux_arch *a, graft_err *e)
+{
+    static const char out[] = "distilled_guidance_layer.out_proj.weight";
+    static const char context[] = "txt_in.weight", mlp[] = "double_blocks.0.img_mlp.0.weight";
+    const graft_st_tensor *in = graft_detect_find(f, prefix, GRAFT_CHROMA_TENSOR);
+    const int32_t seen = graft_detect_dim(in, 1);
+    a->approximator = graft_detect_dim(in, 0);
+    a->time_dim = seen / 4;
+    if (!a->approximator || !seen || seen % 8)
+        return graft_detect_missing(f, prefix, GRAFT_CHROMA_TENSOR, e);
+    while (a->approximator_layers < BLOCKS_MAX &&
+           (graft_detect_find(f, prefix, "distilled_guidance_layer.layers.%d.in_layer.weight",
+                              a->approximator_layers) ||
+            graft_detect_find(f, prefix, "distilled_guidance_layer.norms.%d.scale",
+                              a->approximator_layers)))
+        a->approximator_layers++;
+    if (graft_detect_dim(graft_detect_find(f, prefix, out), 0) != a->hidden)
+        return graft_detect_missing(f, prefix, out, e);
+    a->context_dim = graft_detect_dim(graft_detect_find(f, prefix, context), 1);
+    if (!a->context_dim) return graft_detect_missing(f, prefix, context, e);
+    a->mlp = graft_detect_dim(graft_detect_find(f, prefix, mlp), 0);
+    return a->mlp ? GRAFT_OK : graft_detect_missing(f, prefix, mlp, e);
+}
+
+static graft_status detect_chroma(const graft_safetensors *f, const char *prefix,
+                                  const char *config, graft_flux_arch *a, graft_err *e)
+{
+    if (graft_detect_find(f, prefix, "img_in_patch.weight"))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: Chroma Radiance, which makes pixels in place of a latent, is not "
+                          "supported",
+                          graft_safetensors_path(f));
+    graft_status st = detect_channels(f, prefix, a, e);
+    if (!st) st = detect_approximator(f, prefix, a, e);
+    if (st) return st;
+    graft_flux_detect_depths(f, prefix, &a->depth, &a->single_depth);
+    return detect_heads(f, prefix, config, a, e);
+}
+
 graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_flux_arch *out, graft_err *e)
 {
     *out = (graft_flux_arch){0};
+    if (graft_detect_find(f, prefix, GRAFT_CHROMA_TENSOR))
+        return detect_chroma(f, prefix, config, out, e);
     graft_status st = detect_channels(f, prefix, out, e);
     return st ? st : graft_flux_detect_blocks(f, prefix, config, out, e);
 }

@@ -1,5 +1,5 @@
-/* FLUX.1's transformer in diffusers' names: what its authors call the layers, and which of theirs
- * are rows of one of these. */
+/* FLUX.1's and Chroma's transformers in diffusers' names: what its authors call the layers, and
+ * which of theirs are rows of one of these. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +13,7 @@
 #define DOUBLE "transformer_blocks."
 #define SINGLE "single_transformer_blocks."
 #define WHAT   "FLUX's transformer"
+#define CHROMA "distilled_guidance_layer."
 
 static const graft_diffusers_pair single[] = {
     {"img_in", "x_embedder"},
@@ -52,6 +53,11 @@ static const graft_diffusers_block_layer of_one[] = {
     {"norm.key_norm", {"attn.norm_k"}, true},
     {NULL, {NULL}, false}};
 
+static const graft_diffusers_block_layer of_approximator[] = {
+    {"in_layer", {"linear_1"}, false}, {"out_layer", {"linear_2"}, false}, {NULL, {NULL}, false}};
+static const graft_diffusers_pair of_chroma[] = {
+    {CHROMA "in_proj", CHROMA "in_proj"}, {CHROMA "out_proj", CHROMA "out_proj"}, {NULL, NULL}};
+
 /* Queries, keys and values are three there, and in a block of one stream the MLP's first layer is a
  * fourth. */
 static bool in_block(const graft_flux_arch *a, const graft_diffusers_block_layer *list,
@@ -68,7 +74,13 @@ bool graft_diffusers_flux_name(const graft_flux_arch *a, const char *name,
     int block = 0, n = 0;
     memset(out, 0, sizeof *out);
     out->exchanged = strcmp(name, "final_layer.adaLN_modulation.1") == 0;
-    if (graft_diffusers_rows_alone(single, name, out)) return true;
+    if (graft_diffusers_rows_alone(single, name, out) ||
+        graft_diffusers_rows_alone(of_chroma, name, out))
+        return true;
+    if (sscanf(name, CHROMA "layers.%d.%n", &block, &n) == 1 && n && block >= 0)
+        return graft_diffusers_rows_in_block(of_approximator, CHROMA "layers.", block, name + n,
+                                             out);
+    n = 0;
     if (sscanf(name, "double_blocks.%d.%n", &block, &n) == 1 && n && block >= 0)
         return in_block(a, of_two, DOUBLE, block, name + n, out);
     n = 0;
@@ -101,12 +113,6 @@ static void layer(graft_diffusers_names *n, const graft_flux_arch *a, graft_name
         graft_diffusers_names_joined(n, ours, &rows, norm ? "scale" : NULL);
 }
 
-static void block(graft_diffusers_names *n, const graft_flux_arch *a,
-                  const graft_diffusers_block_layer *list, const char *blocks, int i)
-{
-    for (; list->ours; list++) layer(n, a, NAME("%s.%d.%s", blocks, i, list->ours), list->norm);
-}
-
 /* What a ControlNet has beside the transformer's layers. */
 static void control_layers(graft_diffusers_names *n, const graft_flux_arch *a)
 {
@@ -124,23 +130,59 @@ static void control_layers(graft_diffusers_names *n, const graft_flux_arch *a)
     }
 }
 
+/* The approximator of Chroma. */
+static void approximator(graft_diffusers_names *n, const graft_flux_arch *a)
+{
+    for (const graft_diffusers_pair *p = of_chroma; p->ours; p++)
+        layer(n, a, NAME("%s", p->ours), false);
+    for (int i = 0; i < a->approximator_layers; i++) {
+        layer(n, a, NAME(CHROMA "layers.%d.in_layer", i), false);
+        layer(n, a, NAME(CHROMA "layers.%d.out_layer", i), false);
+        graft_diffusers_names_tensor(n, NAME(CHROMA "norms.%d.scale", i),
+                                     NAME(CHROMA "norms.%d.weight", i), false);
+    }
+}
+
+/* Whether a layer of FLUX.1's is none of Chroma's: those that tell it of time, guidance and prompt,
+ * and those that make a block's vectors of that. */
+static bool told(const char *ours)
+{
+    return graft_str_starts(ours, "time_in.") || graft_str_starts(ours, "vector_in.") ||
+           graft_str_starts(ours, "final_layer.adaLN_modulation.") ||
+           graft_str_ends(ours, "_mod.lin") || strcmp(ours, "modulation.lin") == 0;
+}
+
+static void block(graft_diffusers_names *n, const graft_flux_arch *a,
+                  const graft_diffusers_block_layer *list, const char *blocks, int i, bool chroma)
+{
+    for (; list->ours; list++)
+        if (!chroma || !told(list->ours))
+            layer(n, a, NAME("%s.%d.%s", blocks, i, list->ours), list->norm);
+}
+
 static graft_status adopt(graft_safetensors *f, bool control, graft_err *e)
 {
     graft_diffusers_names n;
     graft_flux_arch a = {0};
     graft_status st = graft_diffusers_count_blocks(f, DOUBLE, WHAT, &a.depth, e);
     if (!st) st = graft_diffusers_count_blocks(f, SINGLE, WHAT, &a.single_depth, e);
+    if (!st)
+        st = graft_diffusers_count_blocks(f, CHROMA "layers.", WHAT, &a.approximator_layers, e);
     if (st) return st;
     graft_diffusers_names_init(&n, f, e);
+    const bool chroma = graft_diffusers_has(f, GRAFT_CHROMA_TENSOR);
     const bool guided = graft_diffusers_names_any(&n, NAME("time_text_embed.guidance_embedder."));
     for (const graft_diffusers_pair *p = single; p->ours; p++)
         if ((guided || !graft_str_starts(p->ours, "guidance_in.")) &&
-            (!control || !graft_str_starts(p->ours, "final_layer.")))
+            (!control || !graft_str_starts(p->ours, "final_layer.")) && !(chroma && told(p->ours)))
             layer(&n, &a, NAME("%s", p->ours), false);
-    for (int i = 0; i < a.depth; i++) block(&n, &a, of_two, "double_blocks", i);
-    for (int i = 0; i < a.single_depth; i++) block(&n, &a, of_one, "single_blocks", i);
+    for (int i = 0; i < a.depth; i++) block(&n, &a, of_two, "double_blocks", i, chroma);
+    for (int i = 0; i < a.single_depth; i++) block(&n, &a, of_one, "single_blocks", i, chroma);
+    if (chroma) approximator(&n, &a);
     if (control) control_layers(&n, &a);
-    st = graft_diffusers_names_apply(&n, control ? "a ControlNet for FLUX" : WHAT);
+    st = graft_diffusers_names_apply(&n, control  ? "a ControlNet for FLUX"
+                                         : chroma ? "Chroma's transformer"
+                                                  : WHAT);
     graft_diffusers_names_finish(&n);
     return st;
 }

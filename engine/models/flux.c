@@ -1,6 +1,7 @@
 #include "engine/models/flux.h"
 
 #include "engine/engine.h"
+#include "engine/models/chroma.h"
 #include "engine/models/flux_blocks.h"
 #include "engine/models/rows.h"
 
@@ -62,7 +63,8 @@ static graft_vid final_layer(const graft_flux_blocks *m, graft_vid h)
 {
     const graft_flux_arch *a = m->a;
     graft_stream s = {.h = h};
-    graft_stream_modulate(&m->b, &s, NAME("final_layer.adaLN_modulation.1"), m->vec, SCALE + 1);
+    graft_flux_modulate(m, &s, NAME("final_layer.adaLN_modulation.1"), graft_chroma_of_final(a),
+                        SCALE + 1);
     return graft_build_linear(&m->b, NAME("final_layer.linear"),
                               graft_stream_normed(&m->b, &s, SHIFT),
                               a->patch * a->patch * a->channels, true);
@@ -87,6 +89,8 @@ static void check_shape(graft_graph *g, const graft_flux_arch *a, const graft_un
                          (long long)s->perturbed, (long long)s->batch);
     if (s->variant || s->cut || s->freeu || s->shrink.block || s->adapted || grids)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "a transformer has no blocks of a UNet to change");
+    if (a->approximator && s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
+        graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "Chroma runs in float32 and bfloat16 only");
     if (!graft_steered_fits(&s->steered, s->control, (const int32_t[2]){a->depth, a->single_depth}))
         graft_graph_fail(g, GRAFT_E_ARG, "no ControlNet has residuals for such blocks");
 }
@@ -214,7 +218,9 @@ graft_status graft_flux_build(const graft_flux_arch *a, const graft_unet_shape *
     graft_vid x = pictures(&m, shape);
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, shape->tokens, a->context_dim});
-    graft_vid y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, graft_flux_y_width(a)});
+    graft_vid y = GRAFT_NO_VALUE;
+    if (graft_flux_y_width(a))
+        y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, graft_flux_y_width(a)});
     c = graft_build_cast(&m.b, c, shape->act_dtype);
     graft_stream text = {.h = graft_build_linear(&m.b, NAME("txt_in"), c, a->hidden, true)};
     graft_stream both = {.h = graft_build_linear(&m.b, NAME("img_in"), x, a->hidden, true)};

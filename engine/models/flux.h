@@ -2,7 +2,8 @@
  * 3's. Blocks of two streams, as there, come first, then blocks of one, which has the prompt's
  * tokens before those of the picture and computes attention and MLP side by side (Dehghani et al.
  * 2023, arXiv:2302.05442). Queries and keys carry their places as rotations (Su et al. 2021,
- * arXiv:2104.09864). */
+ * arXiv:2104.09864). Chroma's is the same, but for where the vectors of its blocks are from, which
+ * need neither a pooled prompt nor a guidance scale (chroma.h). */
 #ifndef GRAFT_MODELS_FLUX_H
 #define GRAFT_MODELS_FLUX_H
 #include "engine/graph/graph.h"
@@ -12,7 +13,8 @@
 /* Inputs: x (N,channels+beside,h,w), or with references (N,graft_net_x_values()), the latent and
  * then each of them, (channels,rows,columns); timesteps (N) of 0 to 1000, context
  * (N,tokens,context_dim), y (N,graft_flux_y_width()): the pooled prompt, then the guidance scale
- * where the network is told one; the residuals of ControlNets where it is steered. Output:
+ * where the network is told one, and no y where
+ * neither is there; the residuals of ControlNets where it is steered. Output:
  * (N + perturbed,channels,h,w). h and w are multiples of the patch. Of the shape batch, height,
  * width, tokens, act_dtype, references, perturbed, skip, untold, control and steered count; all
  * else must be zero, or GRAFT_E_UNSUPPORTED. Residuals, (N,h/patch,w/patch,hidden) of act_dtype,

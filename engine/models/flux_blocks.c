@@ -1,5 +1,6 @@
 #include "engine/models/flux_blocks.h"
 
+#include "engine/models/chroma.h"
 #include "kernels/rope.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
@@ -49,14 +50,24 @@ static graft_vid attention(const graft_flux_blocks *m, const graft_vid qkv[3])
 
 /* ------------------------------------------------------------------ blocks */
 
+void graft_flux_modulate(const graft_flux_blocks *m, graft_stream *s, graft_name layer, int first,
+                         int vectors)
+{
+    if (m->a->approximator)
+        graft_stream_modulate_given(&m->b, s, m->vec, first, vectors);
+    else
+        graft_stream_modulate(&m->b, s, layer, m->vec, vectors);
+}
+
 static graft_name of(const graft_stream *s, const char *part)
 {
     return NAME("%s_%s", s->name.text, part);
 }
 
-static void projected(const graft_flux_blocks *m, graft_stream *s, graft_vid qkv[3])
+/* `first`: where the stream's vectors begin, if an approximator makes them. */
+static void projected(const graft_flux_blocks *m, graft_stream *s, int first, graft_vid qkv[3])
 {
-    graft_stream_modulate(&m->b, s, of(s, "mod.lin"), m->vec, VECTORS);
+    graft_flux_modulate(m, s, of(s, "mod.lin"), first, VECTORS);
     graft_vid all = graft_build_linear(
         &m->b, of(s, "attn.qkv"), graft_stream_normed(&m->b, s, SHIFT), 3 * m->a->hidden, true);
     split(m, of(s, "attn.norm"), all, qkv);
@@ -82,8 +93,8 @@ void graft_flux_double_block(const graft_flux_blocks *m, int i, graft_stream *te
     graft_vid of_text[3], of_picture[3], both[3];
     text->name = NAME("double_blocks.%d.txt", i);
     picture->name = NAME("double_blocks.%d.img", i);
-    projected(m, text, of_text);
-    projected(m, picture, of_picture);
+    projected(m, text, graft_chroma_of_text(m->a, i), of_text);
+    projected(m, picture, graft_chroma_of_picture(m->a, i), of_picture);
     for (int k = 0; k < 3; k++) both[k] = graft_stream_join(&m->b, of_text[k], of_picture[k]);
     graft_vid v = attention(m, both);
     attended(m, picture, graft_stream_tokens(&m->b, v, words, cells));
@@ -96,7 +107,8 @@ void graft_flux_single_block(const graft_flux_blocks *m, int i, graft_stream *s)
     const int32_t hidden = m->a->hidden;
     graft_vid qkv[3];
     s->name = NAME("single_blocks.%d", i);
-    graft_stream_modulate(b, s, NAME("%s.modulation.lin", s->name.text), m->vec, GATE + 1);
+    graft_flux_modulate(m, s, NAME("%s.modulation.lin", s->name.text), graft_chroma_of_single(i),
+                        GATE + 1);
     graft_vid all =
         graft_build_linear(b, NAME("%s.linear1", s->name.text), graft_stream_normed(b, s, SHIFT),
                            3 * hidden + m->a->mlp, true);
@@ -140,6 +152,7 @@ static graft_vid guidance(const graft_flux_blocks *m, graft_vid y)
 graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_vid y)
 {
     const graft_build *b = &m->b;
+    if (m->a->approximator) return graft_chroma_build(b, m->a, t);
     graft_vid v = embedded(m, "time_in", waves(m, t));
     if (m->a->guidance && !m->untold)
         v = graft_build_add(b, v, embedded(m, "guidance_in", waves(m, guidance(m, y))));

@@ -14,8 +14,9 @@ typedef struct graft_flux_picture {
 typedef struct graft_flux_blocks {
     graft_build b;
     const graft_flux_arch *a;
-    bool untold;   /* no guidance scale, though it knows one */
-    graft_vid vec; /* SiLU of what the network is conditioned on, (N,hidden) */
+    bool untold; /* no guidance scale, though it knows one */
+    /* SiLU of what the network is conditioned on, (N,hidden); or all vectors (chroma.h). */
+    graft_vid vec;
     /* The latent's own, then those of the references; they are the last tokens. */
     graft_flux_picture of[1 + GRAFT_REFERENCES];
     int n_pictures;
@@ -27,8 +28,12 @@ static inline int64_t graft_flux_cells(const graft_flux_picture *p)
 }
 
 /* m->vec, from timesteps (N) and y (N,pooled_dim and more): the pooled prompt, then the guidance
- * scale where the network is told one, unless m->untold. */
+ * scale where the network is told one, unless m->untold. With an approximator from t alone. */
 graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_vid y);
+/* `vectors` of the stream's width each: by a layer of this name from m->vec, or from number `first`
+ * on those that the approximator gave. */
+void graft_flux_modulate(const graft_flux_blocks *m, graft_stream *s, graft_name layer, int first,
+                         int vectors);
 /* Squares of x (N,c,h,w) as tokens of (channel, row, column) each. */
 graft_vid graft_flux_patches(const graft_flux_blocks *m, graft_vid x, int64_t c,
                              const graft_flux_picture *of);

@@ -1,5 +1,6 @@
 #include "engine/models/net.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "engine/models/detect.h"
@@ -148,7 +149,8 @@ graft_unet_shape graft_net_some_shape(const graft_net_arch *a)
 
 bool graft_net_takes_references(const graft_net_arch *a)
 {
-    return (a->kind == GRAFT_NET_FLUX && !a->beside) || a->kind == GRAFT_NET_FLUX2;
+    return (a->kind == GRAFT_NET_FLUX && !a->beside && !a->flux.approximator) ||
+           a->kind == GRAFT_NET_FLUX2;
 }
 
 bool graft_net_told_guidance(const graft_net_arch *a)
@@ -197,8 +199,10 @@ graft_hash graft_net_hash(const graft_net_arch *a)
     switch (a->kind) {
     case GRAFT_NET_MMDIT:
         return graft_hash128(&a->mmdit, sizeof a->mmdit);
-    case GRAFT_NET_FLUX:
-        return graft_hash128(&a->flux, sizeof a->flux);
+    case GRAFT_NET_FLUX: /* FLUX.1's is that of what it had before there was Chroma */
+        return graft_hash128(&a->flux, a->flux.approximator
+                                           ? sizeof a->flux
+                                           : offsetof(graft_flux_arch, approximator));
     case GRAFT_NET_ZIMAGE:
         return graft_hash128(&a->zimage, sizeof a->zimage);
     case GRAFT_NET_FLUX2:

@@ -1,17 +1,22 @@
 #include "engine/models/stream.h"
 
+/* Of shifts (N,width), dense. */
+static void modulated(const graft_build *b, graft_stream *s, graft_vid shifts)
+{
+    const int64_t n = graft_build_dim(b, shifts, 0), width = graft_build_dim(b, shifts, 1);
+    s->shifts = graft_graph_reshape(b->g, shifts, 3, (const int64_t[]){n, 1, width});
+    s->scales = s->shifts < 0
+                    ? s->shifts
+                    : graft_graph_node(b->g, GRAFT_OP_SCALE, &(graft_attrs){.scale = 1, .shift = 1},
+                                       &s->shifts, 1, GRAFT_DTYPE_NONE);
+}
+
 static void modulate(const graft_build *b, graft_stream *s, graft_name layer, graft_vid vec,
                      int vectors, bool bias)
 {
     const int64_t width = vectors * graft_build_dim(b, s->h, 2);
     graft_vid v = graft_build_linear(b, layer, vec, (int32_t)width, bias);
-    v = graft_build_cast(b, v, GRAFT_F32);
-    s->shifts =
-        graft_graph_reshape(b->g, v, 3, (const int64_t[]){graft_build_dim(b, v, 0), 1, width});
-    s->scales = s->shifts < 0
-                    ? s->shifts
-                    : graft_graph_node(b->g, GRAFT_OP_SCALE, &(graft_attrs){.scale = 1, .shift = 1},
-                                       &s->shifts, 1, GRAFT_DTYPE_NONE);
+    modulated(b, s, graft_build_cast(b, v, GRAFT_F32));
 }
 
 void graft_stream_modulate(const graft_build *b, graft_stream *s, graft_name layer, graft_vid vec,
@@ -24,6 +29,15 @@ void graft_stream_modulate_unbiased(const graft_build *b, graft_stream *s, graft
                                     graft_vid vec, int vectors)
 {
     modulate(b, s, layer, vec, vectors, false);
+}
+
+void graft_stream_modulate_given(const graft_build *b, graft_stream *s, graft_vid all, int first,
+                                 int vectors)
+{
+    const int64_t hidden = graft_build_dim(b, s->h, 2);
+    graft_vid v = graft_graph_slice(b->g, all, first * hidden, vectors * hidden);
+    if (v >= 0) v = graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, GRAFT_DTYPE_NONE);
+    modulated(b, s, v);
 }
 
 static graft_vid vector(const graft_build *b, const graft_stream *s, graft_vid of, int i)

@@ -20,6 +20,9 @@ void graft_stream_modulate(const graft_build *b, graft_stream *s, graft_name lay
 /* The same by a layer without a bias. */
 void graft_stream_modulate_unbiased(const graft_build *b, graft_stream *s, graft_name layer,
                                     graft_vid vec, int vectors);
+/* The same from `vectors` vectors of `all` (N,vectors*hidden) float32, from number `first` on. */
+void graft_stream_modulate_given(const graft_build *b, graft_stream *s, graft_vid all, int first,
+                                 int vectors);
 /* The stream, normed, times one more than vector shift + 1, plus vector shift. */
 graft_vid graft_stream_normed(const graft_build *b, const graft_stream *s, int shift);
 /* The stream + vector `gate` times v (N,tokens,hidden). */

@@ -474,7 +474,7 @@ static int64_t usual_words(const graft_net_arch *a)
 {
     switch (a->kind) {
     case GRAFT_NET_FLUX:
-        return GRAFT_FLUX_TOKENS;
+        return a->flux.approximator ? GRAFT_CHROMA_TOKENS : GRAFT_FLUX_TOKENS;
     case GRAFT_NET_ZIMAGE:
         return ZIMAGE_WORDS;
     case GRAFT_NET_FLUX2:
@@ -487,7 +487,8 @@ static int64_t usual_words(const graft_net_arch *a)
 /* Whether its distilled models are the usual ones: without negative prompts. */
 static bool usually_distilled(const graft_net_arch *a)
 {
-    return a->kind == GRAFT_NET_FLUX || a->kind == GRAFT_NET_ZIMAGE || a->kind == GRAFT_NET_FLUX2;
+    return (a->kind == GRAFT_NET_FLUX && !a->flux.approximator) || a->kind == GRAFT_NET_ZIMAGE ||
+           a->kind == GRAFT_NET_FLUX2;
 }
 
 graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,

@@ -273,10 +273,16 @@ typedef enum graft_clip_kind {
     GRAFT_CLIP_SD3 = 2,   /* any of L, G and T5 (clip_sd3.c) */
     GRAFT_CLIP_FLUX = 3,  /* L and T5 (clip_flux.c) */
     GRAFT_CLIP_QWEN3 = 4, /* Qwen 3 alone: Z-Image (clip_qwen3.c) */
-    GRAFT_CLIP_FLUX2 = 5  /* likewise: FLUX.2 klein */
+    GRAFT_CLIP_FLUX2 = 5, /* likewise: FLUX.2 klein */
+    GRAFT_CLIP_CHROMA = 6 /* T5 alone (clip_chroma.c) */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 #define GRAFT_FLUX_TOKENS 256  /* least of its prompts; padding is attended to, as in training */
+
+/* Of Chroma's prompts one token of padding is attended to, as in training, and none is there behind
+ * it. How long they are nobody knows ahead; compiled for so many. */
+#define GRAFT_CHROMA_PADDING 1
+#define GRAFT_CHROMA_TOKENS  32
 
 struct graft_clip {
     _Atomic int refs;
@@ -284,7 +290,7 @@ struct graft_clip {
     graft_clip_kind kind;
     size_t n_encoders; /* 1, or 2: L, then G; 0 where T5 or Qwen 3 is alone */
     graft_encoder encoder[2];
-    struct graft_t5 *t5;            /* of SD 3 and FLUX (t5.h); or NULL */
+    struct graft_t5 *t5;            /* of SD 3, FLUX and Chroma (t5.h); or NULL */
     struct graft_qwen3 *qwen3;      /* of Z-Image and FLUX.2 (qwen3.h); or NULL */
     graft_build_options t5_options; /* of both, by default what is best: T5-XXL in float32 takes
                                        19 GB */

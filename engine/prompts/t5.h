@@ -48,6 +48,9 @@ typedef struct graft_t5_padding {
 graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *options,
                              const graft_t5 *t, const char *text, graft_t5_padding padding,
                              const graft_task *task, float **hidden, int64_t *tokens, graft_err *e);
+/* graft_clip_encode() of Chroma's. */
+graft_status graft_clip_encode_chroma(const graft_clip *c, const char *text, const graft_task *task,
+                                      graft_cond **out, graft_err *e);
 /* What a prompt is filled up with, where `usual` tokens are the least. */
 static inline graft_t5_padding graft_clip_t5_padding(const graft_clip *c, size_t usual)
 {

@@ -394,7 +394,9 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
                          "  architecture %d blocks of two streams, %d of one, %d channels wide, "
                          "context %d, heads %d%s\n",
                          x->depth, x->single_depth, x->hidden, x->context_dim, x->heads,
-                         x->guidance ? ", told the guidance" : "");
+                         x->guidance       ? ", told the guidance"
+                         : x->approximator ? ", with Chroma's approximator"
+                                           : "");
         return;
     case GRAFT_NET_ZIMAGE:
         graft_str_printf(

@@ -3,6 +3,7 @@
 #include "tests/engine/control_transformer.h"
 
 #define ZIMAGE GRAFT_SOURCE_DIR "/golden/small/zimage_two.safetensors"
+#define CHROMA GRAFT_SOURCE_DIR "/golden/small/chroma_two.safetensors"
 #define FLUX2  GRAFT_SOURCE_DIR "/golden/small/flux2_klein.safetensors"
 
 /* ------------------------------------------------------------------ what is refused */
@@ -49,7 +50,7 @@ static const char *file_without(const char *path, const char *part, const char *
 static void other_models(void)
 {
     bench dev = model_alone(FLUX_DEV), z = model_alone(ZIMAGE), klein = model_alone(FLUX2),
-          sd1 = {.m = load_model(engine, SD1)};
+          sd1 = {.m = load_model(engine, SD1)}, chroma = model_alone(CHROMA);
     graft_controlnet *of_unet = made_control(sd1.m, 1);
     expect_misfit(&dev, options(flux.net, 1), true, "its blocks are 32 wide, the model's 48");
     expect_misfit(&sd3, options(flux.net, 1), true,
@@ -57,15 +58,18 @@ static void other_models(void)
     expect_misfit(&flux, options(sd3.net, 1), true, "it is for Stable Diffusion 3");
     expect_misfit(&z, options(flux.net, 1), true, "it is for FLUX.1, the model is Z-Image");
     expect_misfit(&klein, options(flux.net, 1), true, "it is for FLUX.1, the model is FLUX.2");
+    expect_misfit(&chroma, options(flux.net, 1), true, "it is for FLUX.1, the model is Chroma");
     expect_misfit(&z, options(of_unet, 1), true, "2.x or XL, the model is Z-Image");
     expect_misfit(&flux, options(of_unet, 1), true, "2.x or XL, the model is FLUX.1");
     graft_controlnet_release(of_unet);
     drop(dev.plain);
     drop(z.plain);
     drop(klein.plain);
+    drop(chroma.plain);
     graft_model_release(dev.m);
     graft_model_release(z.m);
     graft_model_release(klein.m);
+    graft_model_release(chroma.m);
     graft_model_release(sd1.m);
 }
 

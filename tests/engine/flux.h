@@ -158,24 +158,30 @@ static inline void add_flux_theirs(made_file *d, const graft_st_tensor *t, const
     }
 }
 
-/* The checkpoint's transformer in diffusers' names. */
-static inline made_file *diffusers_flux(const char *path)
+/* The tensor as theirs; false: it is of no layer of FLUX.1. */
+static inline bool add_flux_tensor(made_file *d, const graft_st_tensor *t)
 {
     static const char *const endings[][2] = {
         {"weight", "weight"}, {"bias", "bias"}, {"scale", "weight"}};
-    made_file *own = part_of_file(path, UNET), *d = calloc(1, sizeof *d);
-    for (size_t n = 0; n < own->n; n++) {
-        size_t before = d->n;
-        for (size_t k = 0; k < FLUX_LAYERS * 8 * 3 && d->n == before; k++) {
-            const flux_layer *l = &flux_layers[k / 24];
-            const int i = (int)(k / 3 % 8), end = (int)(k % 3);
-            char name[300];
-            snprintf(name, sizeof name, "%s.%s", flux_name(l, i, -1), endings[end][0]);
-            if (strcmp(own->tensor[n].name, name) == 0)
-                add_flux_theirs(d, &own->tensor[n], l, i, endings[end][1]);
-        }
-        if (d->n == before) fprintf(stderr, "no layer %s\n", own->tensor[n].name), abort();
+    for (size_t k = 0; k < FLUX_LAYERS * 8 * 3; k++) {
+        const flux_layer *l = &flux_layers[k / 24];
+        const int i = (int)(k / 3 % 8), end = (int)(k % 3);
+        char name[300];
+        snprintf(name, sizeof name, "%s.%s", flux_name(l, i, -1), endings[end][0]);
+        if (strcmp(t->name, name) != 0) continue;
+        add_flux_theirs(d, t, l, i, endings[end][1]);
+        return true;
     }
+    return false;
+}
+
+/* The checkpoint's transformer in diffusers' names. */
+static inline made_file *diffusers_flux(const char *path)
+{
+    made_file *own = part_of_file(path, UNET), *d = calloc(1, sizeof *d);
+    for (size_t n = 0; n < own->n; n++)
+        if (!add_flux_tensor(d, &own->tensor[n]))
+            fprintf(stderr, "no layer %s\n", own->tensor[n].name), abort();
     finish_file(own);
     return d;
 }
