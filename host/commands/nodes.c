@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "host/commands/commands.h"
@@ -51,15 +52,34 @@ static void print_list(const graft_registry_node **list, size_t n)
     }
 }
 
-static graft_status list_nodes(const graft_registry *r, graft_err *e)
+/* Whether `text`, which may be NULL, has this word in it, in capitals or not. */
+static bool has_word(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    for (; text && *text; text++)
+        if (strncasecmp(text, word, n) == 0) return true;
+    return false;
+}
+
+static bool speaks_of(const graft_node *n, const char *word)
+{
+    return has_word(n->id, word) || has_word(n->title, word) || has_word(n->category, word) ||
+           has_word(n->description, word);
+}
+
+/* All nodes, or those that speak of `word` if it is not NULL; says how many. */
+static graft_status list_nodes(const graft_registry *r, const char *word, size_t *found,
+                               graft_err *e)
 {
     size_t n = 0;
     while (graft_registry_at(r, n)) n++;
-    const graft_registry_node **list = graft_calloc(n, sizeof *list);
+    const graft_registry_node **list = graft_calloc(n, sizeof *list), *at;
     if (!list) return graft_fail_nomem(e, "the list of nodes");
-    for (size_t i = 0; i < n; i++) list[i] = graft_registry_at(r, i);
-    if (n > 1) qsort(list, n, sizeof *list, by_category);
-    print_list(list, n);
+    *found = 0;
+    for (size_t i = 0; (at = graft_registry_at(r, i)); i++)
+        if (!word || speaks_of(at->node, word)) list[(*found)++] = at;
+    if (*found > 1) qsort(list, *found, sizeof *list, by_category);
+    print_list(list, *found);
     graft_free(list);
     return GRAFT_OK;
 }
@@ -77,7 +97,8 @@ static graft_status print_info(const graft_session *s, graft_err *e)
     return GRAFT_OK;
 }
 
-/* One node, in words or as the object_info of it alone. */
+/* One node, in words or as the object_info of it alone; where none has that name, those in whose
+ * words it is. */
 static graft_status print_one(const graft_session *s, const char *name, bool json, graft_err *e)
 {
     const graft_registry_node *n = NULL;
@@ -85,6 +106,11 @@ static graft_status print_one(const graft_session *s, const char *name, bool jso
     cJSON *info = NULL, *schema = NULL;
     char *text = NULL;
     graft_status st = graft_describe_find(s->registry, name, &n, e);
+    if (st == GRAFT_E_NOTFOUND && !json && *name) {
+        size_t found = 0;
+        graft_status listed = list_nodes(s->registry, name, &found, e);
+        return found || listed ? listed : st;
+    }
     if (!st && json) {
         info = cJSON_CreateObject();
         st = graft_object_info_node(&s->services.host, n, &schema, e);
@@ -104,12 +130,13 @@ int graft_command_nodes(const graft_options *o)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_session s;
+    size_t all;
     graft_status st = graft_session_init(&s, o, &graft_session_log, &e);
     if (!st) {
         if (o->file)
             st = print_one(&s, o->file, o->json, &e);
         else
-            st = o->json ? print_info(&s, &e) : list_nodes(s.registry, &e);
+            st = o->json ? print_info(&s, &e) : list_nodes(s.registry, NULL, &all, &e);
         graft_session_finish(&s);
     }
     if (st) fprintf(stderr, "graft: %s\n", e.text);

@@ -259,8 +259,10 @@ static void one_node(void)
     }
     CHECK_INT(graft("nodes TestSed" PLUGINS), 1);
     CHECK(!*out_text && strstr(err_text, "there is no node \"TestSed\"; did you mean TestSeed?"));
-    CHECK_INT(graft("nodes switch" PLUGINS), 1);
-    CHECK(strstr(err_text, "TestSwitch") != NULL);
+    CHECK_INT(graft("nodes switch --json" PLUGINS), 1);
+    CHECK(!*out_text && strstr(err_text, "TestSwitch") != NULL);
+    CHECK_INT(graft("nodes sWITCH" PLUGINS), 0);
+    CHECK(strstr(out_text, "  TestSwitch") && !strstr(out_text, "TestSeed") && !*err_text);
     CHECK_INT(graft("nodes qqqqqqqqqqqqqqqqqqqq" PLUGINS), 1);
     CHECK(strstr(err_text, "\"graft nodes\" lists those there are") != NULL);
     CHECK_INT(graft("nodes TestSwitch --json" PLUGINS), 0);

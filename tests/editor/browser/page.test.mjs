@@ -544,6 +544,31 @@ test("files: saved in three forms, and loaded again, also from a picture", async
   assert.equal(await links(), 9)
 })
 
+test("what an instance of a sub-graph shows for nodes inside is in them, also after saving", async () => {
+  await fresh()
+  const seeds = await page.evaluate(() => {
+    const { editor } = graft
+    editor.canvas.selectItems(
+      editor.nodes.filter((n) => ["KSampler", "VAEDecode"].includes(n.type)),
+    )
+    editor.graph.convertToSubgraph(editor.canvas.selectedItems)
+    const file = editor.toWorkflow()
+    const sampler = file.definitions.subgraphs[0].nodes.find((n) => n.type === "KSampler")
+    const instance = file.nodes.find((n) => n.type === file.definitions.subgraphs[0].id)
+    instance.properties = { ...instance.properties, proxyWidgets: [[String(sampler.id), "seed"]] }
+    instance.widgets_values = [4711]
+    const seed = () =>
+      Object.values(editor.toPrompt().prompt).find((n) => n.class_type === "KSampler").inputs.seed
+    editor.load(file)
+    const first = seed()
+    const saved = editor.toWorkflow()
+    editor.load(editor.toWorkflow1())
+    return [first, seed(), saved.nodes.find((n) => n.type === instance.type).widgets_values]
+  })
+  assert.deepEqual(seeds, [4711, 4711, [4711]])
+  assert.deepEqual(browser.faults, [])
+})
+
 test("nodes become a sub-graph, which can be opened, left, saved and run", async () => {
   await fresh()
   await page.evaluate(() => {

@@ -278,6 +278,58 @@ test("a muted sub-graph is left out whole; a bypassed one passes its picture on"
   assert.deepEqual(prompt["6"].inputs.images, ["4", 0])
 })
 
+// Two instances with values of their own for a node inside, one of them with one for its own input.
+const withShown = (...values: unknown[][]): any => ({
+  version: 1,
+  nodes: values.map((widgets_values, i) =>
+    node(5 + i, subgraph.id, {
+      inputs: [input("width", "INT", null, true), input("picture", "IMAGE", null)],
+      properties: {
+        proxyWidgets: [
+          ["1", "height"],
+          ["-1", "width"],
+        ],
+      },
+      widgets_values,
+    }),
+  ),
+  links: [],
+  definitions: { subgraphs: [subgraph] },
+})
+
+test("values that an instance shows for nodes inside it count, for each instance its own", () => {
+  const sizes = (workflow: any) => {
+    const { prompt } = toPrompt(normalise(workflow, specs), specs)
+    return [5, 6].map((id) => [prompt[`${id}:1`]?.inputs.width, prompt[`${id}:1`]?.inputs.height])
+  }
+  const before = JSON.stringify(subgraph)
+  const [[width, height]] = sizes(withShown([]))
+  assert.notEqual(height, 96)
+  assert.deepEqual(sizes(withShown([96, 32], [160, 48])), [
+    [32, 96],
+    [48, 160],
+  ])
+  assert.deepEqual(sizes(withShown([96, 32], [])), [
+    [32, 96],
+    [width, height],
+  ])
+  assert.deepEqual(sizes(withShown([null, 32]))[0], [32, height])
+  assert.equal(JSON.stringify(subgraph), before)
+})
+
+test("what an instance shows of an instance inside it counts, too", () => {
+  const workflow = withShown([96, 32])
+  const [inner] = workflow.nodes
+  workflow.definitions.subgraphs = [
+    { id: "outer", name: "outer", nodes: [{ ...inner, widgets_values: [] }], links: [] },
+    subgraph,
+  ]
+  workflow.nodes = [
+    node(9, "outer", { properties: { proxyWidgets: [["5", "height"]] }, widgets_values: [224] }),
+  ]
+  assert.equal(toPrompt(normalise(workflow, specs), specs).prompt["9:5:1"].inputs.height, 224)
+})
+
 test("a sub-graph that contains itself is refused", () => {
   const workflow = withSubgraph()
   workflow.definitions.subgraphs = [{ ...subgraph, nodes: [node(1, subgraph.id)], links: [] }]

@@ -3,6 +3,7 @@ import { LGraph, LGraphCanvas, LGraphGroup, LiteGraph, SubgraphNode } from "@com
 import { isPrompt, isUiWorkflow, toPrompt, type Prompt, type UiWorkflow } from "../workflow/convert"
 import { fillFileNames } from "../workflow/filename"
 import { fromPrompt } from "../workflow/import"
+import { showPromoted } from "../workflow/promoted"
 import { installDrawing } from "./draw"
 import { boxOf, nearestRoom, viewOf } from "./place"
 import { unknownNodes } from "../server/errors"
@@ -323,6 +324,11 @@ export class Editor {
   }
 
   toWorkflow(): UiWorkflow {
+    const data = this.serialised()
+    showPromoted(data, this.specs)
+    return data
+  }
+  private serialised(): UiWorkflow {
     closeEditor()
     const data: any = structuredClone(this.graph.serialize())
     const { ds, ...extra } = data.extra ?? {}
@@ -336,11 +342,12 @@ export class Editor {
     closeEditor()
     const data: any = structuredClone({ ...this.graph.asSerialisable(), version: 1 })
     if (this.isFitted()) delete data.extra?.ds
+    showPromoted(data, this.specs)
     return data
   }
 
   toPrompt(now = new Date()): ReturnType<typeof toPrompt> {
-    const workflow = this.toWorkflow()
+    const workflow = this.serialised()
     const converted = toPrompt(workflow, this.specs)
     fillFileNames(converted.prompt, workflow, now)
     return converted

@@ -1,17 +1,19 @@
 // Files of other programs and other versions, made into what the canvas expects.
 import type { UiNode, UiWorkflow } from "./convert"
+import { settlePromoted } from "./promoted"
 import { alignValues, defaultValue, widgetPlaces, type Specs } from "./schema"
 
 // The library expects every input of a node that it shows to be in the file, and a value for every
 // widget; files of other programs, and of other versions of a node, have fewer.
-export function normalise(workflow: UiWorkflow, specs: Specs): UiWorkflow {
+export function normalise(given: UiWorkflow, specs: Specs): UiWorkflow {
+  const workflow = settlePromoted(given, specs)
   const fix = (node: UiNode): UiNode => {
     const spec = specs.get(node.type)
     if (!spec) return node
     const places = widgetPlaces(spec)
-    const given = alignValues(places, node.widgets_values)
+    const values = alignValues(places, node.widgets_values)
     const widgets_values = places.map((place, i) => {
-      if (given[i] !== undefined) return given[i]
+      if (values[i] !== undefined) return values[i]
       if (place.kind === "value") return defaultValue(place.input)
       return place.kind === "control" ? "fixed" : place.kind === "upload" ? "image" : ""
     })
