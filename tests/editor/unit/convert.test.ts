@@ -317,6 +317,17 @@ test("values that an instance shows for nodes inside it count, for each instance
   assert.equal(JSON.stringify(subgraph), before)
 })
 
+test("a sub-graph that an instance gets for itself has a UUID, too", () => {
+  const id = "5d25e2b7-9ab3-4a1c-8f5e-ffffffffffff"
+  const workflow = withShown([96, 32], [160, 48])
+  workflow.definitions.subgraphs = [{ ...subgraph, id }]
+  for (const instance of workflow.nodes) instance.type = id
+  const { definitions, nodes } = normalise(workflow, specs)
+  const ids = definitions!.subgraphs!.map((one) => one.id)
+  assert.deepEqual(ids, [id, "5d25e2b7-9ab3-4a1c-8f5e-000000000000"])
+  assert.deepEqual(nodes.map(({ type }) => type).sort(), [...ids].sort())
+})
+
 test("what an instance shows of an instance inside it counts, too", () => {
   const workflow = withShown([96, 32])
   const [inner] = workflow.nodes

@@ -18,6 +18,13 @@ function shownBy(node: UiNode): Shown[] {
 const ownNames = (instance: UiNode) =>
   (instance.inputs ?? []).filter((slot) => slot.widget).map(({ name }) => name)
 
+// ComfyUI takes nothing but a UUID for a sub-graph's id, so its last digits count on.
+function idAfter(id: string, n: number) {
+  const [, first, last] = /^(.*-)([0-9a-f]{12})$/i.exec(id) ?? []
+  if (!last) return `${id}-${n}`
+  return first + ((parseInt(last, 16) + n) % 2 ** 48).toString(16).padStart(12, "0")
+}
+
 class Settler {
   private readonly definitions: Map<string, UiSubgraph>
   private readonly uses = new Map<string, number>()
@@ -74,7 +81,7 @@ class Settler {
   private split(instance: UiNode, changed: UiSubgraph) {
     if (this.copies >= MOST) throw new Error("This file has too many different sub-graphs.")
     this.uses.set(instance.type, this.uses.get(instance.type)! - 1)
-    do changed.id = `${instance.type}-${++this.copies}`
+    do changed.id = idAfter(instance.type, ++this.copies)
     while (this.definitions.has(changed.id))
     instance.type = changed.id
     this.uses.set(changed.id, 1)
