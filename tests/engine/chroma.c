@@ -2,9 +2,8 @@
  * it. What the network computes is held against golden/small/chroma_*. */
 #include <math.h>
 
-#include "engine/denoise/sample.h"
-#include "engine/image/latent.h"
 #include "engine/prompts/t5.h"
+#include "tests/engine/flow_run.h"
 #include "tests/engine/flux.h"
 #include "tests/gguf_file.h"
 
@@ -294,19 +293,6 @@ static void lora_of_modulation(void)
 
 /* ------------------------------------------------------------------ sampling */
 
-enum { STEPS = 3 };
-
-static graft_cond *prompt_of(const graft_model *m, uint64_t seed, int words)
-{
-    const int64_t n = words * m->arch.context_dim;
-    float *data = graft_malloc_array((size_t)n, sizeof *data);
-    graft_cond *c = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    for (int64_t i = 0; i < n; i++) data[i] = fixed_value(seed + (uint64_t)i);
-    CHECK_OK(graft_cond_create(words, m->arch.context_dim, data, 0, NULL, NULL, &c, &e), &e);
-    return c;
-}
-
 static void evaluate(const graft_model *m, uint64_t seed, int words, const float *x, float t,
                      float out[FLUX_OUT])
 {
@@ -321,27 +307,6 @@ static void evaluate(const graft_model *m, uint64_t seed, int words, const float
                                NULL, NULL, &e),
                  &e);
     graft_binding_release(b);
-}
-
-/* Without noise, so that it begins at zeros. */
-static void sampled(const graft_model *m, const graft_cond *positive, const graft_cond *negative,
-                    double cfg, float out[FLUX_OUT])
-{
-    const graft_sample_params p = {.steps = STEPS,
-                                   .cfg = cfg,
-                                   .sampler = "euler",
-                                   .scheduler = "simple",
-                                   .denoise = 1,
-                                   .end_at_step = 10000};
-    graft_err e = GRAFT_ERR_INIT;
-    graft_latent *in = NULL, *l = NULL;
-    int64_t shape[4];
-    CHECK_OK(graft_latent_create((const int64_t[]){1, 16, SIDE, SIDE}, &in, &e), &e);
-    if (in) memset(graft_latent_writable(in), 0, FLUX_OUT * sizeof *out);
-    CHECK_OK(graft_sample(m, &p, positive, negative, in, NULL, &l, &e), &e);
-    if (l) memcpy(out, graft_latent_data(l, shape), FLUX_OUT * sizeof *out);
-    graft_latent_release(in);
-    graft_latent_release(l);
 }
 
 /* Euler's steps on the network itself, with guidance away from a negative prompt. */

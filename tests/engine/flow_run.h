@@ -1,0 +1,44 @@
+/* Sampling by a flow with small models, for tests that take the same steps by hand. */
+#ifndef GRAFT_TESTS_ENGINE_FLOW_RUN_H
+#define GRAFT_TESTS_ENGINE_FLOW_RUN_H
+#include "base/alloc.h"
+#include "engine/denoise/sample.h"
+#include "engine/image/latent.h"
+#include "tests/engine/fixture.h"
+
+enum { STEPS = 3 };
+
+/* A prompt of so many words, whose values begin at `seed` of fixed_value(). */
+static graft_cond *prompt_of(const graft_model *m, uint64_t seed, int words)
+{
+    const int64_t n = words * m->arch.context_dim;
+    float *data = graft_malloc_array((size_t)n, sizeof *data);
+    graft_cond *c = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    for (int64_t i = 0; i < n; i++) data[i] = fixed_value(seed + (uint64_t)i);
+    CHECK_OK(graft_cond_create(words, m->arch.context_dim, data, 0, NULL, NULL, &c, &e), &e);
+    return c;
+}
+
+/* STEPS of Euler from zeros to `out` (16,SIDE,SIDE). */
+static void sampled(const graft_model *m, const graft_cond *positive, const graft_cond *negative,
+                    double cfg, float *out)
+{
+    const graft_sample_params p = {.steps = STEPS,
+                                   .cfg = cfg,
+                                   .sampler = "euler",
+                                   .scheduler = "simple",
+                                   .denoise = 1,
+                                   .end_at_step = 10000};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_latent *in = NULL, *l = NULL;
+    int64_t shape[4];
+    CHECK_OK(graft_latent_create((const int64_t[]){1, 16, SIDE, SIDE}, &in, &e), &e);
+    if (in) memset(graft_latent_writable(in), 0, SIDE * SIDE * 16 * sizeof *out);
+    CHECK_OK(graft_sample(m, &p, positive, negative, in, NULL, &l, &e), &e);
+    if (l) memcpy(out, graft_latent_data(l, shape), SIDE * SIDE * 16 * sizeof *out);
+    graft_latent_release(in);
+    graft_latent_release(l);
+}
+
+#endif
