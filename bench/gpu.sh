@@ -6,7 +6,8 @@
 # does not stop the next one. In OUT, all of it small:
 #
 #   gpu.log         everything that was printed, also by a part that was cut short
-#   bench.json      the figures, written as they come; untried.json: those of the part `untried`
+#   bench.json      the figures, written as they come; untried.json: those of the part `untried`;
+#                   whole.json: those of `vae` without bands
 #   results.tar.xz  pictures, at the end
 #
 # Models, which are large, and caches are in a folder of their own and stay there. Nothing on the
@@ -141,8 +142,13 @@ sd15() {
     networks --cache "$work/cache" --operators --against cpu --overlap sd15 "$sd15"
 }
 
+# In bands, which take less memory, and at once.
 vae() {
     networks --cache "$work/cache" --operators ${small:+--side 4} vae "$sd15"
+    code=$?
+    json=$out/whole.json
+    echo "  without bands:"
+    GRAFT_CUDA_BANDS=off networks --cache "$work/cache" ${small:+--side 4} vae "$sd15" && return $code
 }
 
 ceilings() {

@@ -114,7 +114,7 @@ typedef struct graft_kernels_api { /* the table of a library; frozen */
      * a constant; NULL for absent inputs. out may be equal to in[i] only where inplace() said so.
      */
     graft_status (*launch)(graft_kernel *k, const void *const *in, void *out, void *workspace);
-    /* [any] 1 when `out` may be the very buffer of input i. */
+    /* [any] 1 when `out` may be the very buffer of input i, which may be larger than the result. */
     int32_t (*inplace)(graft_kernel *k, int32_t input);
     /* [any] Waits until every launch so far has finished; a device error is returned with its text,
      * and the device is not used again. */

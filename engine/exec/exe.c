@@ -135,11 +135,12 @@ static void find_last_uses(exe_builder *b)
 
 static int32_t add_interval(exe_builder *b, int64_t bytes, int32_t first, int32_t last)
 {
-    b->interval[b->n_intervals] = (graft_interval){bytes, first, last, 0};
+    b->interval[b->n_intervals] = (graft_interval){bytes, first, last, 0, 0, 0};
     return (int32_t)b->n_intervals++;
 }
 
-/* The storage that node i's output may take over from an input that dies there, or -1. */
+/* The storage that node i's output may take over from an input that dies there, or -1. What such a
+ * storage has beyond a smaller output is free from the next node on. */
 static int32_t inplace_storage(const exe_builder *b, size_t i)
 {
     const graft_graph *g = b->g;
@@ -151,9 +152,11 @@ static int32_t inplace_storage(const exe_builder *b, size_t i)
         const graft_gvalue *in = &g->value[v];
         const graft_gvalue *root = &g->value[in->root];
         if (root->kind != GRAFT_VALUE_TEMP || b->last_use[in->root] != (int32_t)i) continue;
-        if (!graft_gvalue_dense(in) || in->offset || value_bytes(in) != value_bytes(out) ||
-            value_bytes(root) != value_bytes(out))
+        if (!graft_gvalue_dense(in) || in->offset || value_bytes(root) != value_bytes(in) ||
+            value_bytes(in) < value_bytes(out))
             continue;
+        if (value_bytes(in) > value_bytes(out) && b->interval[b->storage[in->root]].shrinks)
+            continue;       /* the planner knows one such step */
         bool twice = false; /* another input of this node in the same memory */
         for (int j = 0; j < GRAFT_MAX_INPUTS; j++)
             if (j != k && n->in[j] >= 0 && g->value[n->in[j]].root == in->root) twice = true;
@@ -161,6 +164,14 @@ static int32_t inplace_storage(const exe_builder *b, size_t i)
             return b->storage[in->root];
     }
     return -1;
+}
+
+static void take_over(graft_interval *v, int32_t node, int32_t last, int64_t bytes)
+{
+    v->last = last;
+    if (bytes == graft_interval_bytes(v, node) || last == node) return;
+    v->shrinks = node + 1;
+    v->rest = bytes;
 }
 
 /* Storages of inputs and of what nodes make, then one interval for each workspace. */
@@ -178,7 +189,7 @@ static void make_intervals(exe_builder *b)
         int32_t last = b->last_use[v] < (int32_t)i ? (int32_t)i : b->last_use[v];
         int32_t s = inplace_storage(b, i);
         if (s >= 0)
-            b->interval[s].last = last;
+            take_over(&b->interval[s], (int32_t)i, last, value_bytes(&g->value[v]));
         else
             s = add_interval(b, value_bytes(&g->value[v]), (int32_t)i, last);
         b->storage[v] = s;
@@ -226,7 +237,7 @@ static void note_live_bytes(exe_builder *b)
     for (size_t k = 0; k < b->n_intervals; k++) {
         const graft_interval *v = &b->interval[k];
         for (int32_t i = v->first; i <= v->last && i < (int32_t)b->g->n_nodes; i++)
-            b->x->live[i] += v->bytes;
+            b->x->live[i] += graft_interval_bytes(v, i);
     }
 }
 

@@ -52,17 +52,28 @@ static bool alive_together(const graft_interval *a, const graft_interval *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest offset where `x` fits between those of placed[0..n), which is sorted by offset. */
+/* The first step at which two live that are alive together: both are largest then. */
+static int32_t meeting(const graft_interval *a, const graft_interval *b)
+{
+    return a->first > b->first ? a->first : b->first;
+}
+
+/* The lowest offset where `x` fits between those of placed[0..n), which is sorted by offset. One
+ * that shrinks may lie closely below another, and then not fit any more further up. */
 static int64_t lowest_gap(const graft_interval *x, graft_interval *const *placed, size_t n,
                           int64_t alignment)
 {
     int64_t at = 0;
     for (size_t i = 0; i < n; i++) {
         const graft_interval *p = placed[i];
-        if (!alive_together(x, p)) continue;
         if (p->offset - at >= x->bytes) break;
-        int64_t end = round_up(p->offset + p->bytes, alignment);
-        if (end > at) at = end;
+        if (!alive_together(x, p)) continue;
+        int32_t step = meeting(x, p);
+        if (p->offset - at >= graft_interval_bytes(x, step)) continue;
+        int64_t end = round_up(p->offset + graft_interval_bytes(p, step), alignment);
+        if (end <= at) continue;
+        at = end;
+        if (x->shrinks) i = (size_t)-1;
     }
     return at;
 }
@@ -154,7 +165,7 @@ static void note_pressure(search *s)
 {
     for (size_t i = 0; i < s->n; i++)
         for (int32_t t = s->interval[i].first; t <= s->interval[i].last; t++)
-            s->live[t] += round_up(s->interval[i].bytes, s->alignment);
+            s->live[t] += round_up(graft_interval_bytes(&s->interval[i], t), s->alignment);
     s->bound = 0;
     for (size_t i = 0; i < s->n; i++) {
         item *k = &s->order[i];
@@ -198,7 +209,7 @@ int64_t graft_plan_lower_bound(const graft_interval *interval, size_t n, int64_t
         int64_t sum = 0;
         for (size_t k = 0; k < n; k++)
             if (interval[k].first <= interval[i].first && interval[i].first <= interval[k].last)
-                sum += round_up(interval[k].bytes, alignment);
+                sum += round_up(graft_interval_bytes(&interval[k], interval[i].first), alignment);
         if (sum > most) most = sum;
     }
     return most;
@@ -211,12 +222,15 @@ bool graft_plan_valid(const graft_interval *interval, size_t n, int64_t alignmen
         if (a->offset < 0 || a->offset % alignment || a->bytes < 0 ||
             a->bytes > total - a->offset || a->first > a->last)
             return false;
+        if (a->shrinks &&
+            (a->shrinks <= a->first || a->shrinks > a->last || a->rest < 0 || a->rest > a->bytes))
+            return false;
         for (size_t k = i + 1; k < n; k++) {
             const graft_interval *b = &interval[k];
-            bool in_time = !(a->last < b->first || b->last < a->first);
-            bool in_place =
-                !(a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset);
-            if (in_time && in_place && a->bytes && b->bytes) return false;
+            if (a->last < b->first || b->last < a->first) continue;
+            int32_t step = a->first > b->first ? a->first : b->first;
+            int64_t m = graft_interval_bytes(a, step), n_b = graft_interval_bytes(b, step);
+            if (m && n_b && a->offset + m > b->offset && b->offset + n_b > a->offset) return false;
         }
     }
     return true;

@@ -1,7 +1,8 @@
 /* The memory planner: where each buffer of a run lies in one arena.
  *
  * Plain data in and out. A buffer lives from step `first` to step `last`, both included; two
- * buffers that live at one time must not overlap. Pure functions, any thread. */
+ * buffers that live at one time must not overlap. A buffer may shrink once: its end is free from a
+ * step on. Pure functions, any thread. */
 #ifndef GRAFT_PLAN_PLAN_H
 #define GRAFT_PLAN_PLAN_H
 #include <stdbool.h>
@@ -14,7 +15,15 @@ typedef struct graft_interval {
     int64_t bytes;
     int32_t first, last; /* 0 <= first <= last; best small: the planner keeps a table of steps */
     int64_t offset;      /* set by graft_plan_offsets */
+    int32_t shrinks;     /* the step from which on it is `rest` bytes, in (first, last]; 0: none */
+    int64_t rest;        /* at most `bytes` */
 } graft_interval;
+
+/* Its bytes at a step at which it lives. */
+static inline int64_t graft_interval_bytes(const graft_interval *v, int32_t step)
+{
+    return v->shrinks && step >= v->shrinks ? v->rest : v->bytes;
+}
 
 /* Greedy: one buffer after another, each at the lowest place where it fits, largest first. When
  * that is above the lower bound other orders are tried, and orders that place earlier what came out

@@ -183,6 +183,7 @@ static graft_status download(graft_device *d, void *dst, const void *src, uint64
 {
     graft_cuda_lock(d);
     graft_status st = graft_cuda_download(d, dst, src, bytes);
+    if (!st) graft_cuda_scratch_free(d);
     graft_cuda_unlock(d);
     return st;
 }
@@ -330,6 +331,7 @@ static int32_t stands_in(graft_kernel *k)
 
 static int32_t inplace(graft_kernel *k, int32_t input)
 {
+    if (k->op.op == GRAFT_OP_CONV2D) return input == GRAFT_CONV_X && k->bands.in_place;
     bool residual = input == GRAFT_MUL_RESIDUAL && k->op.op == GRAFT_OP_MUL &&
                     graft_cuda_present(&k->op.in[input]);
     if (input != 0 && !residual) return 0;
@@ -344,6 +346,7 @@ static graft_status wait_all(graft_device *d, char *text, uint64_t n)
     graft_cuda_lock(d);
     graft_status st = d->lost[0] ? GRAFT_E_DEVICE : GRAFT_OK;
     if (!st) st = graft_cuda_done(d, d->drv.stream_wait(d->stream), "waiting for the device");
+    if (!st) graft_cuda_scratch_free(d);
     if (text && n) snprintf(text, (size_t)n, "%s", st ? d->lost : "");
     graft_cuda_unlock(d);
     return st;

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/libs/dnn.h"
 #include "kernels/cuda/libs/lt.h"
+#include "kernels/cuda/ops/conv2d_bands.h"
 #include "kernels/cuda/ops/flash.h"
 #include "kernels/cuda/ops/sampler.h"
 #include "kernels/cuda/ops/wgmma.h"
@@ -45,6 +46,15 @@ static void open_libraries(graft_device *d)
     if (graft_cuda_dnn_open(d, &d->dnn, &e)) graft_cuda_log(d, GRAFT_LOG_WARN, e.text);
 }
 
+/* GRAFT_CUDA_BANDS: KiB that a band of a convolution reads, or "off". */
+static uint64_t band_bytes(void)
+{
+    const char *wanted = getenv("GRAFT_CUDA_BANDS");
+    unsigned long kib = wanted ? strtoul(wanted, NULL, 10) : 0;
+    if (wanted && strcmp(wanted, "off") == 0) return 0;
+    return kib && kib <= INT32_MAX / 1024 ? (uint64_t)kib << 10 : GRAFT_CUDA_BAND_BYTES;
+}
+
 static graft_status describe(graft_device *d, graft_err *e)
 {
     char name[96] = "NVIDIA GPU";
@@ -70,15 +80,16 @@ static graft_status describe(graft_device *d, graft_err *e)
      * of them was wrong: they are for those who look into it. */
     const char *wanted = getenv("GRAFT_CUDA_DNN_INT8");
     d->dnn_int8 = wanted && strcmp(wanted, "on") == 0;
+    d->band_bytes = band_bytes();
     snprintf(d->info.name, sizeof d->info.name, "%s (compute %d.%d)", name, d->capability / 10,
              d->capability % 10);
     snprintf(d->info.identity, sizeof d->info.identity,
-             "cuda %.34s %d.%d%s%s%s%s%s%s processors %d driver %d lt %zu dnn %zu", name,
+             "cuda %.34s %d.%d%s%s%s%s%s%s sms %d driver %d lt %zu dnn %zu bands %d", name,
              d->capability / 10, d->capability % 10, d->wgmma ? " wgmma" : "",
              d->wgmma_turns ? " turns" : "", d->wgmma8 ? " wgmma8" : "",
              d->flash_ahead ? " ahead" : "", d->fp8 ? " fp8" : "", d->dnn_int8 ? " dnn8" : "",
              d->processors, driver, d->lt ? graft_cuda_lt_version(d->lt) : 0,
-             d->dnn ? graft_cuda_dnn_version(d->dnn) : 0);
+             d->dnn ? graft_cuda_dnn_version(d->dnn) : 0, (int)(d->band_bytes >> 10));
     return GRAFT_OK;
 }
 

@@ -33,15 +33,21 @@ static int32_t choices(const graft_op_desc *d, bool *library)
     return info.variant_count;
 }
 
-/* cuDNN is handed a doubled copy, which is counted in 32 bits; the smaller convolution needs none
- * (conv2d_corners.h), but is nobody's first choice. */
+/* cuDNN is handed a doubled copy, which is counted in 32 bits, or bands of it (conv2d_bands.h); the
+ * smaller convolution needs none (conv2d_corners.h), but is nobody's first choice. */
 static void doubled_beyond_counting(void)
 {
     graft_op_desc fits = conv_of(1, 1024, 1024, 192, 64, true);
     graft_op_desc large = conv_of(1, 3072, 2048, 192, 64, true);
     bool library = false;
     CHECK(choices(&fits, &library) > 1 && library);
+    CHECK(choices(&large, &library) > 1 && library);
+    lib_close(&cuda);
+    setenv("GRAFT_CUDA_BANDS", "off", 1);
+    CHECK(lib_open(CUDA_LIBRARY, &cuda));
+    CHECK(choices(&fits, &library) > 1 && library);
     CHECK(choices(&large, &library) > 1 && !library);
+    unsetenv("GRAFT_CUDA_BANDS");
 }
 
 /* Pictures are a dimension of the grid, of which there are 65535. */

@@ -83,7 +83,7 @@ int main(void)
     fake->memory = (int64_t)80 << 30;
     const char *path = zeros_file();
     int64_t whole = peak_of(path, 0);
-    CHECK(whole > file_bytes && whole - file_bytes < (int64_t)1100 * MIB);
+    CHECK(whole > file_bytes && whole - file_bytes < (int64_t)600 * MIB);
     for (int64_t below = 400; below <= 1200; below += 800) {
         int64_t limit = file_bytes - below * MIB;
         CHECK(peak_of(path, limit) < limit + (int64_t)64 * MIB);

@@ -193,6 +193,28 @@ static void conv(const conv_shape *s, bool residual)
     CHECK(!p || !graft_cuda_dnn_compiled(p));
 }
 
+/* A band of the VAE's largest convolutions (conv2d_bands.h): its rows are written out with those
+ * around them. */
+static void band(int width, int c, int k, int rows)
+{
+    graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_CONV2D};
+    graft_cuda_dnn_plan *p = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    char what[64];
+    int32_t count = 0;
+    d.attrs = (graft_attrs){
+        .kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1, .pad_left = 1, .pad_right = 1};
+    d.in[GRAFT_CONV_X] = tensor_of(4, 1, rows + 2, width, c);
+    d.in[GRAFT_CONV_W] = tensor_of(4, k, c, 3, 3);
+    d.in[GRAFT_CONV_BIAS] = tensor_of(1, k, 0, 0, 0);
+    d.out = tensor_of(4, 1, rows, width, k);
+    d.out.stride[0] *= width / rows;
+    snprintf(what, sizeof what, "band of %d rows, %d x %d to %d", rows, width, c, k);
+    graft_status st = graft_cuda_dnn_conv(dnn, &d, 0, &p, &count, &e);
+    report(what, st, p, count, &e);
+    CHECK(!p || !graft_cuda_dnn_compiled(p));
+}
+
 static void convs_of(const conv_shape *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -242,7 +264,11 @@ static void convolutions(void)
     for (size_t i = 0; i < sizeof ends / sizeof *ends && !levels; i++) conv(&ends[i], false);
     convs_of(sdxl, sizeof sdxl / sizeof *sdxl);
     convs_of(sd15, sizeof sd15 / sizeof *sd15);
-    if (!levels) convs_of(vae, sizeof vae / sizeof *vae);
+    if (levels) return;
+    convs_of(vae, sizeof vae / sizeof *vae);
+    band(512, 512, 512, 32);
+    band(1024, 256, 256, 32);
+    band(1024, 256, 128, 16);
 }
 
 /* Of rows, k wide, to n: a convolution of 1 x 1, as linear_int8.c asks for it. */

@@ -7,6 +7,10 @@
 #include "tests/engine/fixture.h"
 
 #define N(a) (sizeof(a) / sizeof *(a))
+#define LIVES(bytes, first, last, at)                                                              \
+    {                                                                                              \
+        bytes, first, last, at, 0, 0                                                               \
+    }
 
 static int64_t total_of(graft_interval *v, size_t n, int64_t align)
 {
@@ -20,40 +24,68 @@ static int64_t total_of(graft_interval *v, size_t n, int64_t align)
 static void hand_made(void)
 {
     CHECK(total_of(NULL, 0, 64) == 0);
-    graft_interval one[] = {{100, 0, 3, -1}};
+    graft_interval one[] = {LIVES(100, 0, 3, -1)};
     CHECK(total_of(one, N(one), 64) == 128);
     /* One after the other: the same place. Touching steps live together. */
-    graft_interval chain[] = {{64, 0, 0, 0}, {64, 1, 1, 0}, {64, 2, 2, 0}};
+    graft_interval chain[] = {LIVES(64, 0, 0, 0), LIVES(64, 1, 1, 0), LIVES(64, 2, 2, 0)};
     CHECK(total_of(chain, N(chain), 64) == 64);
-    graft_interval touch[] = {{64, 0, 1, 0}, {64, 1, 2, 0}, {64, 2, 3, 0}};
+    graft_interval touch[] = {LIVES(64, 0, 1, 0), LIVES(64, 1, 2, 0), LIVES(64, 2, 3, 0)};
     CHECK(total_of(touch, N(touch), 64) == 128);
     /* A small one fits under a large one that begins later. */
-    graft_interval gap[] = {{64, 0, 9, 0}, {256, 0, 1, 0}, {192, 2, 3, 0}, {64, 2, 9, 0}};
+    graft_interval gap[] = {LIVES(64, 0, 9, 0), LIVES(256, 0, 1, 0), LIVES(192, 2, 3, 0),
+                            LIVES(64, 2, 9, 0)};
     CHECK(total_of(gap, N(gap), 64) == 320);
-    graft_interval empty[] = {{0, 0, 9, 0}, {64, 0, 9, 0}, {0, 3, 4, 0}};
+    graft_interval empty[] = {LIVES(0, 0, 9, 0), LIVES(64, 0, 9, 0), LIVES(0, 3, 4, 0)};
     CHECK(total_of(empty, N(empty), 64) == 64);
     /* Largest first alone wastes a third here: the ends of two large ones must meet in time. */
-    graft_interval order[] = {
-        {128, 0, 1, 0}, {192, 1, 2, 0}, {128, 2, 3, 0}, {64, 0, 0, 0}, {64, 3, 3, 0}};
+    graft_interval order[] = {LIVES(128, 0, 1, 0), LIVES(192, 1, 2, 0), LIVES(128, 2, 3, 0),
+                              LIVES(64, 0, 0, 0), LIVES(64, 3, 3, 0)};
     CHECK(total_of(order, N(order), 64) == graft_plan_lower_bound(order, N(order), 64));
+}
+
+/* The end of a buffer is free from the step on at which it shrinks, for what lies above it and for
+ * what is placed before it. */
+static void shrinking(void)
+{
+    graft_interval above[] = {{256, 0, 9, -1, 3, 64}, LIVES(192, 3, 9, -1)};
+    CHECK(total_of(above, N(above), 64) == 256);
+    CHECK_INT(above[1].offset - above[0].offset, 64);
+    graft_interval too_early[] = {{256, 0, 9, -1, 3, 64}, LIVES(192, 2, 9, -1)};
+    CHECK(total_of(too_early, N(too_early), 64) == 448);
+    CHECK(graft_plan_lower_bound(too_early, N(too_early), 64) == 448);
+    graft_interval grown[] = {{100, 0, 9, -1, 5, 36}, LIVES(256, 5, 9, -1)};
+    CHECK(total_of(grown, N(grown), 64) == 320);
+    CHECK(graft_plan_lower_bound(grown, N(grown), 64) == 320);
+    graft_interval chain[] = {
+        {512, 0, 4, -1, 2, 256}, {256, 2, 6, -1, 4, 128}, LIVES(256, 4, 6, -1)};
+    CHECK(total_of(chain, N(chain), 64) == 640);
+
+    graft_interval v[] = {{256, 0, 9, 0, 3, 64}, LIVES(192, 3, 9, 64)};
+    CHECK(graft_plan_valid(v, 2, 64, 256));
+    v[0].shrinks = 4;
+    CHECK(!graft_plan_valid(v, 2, 64, 256)); /* they overlap at step 3 */
+    v[0].shrinks = 10;
+    CHECK(!graft_plan_valid(v, 1, 64, 256)); /* when it is gone */
+    v[0].shrinks = 3, v[0].rest = 257;
+    CHECK(!graft_plan_valid(v, 1, 64, 512)); /* it grows */
 }
 
 static void checker_finds_faults(void)
 {
-    graft_interval good[] = {{64, 0, 1, 0}, {64, 1, 2, 64}};
+    graft_interval good[] = {LIVES(64, 0, 1, 0), LIVES(64, 1, 2, 64)};
     CHECK(graft_plan_valid(good, 2, 64, 128));
     CHECK(!graft_plan_valid(good, 2, 64, 127));
-    graft_interval overlap[] = {{64, 0, 1, 0}, {64, 1, 2, 0}};
+    graft_interval overlap[] = {LIVES(64, 0, 1, 0), LIVES(64, 1, 2, 0)};
     CHECK(!graft_plan_valid(overlap, 2, 64, 128));
     overlap[1].first = 2;
     CHECK(graft_plan_valid(overlap, 2, 64, 128));
-    graft_interval skewed[] = {{64, 0, 1, 32}};
+    graft_interval skewed[] = {LIVES(64, 0, 1, 32)};
     CHECK(!graft_plan_valid(skewed, 1, 64, 128));
-    graft_interval negative[] = {{64, 0, 1, -64}};
+    graft_interval negative[] = {LIVES(64, 0, 1, -64)};
     CHECK(!graft_plan_valid(negative, 1, 64, 128));
-    graft_interval backwards[] = {{64, 3, 1, 0}};
+    graft_interval backwards[] = {LIVES(64, 3, 1, 0)};
     CHECK(!graft_plan_valid(backwards, 1, 64, 128));
-    graft_interval inside[] = {{256, 0, 1, 0}, {64, 1, 2, 128}};
+    graft_interval inside[] = {LIVES(256, 0, 1, 0), LIVES(64, 1, 2, 128)};
     CHECK(!graft_plan_valid(inside, 2, 64, 256));
 }
 
@@ -77,8 +109,16 @@ static void random_intervals(void)
         for (size_t i = 0; i < n; i++) {
             int32_t first = below(steps), length = below(4) ? below(5) : below(steps);
             int32_t last = first + length < steps ? first + length : steps - 1;
-            v[i] = (graft_interval){below(3) ? below(5000) : 64 * below(500), first, last, -1};
+            v[i] = (graft_interval){.bytes = below(3) ? below(5000) : 64 * below(500),
+                                    .first = first,
+                                    .last = last,
+                                    .offset = -1};
         }
+        for (size_t i = 0; i < n && round % 8 == 0; i += 3)
+            if (v[i].last > v[i].first) {
+                v[i].shrinks = v[i].first + 1 + below(v[i].last - v[i].first);
+                v[i].rest = v[i].bytes / (1 + below(4));
+            }
         int64_t total = total_of(v, n, align);
         int64_t bound = graft_plan_lower_bound(v, n, align);
         CHECK(total >= bound);
@@ -98,7 +138,8 @@ static void out_of_memory(void)
     graft_alloc_stats_get(&before);
     for (int64_t at = 1; at < 20; at++) {
         int64_t total;
-        for (int i = 0; i < 20; i++) v[i] = (graft_interval){64 + i, i / 2, i, 0};
+        for (int i = 0; i < 20; i++)
+            v[i] = (graft_interval){.bytes = 64 + i, .first = i / 2, .last = i};
         graft_alloc_fail_at(at);
         graft_status st = graft_plan_offsets(v, 20, 64, &total, NULL);
         graft_alloc_fail_at(0);
@@ -187,6 +228,7 @@ static void public_architectures(void)
 int main(void)
 {
     RUN(hand_made);
+    RUN(shrinking);
     RUN(checker_finds_faults);
     RUN(random_intervals);
     RUN(out_of_memory);

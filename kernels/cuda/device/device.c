@@ -126,6 +126,8 @@ graft_status graft_cuda_launch(graft_device *d, graft_cuda_function f, uint32_t 
     return graft_cuda_done(d, r, kernels[f].name);
 }
 
+enum { SCRATCH_KEPT = 8 << 20 };
+
 graft_status graft_cuda_scratch(graft_device *d, CUdeviceptr *p, uint64_t *has, uint64_t bytes)
 {
     if (*has >= bytes) return GRAFT_OK;
@@ -142,6 +144,16 @@ graft_status graft_cuda_scratch(graft_device *d, CUdeviceptr *p, uint64_t *has, 
     else
         *has = bytes;
     return st;
+}
+
+void graft_cuda_scratch_free(graft_device *d)
+{
+    if (d->raw_bytes + d->term_bytes <= SCRATCH_KEPT) return;
+    if (d->capturing || d->drv.stream_wait(d->stream)) return;
+    if (d->raw) d->drv.memory_free(d->raw);
+    if (d->term) d->drv.memory_free(d->term);
+    d->raw = d->term = 0;
+    d->raw_bytes = d->term_bytes = 0;
 }
 
 graft_status graft_cuda_kernels_load(graft_device *d, graft_err *e)

@@ -72,6 +72,7 @@ struct graft_device {
     bool wgmma_turns, wgmma8;   /* and those by turns, and for products of levels */
     bool fp8;                   /* those with FP8 instructions of mma.sync may */
     bool dnn_int8;              /* cuDNN's products in int8 may */
+    uint64_t band_bytes;        /* of conv2d_bands.h; 0: all convolutions are done at once */
     bool pdl;                   /* own kernels may start before the one ahead has ended */
     bool capturing, capture_failed;
     char lost[256];                 /* why the device is not used again; empty: it works */
@@ -98,6 +99,10 @@ static inline graft_cuda_function graft_cuda_typed(graft_cuda_function f32, graf
 }
 /* Memory of at least this size that what is in the stream may still use. The lock is held. */
 graft_status graft_cuda_scratch(graft_device *d, CUdeviceptr *p, uint64_t *has, uint64_t bytes);
+/* Gives back what packing has left behind, up to the size of the largest weight, unless it is less
+ * than 8 MiB. Where the host waits anyway: what is in the stream is waited for. The lock is held.
+ */
+void graft_cuda_scratch_free(graft_device *d);
 void graft_cuda_log(const graft_device *d, int32_t level, const char *text);
 /* Says which file a library is: several versions may be installed. version 0: not known. */
 void graft_cuda_log_path(const graft_device *d, const char *library, size_t version,

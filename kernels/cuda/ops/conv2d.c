@@ -4,16 +4,18 @@
  * (conv2d_corners.h).
  *
  * cuDNN gets x * w + residual + bias in this order, which its precompiled kernels know; what is
- * left (channel_add, act) is one pass over the result. A doubled x is written out for it.
+ * left (channel_add, act) is one pass over the result. A doubled x is written out for it, a large
+ * one in bands (conv2d_bands.h).
  *
  * Rows of weights whose number of values is no multiple of 8 are padded for the own kernel, which
  * cuDNN does not take: its variants have them dense then, and where one is refused they are padded
  * into the workspace. */
 #include <stdio.h>
 
-#include "kernels/cuda/ops/conv2d_corners.h"
 #include "kernels/cuda/libs/dnn.h"
 #include "kernels/cuda/libs/lt.h"
+#include "kernels/cuda/ops/conv2d_bands.h"
+#include "kernels/cuda/ops/conv2d_corners.h"
 #include "kernels/cuda/ops/matmul.h"
 #include "kernels/cuda/ops/quant.h"
 
@@ -35,7 +37,7 @@ static bool doubled(const graft_op_desc *op)
     return op->attrs.upsample == 2;
 }
 
-/* What cuDNN is asked for: x as it is after doubling, dense then. */
+/* What is left of the operator where x has been doubled, dense then. */
 static graft_op_desc library_desc(const graft_op_desc *op)
 {
     graft_op_desc d = *op;
@@ -132,20 +134,34 @@ static int32_t plan_unfolded(graft_kernel *k, int32_t variant, int32_t first)
     return count < UNFOLDED ? count : UNFOLDED;
 }
 
+/* Beside what does it where the result has a place of its own. */
+static void plan_in_place(graft_kernel *k)
+{
+    const graft_op_desc d = graft_cuda_bands_desc(k);
+    int32_t count = 0;
+    if (k->d->dnn) graft_cuda_dnn_conv(k->d->dnn, &d, 0, &k->bands.dnn, &count, NULL);
+    uint64_t bytes = k->bands.bytes;
+    bytes += k->bands.dnn ? graft_cuda_dnn_workspace(k->bands.dnn) : 0;
+    if (bytes > k->info.workspace_bytes) k->info.workspace_bytes = bytes;
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     graft_cuda_matmul p;
     int32_t count = 0;
-    graft_op_desc d = library_desc(&k->op);
+    graft_cuda_bands_init(k);
+    bool in_bands = k->bands.rows && !k->bands.in_place;
+    graft_op_desc d = in_bands ? graft_cuda_bands_desc(k) : library_desc(&k->op);
     bool odd = odd_channels(&d);
     (void)e;
     graft_cuda_matmul_layout(k, false);
     if (odd && variant < 0) variant = 0;
-    if (k->d->dnn && k->t != GRAFT_F32 && !(odd && d.attrs.quant) && !too_large_doubled(&k->op) &&
+    if (k->d->dnn && k->t != GRAFT_F32 && !(odd && d.attrs.quant) &&
+        (in_bands || !too_large_doubled(&k->op)) &&
         graft_cuda_dnn_conv(k->d->dnn, &d, variant < 1 ? variant < 0 ? 0 : -1 : variant - 1,
                             variant == 0 ? NULL : &k->dnn, &count, NULL) == GRAFT_OK &&
         k->dnn) {
-        k->part = doubled_bytes(k);
+        k->part = in_bands ? k->bands.bytes : doubled_bytes(k);
         k->info.workspace_bytes = k->part + graft_cuda_dnn_workspace(k->dnn);
         make_dense(k);
         k->info.variant_index = variant < 1 ? 1 : variant;
@@ -156,6 +172,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     }
     count += 1 + plan_unfolded(k, variant, 1 + count);
     k->info.variant_count = count + graft_cuda_corners_init(k, variant, count);
+    if (k->bands.in_place) plan_in_place(k);
     return GRAFT_OK;
 }
 
@@ -245,6 +262,8 @@ static graft_status launch_dnn(graft_kernel *k, const void *const *in, void *out
 {
     const void *x = in[GRAFT_CONV_X];
     graft_status st = GRAFT_OK;
+    if (k->bands.rows && !k->bands.in_place)
+        return graft_cuda_bands_run(k, k->dnn, in, out, workspace);
     if (doubled(&k->op)) {
         st = write_doubled(k, x, workspace);
         x = workspace;
@@ -260,7 +279,10 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, ch
     const void *add = in[GRAFT_CONV_CHANNEL_ADD];
     bool library = (k->dnn || k->lt) && !k->refused && graft_cuda_aligned(in, 5, out);
     graft_status st = GRAFT_E_UNSUPPORTED;
-    if (k->corners) {
+    if (out == in[GRAFT_CONV_X]) {
+        graft_cuda_dnn_plan *plan = graft_cuda_aligned(in, 5, out) ? k->bands.dnn : NULL;
+        st = graft_cuda_bands_run(k, plan, in, out, workspace);
+    } else if (k->corners) {
         st = graft_cuda_corners_run(k, in, out, workspace); /* has an own kernel to stand in */
     } else if (library) {
         st = k->lt ? launch_unfolded(k, in, out, workspace) : launch_dnn(k, in, out, workspace);
@@ -271,4 +293,5 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, ch
     return graft_cuda_finish(k, out, k->op.attrs.act, GRAFT_CONV_CHANNEL_ADD, add, 0, NULL);
 }
 
-const graft_cuda_op graft_cuda_op_conv2d = {.check = check, .init = init, .launch = launch};
+const graft_cuda_op graft_cuda_op_conv2d = {
+    .check = check, .init = init, .launch = launch, .inplace = true};

@@ -12,6 +12,14 @@ typedef struct graft_cuda_layout {
     bool corners;             /* for conv2d_corners.h: ldw is what a row becomes there */
 } graft_cuda_layout;
 
+/* Of CONV2D (conv2d_bands.h). */
+typedef struct graft_cuda_bands {
+    int32_t rows;   /* of the result in one; 0: it is done at once */
+    bool in_place;  /* where the result takes x's place, and only there */
+    uint64_t bytes; /* of the workspace, for what one reads */
+    graft_cuda_dnn_plan *dnn;
+} graft_cuda_bands;
+
 typedef struct graft_cuda_op graft_cuda_op;
 struct graft_kernel {
     graft_device *d;
@@ -26,6 +34,7 @@ struct graft_kernel {
     int32_t wgmma; /* 1: Hopper's first kernel, …; 0: none */
     int32_t way;   /* GROUP_NORM's variant (norm.c) */
     bool corners;  /* CONV2D by conv2d_corners.h */
+    graft_cuda_bands bands;
     bool refused;  /* the library's plan failed in a launch: own kernels from then on */
     bool apart;    /* the residual is added behind cuBLASLt's product */
     uint64_t part; /* where in the workspace the second half begins */
