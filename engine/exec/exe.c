@@ -331,10 +331,14 @@ static void try_variant(const graft_exe *x, graft_exe *y, size_t i, graft_exe_ch
                                  sizeof text))
         return;
     int64_t growth = 0;
+    bool place = false; /* that only the kernel before can share with an input */
+    for (int k = 0; k < GRAFT_MAX_INPUTS; k++)
+        place = place || (x->step[i].in[k] >= 0 && x->step[i].in[k] == x->step[i].out &&
+                          !x->backend->api->inplace(kernel, k));
     for (int k = 0; k < GRAFT_MAX_INPUTS; k++)
         growth += (int64_t)info.packed_bytes[k] - (int64_t)x->info[i].packed_bytes[k];
     int64_t live = x->live[i] + (int64_t)info.workspace_bytes - (int64_t)x->info[i].workspace_bytes;
-    if (growth > limits->more_weights || live > x->arena_bytes) {
+    if (place || growth > limits->more_weights || live > x->arena_bytes) {
         x->backend->api->release(kernel);
         return;
     }

@@ -7,7 +7,10 @@
  * pixels once, and then some outputs after the other: it transforms their weights for a few inputs
  * at a time, uses them for the whole panel while they are in its second-level cache, and adds up
  * there. Threads share nothing but the way the work is cut into units of a panel and some outputs.
- */
+ *
+ * A result of half of x's size or less can take the place of a large x. Its first rows are computed
+ * from a copy of what they read, then as many at a time as end before the first row that they read:
+ * about as many again as there are. So all but the first are read where they are. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +34,8 @@
 #define MANY_UNITS  16                  /* of each thread, which end together well enough */
 #define WORTH_UNITS 2                   /* that pay for transforming a panel again */
 #define STREAM      ((int64_t)32 << 20) /* bytes of a result that no cache would hold */
+#define IN_PLACE    ((int64_t)32 << 20) /* of x, that are worth some passes */
+#define COPIED      4                   /* of x, a part of at most 1 in so many */
 #define WEIGHTS     ((int64_t)9 * BLOCK * BLOCK)
 
 /* Weights and sums of a panel fill the second-level cache to two thirds or so. */
@@ -49,13 +54,15 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 
 typedef struct winograd {
     graft_cpu_winograd shape;
-    dnnl_memory_desc_t layout;               /* of the weights */
-    int64_t height, width;                   /* of the input as tiles see it */
-    int64_t pixels, products;                /* of a tile */
-    int64_t down, across;                    /* tiles of a picture */
-    int64_t total, panel;                    /* tiles of all pictures, and of a panel */
-    int64_t panels, groups;                  /* of tiles, of outputs */
+    dnnl_memory_desc_t layout; /* of the weights */
+    int64_t height, width;     /* of the input as tiles see it */
+    int64_t pixels, products;  /* of a tile */
+    int64_t down, across;      /* tiles of a picture */
+    int64_t total, panel;      /* tiles of all pictures, and of a panel */
+    int64_t panels, groups;    /* of tiles, of outputs */
+    int64_t begin;             /* rows that are computed first in place; 0: none are */
     size_t at_threads, thread_bytes, at_add; /* in the workspace */
+    size_t at_rows;                          /* what those read */
     size_t at_input, at_sums;                /* in a thread's part, after the weights */
 } winograd;
 
@@ -171,6 +178,27 @@ static void plan(const graft_op_desc *op, int threads, winograd *s)
     f->sums_stride = s->panel * f->outputs + APART;
 }
 
+static int64_t row_bytes(const graft_tensor_desc *t)
+{
+    return t->dim[2] * t->dim[3] * (int64_t)graft_dtype_size(t->dtype);
+}
+
+/* Rows of tiles enough for all threads, two at least: then the passes grow. */
+static int64_t begin_of(const graft_op_desc *op, const winograd *s, int threads)
+{
+    const graft_tensor_desc *x = &op->in[GRAFT_CONV_X], *y = &op->out;
+    const int64_t units = s->across * s->groups;
+    int64_t rows = (threads * s->panel + units - 1) / units;
+    rows = (rows < 2 ? 2 : rows) * s->shape.down;
+    bool fits = op->attrs.upsample != 2 && op->attrs.pad_top <= 1 && x->dim[1] == y->dim[1] &&
+                x->dim[2] == y->dim[2] && 2 * row_bytes(y) <= row_bytes(x) &&
+                graft_cpu_is_dense(x) && graft_cpu_is_dense(y) &&
+                !graft_cpu_present(&op->in[GRAFT_CONV_RESIDUAL]);
+    return fits && x->dim[0] * x->dim[1] * row_bytes(x) >= IN_PLACE && rows * COPIED <= x->dim[1]
+               ? rows
+               : 0;
+}
+
 static void lay_out(graft_kernel *k, winograd *s)
 {
     const graft_cpu_winograd *f = &s->shape;
@@ -183,6 +211,10 @@ static void lay_out(graft_kernel *k, winograd *s)
     s->at_threads = graft_cpu_reserve(&end, part * (size_t)k->d->host.threads);
     if (graft_cpu_present(&k->op.in[GRAFT_CONV_CHANNEL_ADD]))
         s->at_add = graft_cpu_reserve(&end, (size_t)(k->op.out.dim[0] * k->op.out.dim[3]) * 4);
+    s->begin = begin_of(&k->op, s, k->d->host.threads);
+    if (s->begin)
+        s->at_rows =
+            graft_cpu_reserve(&end, (size_t)((s->begin + 2) * row_bytes(&k->op.in[GRAFT_CONV_X])));
     k->info.workspace_bytes = end;
 }
 
@@ -249,6 +281,8 @@ typedef struct job {
     char *threads; /* scratch of each */
     void *y;
     bool stream;
+    int64_t first, end; /* tiles of this pass */
+    int64_t before;     /* elements of the tensor x that are not there, before `x` */
     graft_cpu_share share;
 } job;
 
@@ -280,7 +314,7 @@ static void pixels_of(const job *j, int64_t tile, const void **pixel)
         pixel[i] = !inside ? NULL
                            : graft_cpu_at(j->x, x->dtype,
                                           at.image * x->stride[0] + (r >> shift) * x->stride[1] +
-                                              (c >> shift) * x->stride[2]);
+                                              (c >> shift) * x->stride[2] - j->before);
     }
 }
 
@@ -430,8 +464,9 @@ static void multiply(const job *j, int64_t first, int64_t tiles, int64_t channel
 static void run_unit(const job *j, int64_t unit, bool held, char *scratch)
 {
     const winograd *s = j->s;
-    int64_t first = unit / s->groups * s->panel, channel = unit % s->groups * s->shape.outputs;
-    int64_t tiles = s->total - first < s->panel ? s->total - first : s->panel;
+    int64_t first = j->first + unit / s->groups * s->panel;
+    int64_t channel = unit % s->groups * s->shape.outputs;
+    int64_t tiles = j->end - first < s->panel ? j->end - first : s->panel;
     if (!held) transform_input(j, first, tiles, (float *)(void *)(scratch + s->at_input));
     multiply(j, first, tiles, channel, (unit + 1) % s->groups * s->shape.outputs, scratch);
 }
@@ -476,6 +511,44 @@ static bool streams(const graft_op_desc *op, const void *out)
            (stride[2] * size) % LINE == 0;
 }
 
+/* Tiles first ... end - 1. */
+static void run_tiles(job *j, int64_t first, int64_t end, void *workspace, int threads)
+{
+    const winograd *s = j->s;
+    int64_t panels = (end - first + s->panel - 1) / s->panel;
+    j->first = first;
+    j->end = end;
+    graft_cpu_share_begin(&j->share, workspace, panels * s->groups, threads);
+    graft_cpu_parallel(threads, run_part, j);
+}
+
+/* x and the result begin at the same place. */
+static void run_in_place(job *j, void *workspace, int threads)
+{
+    const winograd *s = j->s;
+    const graft_tensor_desc *x = &j->k->op.in[GRAFT_CONV_X], *y = &j->k->op.out;
+    const int64_t height = y->dim[1], down = s->shape.down;
+    const void *all = j->x;
+    char *rows = (char *)workspace + s->at_rows;
+    for (int64_t n = 0; n < y->dim[0]; n++) {
+        const int64_t tile = n * s->down * s->across;
+        memcpy(rows, graft_cpu_at(all, x->dtype, n * x->stride[0]),
+               (size_t)((s->begin + 2) * row_bytes(x)));
+        j->x = rows;
+        j->before = n * x->stride[0];
+        run_tiles(j, tile, tile + s->begin / down * s->across, workspace, threads);
+        j->x = all;
+        j->before = 0;
+        for (int64_t row = s->begin, end; row < height; row = end) {
+            if (j->share.stop && atomic_load(&j->share.stop->stopped)) return;
+            end = (row - 1) * row_bytes(x) / row_bytes(y) / down * down;
+            end = end < height ? end : height;
+            run_tiles(j, tile + row / down * s->across,
+                      tile + graft_cpu_pieces(end, (int32_t)down) * s->across, workspace, threads);
+        }
+    }
+}
+
 static graft_status launch_until(graft_kernel *k, const void *const *in, void *out, void *workspace,
                                  graft_cpu_stop *stop)
 {
@@ -495,8 +568,10 @@ static graft_status launch_until(graft_kernel *k, const void *const *in, void *o
              .stream = streams(&k->op, out)};
     j.share.stop = stop;
     j.share.least = s->panels > 1 ? WORTH_UNITS : 1;
-    graft_cpu_share_begin(&j.share, workspace, s->panels * s->groups, threads);
-    graft_cpu_parallel(threads, run_part, &j);
+    if (out == in[GRAFT_CONV_X])
+        run_in_place(&j, workspace, threads);
+    else
+        run_tiles(&j, 0, s->total, workspace, threads);
     return GRAFT_OK;
 }
 
@@ -514,4 +589,10 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     return st;
 }
 
-const graft_cpu_op graft_cpu_op_conv2d_winograd = {check, init, NULL, pack, launch, NULL};
+static int32_t inplace(const graft_kernel *k, int32_t input)
+{
+    const winograd *s = k->state;
+    return input == GRAFT_CONV_X && s->begin > 0;
+}
+
+const graft_cpu_op graft_cpu_op_conv2d_winograd = {check, init, NULL, pack, launch, inplace};

@@ -42,6 +42,10 @@ static const row others[] = {
     {3, 5, 4, 700, 32, 0, RESIDUAL, 0, 0, 3},
     {1, 9, 12, 33, 32, 2, ADD, 0, 4, 2},
 };
+/* x of 32 MiB and more, with twice the channels of the result at least, which takes its place. */
+static const row halved[] = {{1, 192, 181, 512, 64, 0, 0, GRAFT_ACT_SILU, 0, 0},
+                             {2, 264, 68, 480, 128, 0, ADD, 0, 0, 0},
+                             {1, 141, 240, 512, 32, 0, 0, 0, 0, 0}}; /* its last tiles are cut */
 /* Results of 32 MiB and more, in float32 and in bfloat16; whole lines. */
 static const row large[] = {{1, 523, 517, 16, 64, 0, RESIDUAL, 0, 0, 0},
                             {1, 523, 517, 16, 64, 0, 0, GRAFT_ACT_SILU, 0, 0}};
@@ -134,8 +138,9 @@ static void judge(const kernel_case *c, graft_dtype dtype, const case_result *go
            top > 0 ? worst / top : 0);
 }
 
-static void run_row(const kernel_lib *lib, const row *r, graft_dtype dtype, const char *name,
-                    uint64_t seed)
+/* The result's case_result.placed. */
+static int run_row(const kernel_lib *lib, const row *r, graft_dtype dtype, const char *name,
+                   uint64_t seed)
 {
     kernel_case c = make_case(r);
     float *val[GRAFT_MAX_INPUTS];
@@ -143,18 +148,19 @@ static void run_row(const kernel_lib *lib, const row *r, graft_dtype dtype, cons
     graft_op_desc d = case_desc(&c, dtype);
     if (!lib->api->supports(lib->device, &d)) {
         printf("  %s: skipped, not supported\n", c.name);
-        return;
+        return -1;
     }
     int32_t variant = variant_of(lib, &d, name);
     bool both = (r->extras & BOTH) == BOTH; /* which matrix instructions leave to others */
     CHECK((variant >= 0) == (strcmp(name, MATRIX) != 0 || !both));
-    if (variant < 0) return;
+    if (variant < 0) return -1;
     case_values(&c, dtype, seed, val);
     case_run(lib, &c, dtype, variant, val, &got);
     CHECK_STR(got.fault, "");
     if (!got.fault[0]) judge(&c, dtype, &got, val);
     free(got.out);
     values_free(val);
+    return got.placed;
 }
 
 static void run_rows(const row *list, size_t n, const char *isa)
@@ -206,6 +212,55 @@ static void past_the_caches(void)
     run_rows(large, sizeof large / sizeof *large, NULL);
 }
 
+static void in_place_with(int32_t threads, const row *list, size_t n)
+{
+    kernel_lib lib;
+    graft_kernels_host host = *lib_host();
+    char text[256];
+    if (!lib_open(CPU_PATH, &lib)) return;
+    lib.api->destroy(lib.device);
+    host.threads = threads;
+    CHECK_INT(lib.api->create(&host, 0, &lib.device, text, sizeof text), GRAFT_OK);
+    for (size_t i = 0; i < n; i++) {
+        CHECK_INT(run_row(&lib, &list[i], GRAFT_F32, "winograd", i), 2);
+        int placed = run_row(&lib, &list[i], GRAFT_BF16, "winograd", i);
+        if (placed >= 0) CHECK_INT(placed, 2);
+    }
+    lib_close(&lib);
+}
+
+/* Three threads find work for all in more rows. */
+static void in_place(void)
+{
+    in_place_with(2, halved, sizeof halved / sizeof *halved);
+    in_place_with(3, &halved[1], 1);
+}
+
+/* What stays apart: x that is small, not twice as large, or with a residual, gaps, doubling. */
+static void not_in_place(void)
+{
+    static const row apart[] = {{1, 128, 64, 512, 64, 0, 0, 0, 0, 0},
+                                {1, 192, 181, 512, 272, 0, 0, 0, 0, 0},
+                                {1, 192, 181, 512, 64, 0, RESIDUAL, 0, 0, 0},
+                                {1, 192, 181, 512, 64, 0, 0, 0, 3, 0},
+                                {1, 192, 181, 512, 64, 2, 0, 0, 0, 0},
+                                {1, 15, 2400, 512, 64, 0, 0, 0, 0, 0}}; /* its first rows are many */
+    kernel_lib lib;
+    if (!lib_open(CPU_PATH, &lib)) return;
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+        const kernel_case c = make_case(&apart[i]);
+        const graft_op_desc d = case_desc(&c, GRAFT_F32);
+        graft_kernel *k = NULL;
+        graft_kernel_info info = {.size = sizeof info};
+        char text[256];
+        int32_t v = variant_of(&lib, &d, "winograd");
+        CHECK_INT(lib.api->prepare(lib.device, &d, v, &k, &info, text, sizeof text), GRAFT_OK);
+        if (k) CHECK_INT(lib.api->inplace(k, GRAFT_CONV_X), 0);
+        lib.api->release(k);
+    }
+    lib_close(&lib);
+}
+
 /* The same bits whatever the number of threads: how work is cut changes no sum. */
 static void threads_agree_in(graft_dtype dtype, const char *name)
 {
@@ -255,6 +310,8 @@ int main(void)
 {
     RUN(every_instruction_set);
     RUN(past_the_caches);
+    RUN(in_place);
+    RUN(not_in_place);
     RUN(matrix_instructions);
     RUN(threads_agree);
     return test_end();

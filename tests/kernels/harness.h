@@ -62,6 +62,7 @@ void values_free(float *val[GRAFT_MAX_INPUTS]);
 typedef struct case_result {
     float *out;       /* dense; free() */
     int32_t variants; /* variant_count */
+    int placed;       /* 1: also in an input's place; 2: with the same bits there */
     char fault[160];  /* empty: all contracts kept */
     char variant[64]; /* ends with "refused" where something else ran in its place */
 } case_result;
