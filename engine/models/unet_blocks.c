@@ -135,6 +135,15 @@ static graft_vid with_pictures(graft_unet_blocks *u, graft_vid q, graft_vid o, i
     return o;
 }
 
+/* These are the queries and keys, of tiles, that someone may want to look at. */
+static void watch(graft_unet_blocks *u, graft_vid q, graft_vid k, int64_t tiles)
+{
+    if (!u->watched.next) return;
+    u->watched.next = false;
+    u->watched.q = tiles_of(&u->b, q, tiles, true);
+    u->watched.k = tiles_of(&u->b, k, tiles, true);
+}
+
 /* x and context are tiles of something; what it gives is not. */
 static graft_vid attention(graft_unet_blocks *u, graft_name name, graft_vid x, graft_vid context,
                            int32_t heads, int64_t tiles)
@@ -144,6 +153,7 @@ static graft_vid attention(graft_unet_blocks *u, graft_name name, graft_vid x, g
     graft_vid q = graft_build_linear(b, NAME("%s.to_q", name.text), x, width, false);
     graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), context, width, false);
     graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), context, width, false);
+    watch(u, q, k, tiles);
     graft_vid o = graft_build_attention(b, q, k, v, heads, false);
     if (context == u->context) o = with_pictures(u, q, o, heads);
     o = tiles_of(b, o, tiles, true);
@@ -162,6 +172,7 @@ static graft_vid perturbed_attention(graft_unet_blocks *u, graft_name name, graf
     graft_vid q = graft_build_linear(b, NAME("%s.to_q", name.text), own, width, false);
     graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), own, width, false);
     graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), x, width, false);
+    watch(u, q, k, tiles);
     graft_vid rest = graft_graph_slice_rows(b->g, v, from, u->perturbed * tiles);
     v = graft_graph_slice_rows(b->g, v, 0, n);
     graft_vid o = joined_rows(b, graft_build_attention(b, q, k, v, heads, false), rest);
@@ -253,6 +264,18 @@ static void begin_block(graft_unet_blocks *u, graft_crossing_part part, int32_t 
     u->attended.block = graft_crossings_blocks(u->a, part, i);
 }
 
+/* The rows that are looked at, in the picture's order. */
+static graft_vid watched_rows(graft_unet_blocks *u, graft_vid v, const int64_t spatial[4],
+                              graft_unet_grid grid)
+{
+    const graft_build *b = &u->b;
+    const int64_t dim[4] = {graft_build_dim(b, v, 0), spatial[1], spatial[2], spatial[3]};
+    v = by_tiles(u, v, dim, grid, true);
+    if (v >= 0 && dim[0] < u->batch) v = graft_unet_wide(u, v);
+    v = graft_graph_slice_rows(b->g, v, u->watched.from, u->watched.rows);
+    return v < 0 ? v : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, GRAFT_F32);
+}
+
 static graft_vid spatial_transformer(graft_unet_blocks *u, graft_name name, graft_vid x,
                                      int32_t depth)
 {
@@ -267,12 +290,17 @@ static graft_vid spatial_transformer(graft_unet_blocks *u, graft_name name, graf
     int64_t tokens[3] = {spatial[0], spatial[1] * spatial[2], channels};
     const graft_unet_grid grid = grid_here(u, spatial);
     int64_t tiles = (int64_t)grid.rows * grid.columns;
+    const bool looks = u->watched.next;
     take_masks(u, spatial, grid);
     graft_vid h = graft_build_group_norm(b, NAME("%s.norm", name.text), x, 1e-6f);
     h = by_tiles(u, graft_graph_reshape(b->g, h, 3, tokens), spatial, grid, false);
     h = graft_build_linear(b, NAME("%s.proj_in", name.text), h, channels, true);
     for (int32_t i = 0; i < depth; i++)
         h = transformer_block(u, NAME("%s.transformer_blocks.%d", name.text, i), h, heads, tiles);
+    if (looks) {
+        u->watched.q = watched_rows(u, u->watched.q, spatial, grid);
+        u->watched.k = watched_rows(u, u->watched.k, spatial, grid);
+    }
     h = by_tiles(u, h, spatial, grid, true);
     h = graft_build_linear(b, NAME("%s.proj_out", name.text), h, channels, true);
     spatial[0] = graft_build_dim(b, h, 0);
@@ -324,6 +352,7 @@ graft_vid graft_unet_middle_block(graft_unet_blocks *u, graft_vid h)
     if (residual > 0) h = res_block(u, NAME("middle_block.0"), h, channels);
     u->perturbing = u->perturbed > 0;
     if (u->perturbing) h = graft_unet_wide(u, h);
+    u->watched.next = u->watched.rows > 0;
     if (u->a->middle_transformer)
         h = spatial_transformer(u, NAME("middle_block.1"), h, u->a->middle_transformer);
     u->perturbing = false;

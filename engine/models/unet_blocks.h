@@ -28,6 +28,13 @@ typedef struct graft_unet_blocks {
      * at that; and whether it has begun: from there on values have those rows, too, after the N. */
     int64_t perturbed;
     bool perturbing, apart;
+    /* The rows that self-attention guidance looks at; whether the next attention is the one; then
+     * its queries and keys (N or fewer,T,C). */
+    struct graft_unet_watched {
+        int64_t from, rows;
+        bool next;
+        graft_vid q, k;
+    } watched;
     /* What cross-attentions attend to beside the context; without tokens nothing, as in
      * ControlNets. */
     struct graft_unet_attended {

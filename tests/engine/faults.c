@@ -398,6 +398,11 @@ static graft_status shrink(world *w, graft_err *e)
     return graft_model_downscale(w->model, &o, &w->changed, e);
 }
 
+static graft_status guide_by_itself(world *w, graft_err *e)
+{
+    return graft_model_self_attention(w->model, 1, 2, &w->changed, e);
+}
+
 static graft_status sample_patched(world *w, graft_err *e)
 {
     return sample_with(w, w->changed, "euler", 2, e);
@@ -527,6 +532,11 @@ static const scenario scenarios[] = {
      true},
     {"smaller inside",
      {engine_step, load_unet, plain_cond, empty_latent, shrink, sample_patched},
+     4,
+     false,
+     true},
+    {"self-attention guidance",
+     {engine_step, load_unet, plain_cond, empty_latent, guide_by_itself, sample_patched},
      4,
      false,
      true},

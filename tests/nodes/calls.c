@@ -526,6 +526,7 @@ static void options_pass_arguments_on(void)
     expect("Mahiro", NULL, "cfg 5 0 0 0\n", "");
     expect("DifferentialDiffusion", NULL, "differential 1\n", "");
     expect("PerturbedAttentionGuidance", NULL, "perturbed 3\n", "");
+    expect("SelfAttentionGuidance", NULL, "self-attention 0.5 2\n", "");
     expect("HyperTile", NULL, "hypertile 256 2 0 0\n", "");
     expect("HyperTile", edit_hypertile, "hypertile 128 3 1 1\n", "");
     expect("EasyCache", NULL, "easycache 0.2 [0.15,0.95] 0\n", "");

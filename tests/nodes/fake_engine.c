@@ -356,6 +356,14 @@ graft_status graft_model_differential(const graft_model *m, double strength, gra
     return make_model(out, e);
 }
 
+graft_status graft_model_self_attention(const graft_model *m, double scale, double blur_sigma,
+                                        graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("self-attention %g %g\n", scale, blur_sigma);
+    return make_model(out, e);
+}
+
 graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
                                              graft_err *e)
 {
