@@ -202,6 +202,13 @@ graft_status graft_model_differential(const graft_model *m, double strength, gra
  * happens. GRAFT_E_ARG for scales outside 0..1000. */
 graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
                                              graft_err *e);
+/* A hypernetwork of a file before the attentions of a UNet (engine/models/hypernetwork.h), at this
+ * strength, which is an input of a run: nothing is compiled when it changes. Widths that the UNet
+ * does not have do nothing. GRAFT_E_LIMIT where the model has one already; GRAFT_E_ARG for
+ * strengths outside -100..100. Calibration looks at the model without it. */
+graft_status graft_model_hypernetwork(const graft_model *m, const char *path, double strength,
+                                      const graft_task *task, graft_model **out, graft_err *e);
+
 /* Self-attention guidance (Hong et al. 2022, arXiv:2210.00939): where the middle block's
  * self-attention looks at in the negative prompts' prediction, that is blurred by a Gaussian of
  * this standard deviation in cells of the latent, and the network predicts it once more; the

@@ -13,7 +13,7 @@
 #include "engine/objects/sight.h"
 #include "engine/task.h"
 
-#define INPUTS_MAX (GRAFT_NET_RESIDUALS + GRAFT_T2I_FEATURES + 8)
+#define INPUTS_MAX (GRAFT_NET_RESIDUALS + GRAFT_T2I_FEATURES + 9)
 
 /* ------------------------------------------------------------------ the UNet */
 
@@ -369,6 +369,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
         if (st) return st;
         if (masks) in[n++] = masks;
     }
+    if (g->c.model->hyper.net) in[n++] = &g->c.model->hyper.strength;
     in[n++] = graft_model_freeu_factors(g->c.model, use.variant); /* not looked at where NULL */
     void *out[3] = {g->batch_out, g->feature};
     if (use.watched) st = watched_outputs(g, &use, out, e);

@@ -362,7 +362,10 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
                                        .q = GRAFT_NO_VALUE,
                                        .k = GRAFT_NO_VALUE},
                            .grid = shape->grid};
-    int64_t n = shape->batch;
+    const int64_t n = shape->batch, one[] = {1};
+    u.hyper = (struct graft_unet_hyper){.arch = shape->hyper.n_widths ? &shape->hyper : NULL,
+                                        .strength = GRAFT_NO_VALUE,
+                                        .context = GRAFT_NO_VALUE};
     assert(pictures > 0 && n % pictures == 0);
     if (shape->perturbed < 0 || shape->perturbed > n ||
         (shape->perturbed && !graft_unet_perturbs(a)))
@@ -388,6 +391,7 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
     }
     take_features(g, a, shape, &more);
     attend(&u, shape);
+    if (shape->hyper.n_widths) u.hyper.strength = graft_graph_input(g, GRAFT_F32, 1, one);
     if (graft_unet_freeu(a, shape))
         more.freeu = graft_graph_input(g, GRAFT_F32, 1, (int64_t[]){GRAFT_FREEU_FACTORS});
     u.context = graft_build_cast(&u.b, c, shape->act_dtype);

@@ -135,6 +135,19 @@ static graft_vid with_pictures(graft_unet_blocks *u, graft_vid q, graft_vid o, i
     return o;
 }
 
+/* What keys or values are made of, which is x without a hypernetwork. */
+static graft_vid seen_by(graft_unet_blocks *u, int part, graft_vid x)
+{
+    struct graft_unet_hyper *h = &u->hyper;
+    if (!h->arch || x < 0) return x;
+    if (x != u->context) return graft_hypernetwork_build(&u->b, h->arch, part, x, h->strength);
+    if (x != h->context)
+        for (int i = 0; i < GRAFT_HYPER_PARTS; i++)
+            h->made[i] = graft_hypernetwork_build(&u->b, h->arch, i, x, h->strength);
+    h->context = x;
+    return h->made[part];
+}
+
 /* These are the queries and keys, of tiles, that someone may want to look at. */
 static void watch(graft_unet_blocks *u, graft_vid q, graft_vid k, int64_t tiles)
 {
@@ -151,8 +164,10 @@ static graft_vid attention(graft_unet_blocks *u, graft_name name, graft_vid x, g
     const graft_build *b = &u->b;
     int32_t width = (int32_t)graft_build_dim(b, x, 2);
     graft_vid q = graft_build_linear(b, NAME("%s.to_q", name.text), x, width, false);
-    graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), context, width, false);
-    graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), context, width, false);
+    graft_vid for_k = seen_by(u, GRAFT_HYPER_KEYS, context);
+    graft_vid for_v = seen_by(u, GRAFT_HYPER_VALUES, context);
+    graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), for_k, width, false);
+    graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), for_v, width, false);
     watch(u, q, k, tiles);
     graft_vid o = graft_build_attention(b, q, k, v, heads, false);
     if (context == u->context) o = with_pictures(u, q, o, heads);
@@ -170,8 +185,10 @@ static graft_vid perturbed_attention(graft_unet_blocks *u, graft_name name, graf
     int64_t n = u->batch * tiles, from = u->apart ? n : 0;
     graft_vid own = graft_graph_slice_rows(b->g, x, 0, n);
     graft_vid q = graft_build_linear(b, NAME("%s.to_q", name.text), own, width, false);
-    graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), own, width, false);
-    graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), x, width, false);
+    graft_vid for_k = seen_by(u, GRAFT_HYPER_KEYS, own);
+    graft_vid for_v = seen_by(u, GRAFT_HYPER_VALUES, x);
+    graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), for_k, width, false);
+    graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), for_v, width, false);
     watch(u, q, k, tiles);
     graft_vid rest = graft_graph_slice_rows(b->g, v, from, u->perturbed * tiles);
     v = graft_graph_slice_rows(b->g, v, 0, n);

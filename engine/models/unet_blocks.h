@@ -47,6 +47,12 @@ typedef struct graft_unet_blocks {
         graft_vid mask[GRAFT_ATTENDED];             /* the present block's, (N,h*w,1) */
         int32_t block;                              /* its number among those that have some */
     } attended;
+    /* A hypernetwork, whose strength is the graph's input; NULL: none. What it last made of the
+     * context, for all that attend to it. */
+    struct graft_unet_hyper {
+        const graft_hypernetwork_arch *arch;
+        graft_vid strength, context, made[GRAFT_HYPER_PARTS];
+    } hyper;
     /* Of each level, GRAFT_UNET_GRIDS of them (unet.h); NULL: no tiles. */
     const graft_unet_grid *grid;
     int level; /* that the next block works on; moved by down-sampling and by doubling the size */

@@ -16,11 +16,25 @@ graft_model *graft_model_retain(graft_model *m)
     return m;
 }
 
+graft_hypernetwork *graft_hypernetwork_retain(graft_hypernetwork *h)
+{
+    if (h) atomic_fetch_add(&h->refs, 1);
+    return h;
+}
+
+void graft_hypernetwork_release(graft_hypernetwork *h)
+{
+    if (!h || atomic_fetch_sub(&h->refs, 1) != 1) return;
+    graft_engine_release_weights(h->engine, h->weights);
+    graft_free(h);
+}
+
 void graft_model_release(graft_model *m)
 {
     if (!m || atomic_fetch_sub(&m->refs, 1) != 1) return;
     graft_engine_release_weights(m->engine, m->weights);
     graft_quantizer_release(m->quantizer);
+    graft_hypernetwork_release(m->hyper.net);
     graft_cond_release((graft_cond *)(uintptr_t)m->third.prompt);
     for (int i = 0; i < m->n_seen; i++) {
         graft_sight_release(m->seen[i].sight);
@@ -37,6 +51,7 @@ graft_model *graft_model_copy(const graft_model *m)
     atomic_init(&n->refs, 1);
     graft_weights_retain(n->weights);
     graft_quantizer_retain(n->quantizer);
+    graft_hypernetwork_retain(n->hyper.net);
     if (n->third.prompt) graft_cond_retain((graft_cond *)(uintptr_t)n->third.prompt);
     for (int i = 0; i < n->n_seen; i++) {
         graft_sight_retain(n->seen[i].sight);

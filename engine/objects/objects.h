@@ -80,6 +80,16 @@ typedef enum graft_prediction {
 /* What QuantizeModel leaves in a model (quantizer.h). */
 typedef struct graft_quantizer graft_quantizer;
 
+/* Small networks before a UNet's attentions (models/hypernetwork.h). Immutable. */
+typedef struct graft_hypernetwork {
+    _Atomic int refs;
+    graft_engine *engine;
+    graft_weights *weights;
+    graft_hypernetwork_arch arch;
+} graft_hypernetwork;
+graft_hypernetwork *graft_hypernetwork_retain(graft_hypernetwork *h); /* both take NULL */
+void graft_hypernetwork_release(graft_hypernetwork *h);
+
 struct graft_model {
     _Atomic int refs;
     graft_engine *engine;
@@ -134,6 +144,10 @@ struct graft_model {
         graft_image *mask; /* where in the picture they count; NULL: everywhere */
     } seen[GRAFT_ATTENDED];
     int n_seen;
+    struct graft_hyper {
+        graft_hypernetwork *net; /* NULL: none */
+        float strength;
+    } hyper;
     graft_quant_choice quant;
     graft_quantizer *quantizer; /* NULL without */
 };

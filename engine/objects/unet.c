@@ -54,6 +54,14 @@ const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant 
     return graft_unet_freeu(&m->arch.unet, &shape) ? m->freeu.factor : NULL;
 }
 
+/* What its graphs read: a hypernetwork's tensors stand beside the network's. */
+static graft_status weights_of(const graft_model *m, graft_weights **out, graft_err *e)
+{
+    if (m->hyper.net) return graft_weights_over(m->hyper.net->weights, m->weights, out, e);
+    *out = graft_weights_retain(m->weights);
+    return GRAFT_OK;
+}
+
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e)
 {
@@ -92,12 +100,17 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
         graft_hypertile_grids(&m->hypertile, &m->arch.unet, &unet.shape, use->turn);
     /* Without effect it is no reason for another graph. */
     if (graft_model_freeu_factors(m, use->variant)) unet.shape.freeu = (int32_t)m->freeu.version;
+    if (m->hyper.net) memcpy(&unet.shape.hyper, &m->hyper.net->arch, sizeof unet.shape.hyper);
     memcpy(&unet.quant, &m->quant, sizeof unet.quant);
     job.steady = m->arch.adm_channels ? 0xc : 0x4; /* context, and y where there is one */
     job.beside_bytes = use->beside;
     st = graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
     if (st) return st;
-    return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);
+    graft_weights *weights = NULL;
+    st = weights_of(m, &weights, e);
+    if (!st) st = graft_engine_bind(m->engine, &m->options, &job, weights, task, out, e);
+    graft_weights_release(weights);
+    return st;
 }
 
 bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b)

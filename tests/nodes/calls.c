@@ -85,6 +85,7 @@ static void loaders_pass_files_on(void)
     expect("ControlnetSpeedup", NULL, "", "");
     expect("ImageUpscaleWithModel", NULL, "upscale 32x16\n", "upscale ");
     expect("LoraLoader", edit_lora, "lora file.safetensors 0.75 -2 clip=1\n", "load ");
+    expect("HypernetworkLoader", NULL, "hypernetwork file.safetensors 1\n", "load ");
     expect("LoraLoaderModelOnly", edit_lora, "lora file.safetensors 0.75 0 clip=0\n", "load ");
     expect("SaveQuantizedModel", edit_save, "save_quantized small_00001_.safetensors\n", "save ");
     host.reserve_races = 2; /* other processes were first to write under these names */

@@ -496,6 +496,14 @@ graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
     return make_model(out, e);
 }
 
+graft_status graft_model_hypernetwork(const graft_model *m, const char *path, double strength,
+                                      const graft_task *task, graft_model **out, graft_err *e)
+{
+    (void)m, (void)task;
+    trace("hypernetwork %s %g\n", base_name(path), strength);
+    return make_model(out, e);
+}
+
 graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const char *path,
                               double strength_model, double strength_clip, const graft_task *task,
                               graft_model **out_m, graft_clip **out_c, graft_err *e)

@@ -534,6 +534,7 @@ static void fingerprints_follow_model_files(void)
                  {"unCLIPCheckpointLoader", "checkpoints", "ckpt_name"},
                  {"StyleModelLoader", "style_models", "style_model_name"},
                  {"IPAdapterModelLoader", "ipadapter", "ipadapter_file"},
+                 {"HypernetworkLoader", "hypernetworks", "hypernetwork_name"},
                  {"LoraLoader", "loras", "lora_name"},
                  {"LoraLoaderModelOnly", "loras", "lora_name"},
                  {"SwapWeights", "checkpoints", "ckpt_name"},
