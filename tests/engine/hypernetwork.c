@@ -189,6 +189,19 @@ static void beside_quantization(void)
     graft_model_release(m);
 }
 
+static void is_in_the_report(void)
+{
+    graft_model *m = with_net(model, "relu", -0.75);
+    graft_image *image = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    char *text = NULL;
+    CHECK_OK(graft_model_report(m, NULL, NULL, &text, &image, &e), &e);
+    CHECK(text && strstr(text, "  hypernetwork ") && strstr(text, ".safetensors, strength -0.75"));
+    graft_text_free(text);
+    graft_image_release(image);
+    graft_model_release(m);
+}
+
 /* ------------------------------------------------------------------ what is refused */
 
 static void check_net_refused(const graft_model *m, const char *path, graft_status status,
@@ -272,6 +285,7 @@ int main(void)
         RUN(beside_loras);
         RUN(beside_deepcache_and_other_weights);
         RUN(beside_quantization);
+        RUN(is_in_the_report);
         RUN(other_files);
         RUN(files_that_do_not_add_up);
         graft_cond_release(positive);
