@@ -202,6 +202,23 @@ graft_status graft_model_differential(const graft_model *m, double strength, gra
  * happens. GRAFT_E_ARG for scales outside 0..1000. */
 graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
                                              graft_err *e);
+/* A hypernetwork of a file before the attentions of a UNet (engine/models/hypernetwork.h), at this
+ * strength, which is an input of a run: nothing is compiled when it changes. Widths that the UNet
+ * does not have do nothing. GRAFT_E_LIMIT where the model has one already; GRAFT_E_ARG for
+ * strengths outside -100..100. Calibration looks at the model without it. */
+graft_status graft_model_hypernetwork(const graft_model *m, const char *path, double strength,
+                                      const graft_task *task, graft_model **out, graft_err *e);
+
+/* Self-attention guidance (Hong et al. 2022, arXiv:2210.00939): where the middle block's
+ * self-attention looks at in the negative prompts' prediction, that is blurred by a Gaussian of
+ * this standard deviation in cells of the latent, and the network predicts it once more; the
+ * denoised latent moves by `scale` times what it then lacks (engine/denoise/blurred.h has the
+ * formulas). All other guidance comes first. Negative prompts are computed whatever cfg is, twice.
+ * 0, a model whose middle block has no attention, and latents of 4 cells or fewer in one direction:
+ * nothing happens. GRAFT_E_ARG for scales outside -100..100 and a blur_sigma outside 0..1000.
+ * Sampling then refuses DeepCache, EasyCache and areas of negative prompts. */
+graft_status graft_model_self_attention(const graft_model *m, double scale, double blur_sigma,
+                                        graft_model **out, graft_err *e);
 /* Skip-layer guidance for transformers: the prediction of positive prompts goes so much further
  * away from one without some of the network's blocks, at these shares of the schedule. `layers`:
  * the blocks, from 0 on, as numbers in any text ("7, 8, 9"). GRAFT_E_ARG where none of them is

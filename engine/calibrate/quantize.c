@@ -413,6 +413,8 @@ static graft_status make_base(calibration *k, graft_err *e)
     k->base = b;
     memset(&b->quant, 0, sizeof b->quant);
     memset(&b->deepcache, 0, sizeof b->deepcache);
+    graft_hypernetwork_release(b->hyper.net); /* has no layers in the plan */
+    b->hyper = (struct graft_hyper){0};
     graft_quantizer_release(b->quantizer);
     b->quantizer = NULL;
     snprintf(b->options.precision, sizeof b->options.precision, "auto");

@@ -33,6 +33,17 @@ size_t graft_active_group(active *list, size_t n, size_t *which)
     return count;
 }
 
+size_t graft_active_keep_negative(active *list, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].side != GRAFT_NEGATIVE) continue;
+        list[kept] = list[i];
+        list[kept++].done = false;
+    }
+    return kept;
+}
+
 size_t graft_active_positive(const active *list, const size_t *which, size_t count)
 {
     size_t n = 0;
@@ -47,8 +58,17 @@ static bool same_references(const active *a, const active *b)
     return true;
 }
 
+/* How many of them are negative, which are neighbours; *first: the first of these. */
+static size_t negative_of(const active *list, const size_t *which, size_t count, size_t *first)
+{
+    size_t n = 0;
+    *first = graft_active_positive(list, which, count);
+    while (*first + n < count && list[which[*first + n]].side == GRAFT_NEGATIVE) n++;
+    return n;
+}
+
 graft_unet_use graft_active_use(const active *list, const size_t *which, size_t count,
-                                int64_t pictures, bool perturbs)
+                                int64_t pictures, graft_active_more more)
 {
     const active *first = &list[which[0]];
     bool same = true;
@@ -66,7 +86,13 @@ graft_unet_use graft_active_use(const active *list, const size_t *which, size_t 
                           .references = first->references,
                           .untold = first->untold,
                           .skips = first->skips};
-    if (perturbs) use.perturbed = pictures * (int64_t)graft_active_positive(list, which, count);
+    if (more.perturbs)
+        use.perturbed = pictures * (int64_t)graft_active_positive(list, which, count);
+    size_t negative, n = more.watches ? negative_of(list, which, count, &negative) : 0;
+    if (n) {
+        use.watched_from = pictures * (int64_t)negative;
+        use.watched = pictures * (int64_t)n;
+    }
     if (!same) { /* each sees something else, so that their x does not repeat */
         use.pictures *= use.entries;
         use.entries = 1;

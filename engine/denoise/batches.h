@@ -36,8 +36,13 @@ bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, flo
 size_t graft_active_group(active *list, size_t n, size_t *which);
 /* How many of these are positive, which are the first. */
 size_t graft_active_positive(const active *list, const size_t *which, size_t count);
-/* How a batch of these uses the network, but for its variant; pictures: of the run; perturbs:
- * whether positive ones are computed a second time now. */
+/* Whether positive ones are computed a second time now; whether negative ones are looked at. */
+typedef struct graft_active_more {
+    bool perturbs, watches;
+} graft_active_more;
+/* How a batch of these uses the network, but for its variant; pictures: of the run. */
 graft_unet_use graft_active_use(const active *list, const size_t *which, size_t count,
-                                int64_t pictures, bool perturbs);
+                                int64_t pictures, graft_active_more more);
+/* Leaves the negative ones alone in the list, none of them done. Returns how many they are. */
+size_t graft_active_keep_negative(active *list, size_t n);
 #endif

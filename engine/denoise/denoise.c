@@ -13,7 +13,7 @@
 #include "engine/objects/sight.h"
 #include "engine/task.h"
 
-#define INPUTS_MAX (GRAFT_NET_RESIDUALS + GRAFT_T2I_FEATURES + 8)
+#define INPUTS_MAX (GRAFT_NET_RESIDUALS + GRAFT_T2I_FEATURES + 9)
 
 /* ------------------------------------------------------------------ the UNet */
 
@@ -25,8 +25,8 @@ static float *perturbed_now(const graft_guided *g)
 
 graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size_t count)
 {
-    graft_unet_use use =
-        graft_active_use(g->active, which, count, g->c.shape[0], perturbed_now(g) != NULL);
+    const graft_active_more more = {perturbed_now(g) != NULL, g->blurred && !g->again};
+    graft_unet_use use = graft_active_use(g->active, which, count, g->c.shape[0], more);
     use.variant = graft_guided_variant(g, g->active[which[0]].fast);
     use.attends = g->c.model->n_seen > 0;
     use.shrink = g->shrinks;
@@ -208,7 +208,7 @@ static graft_status tell(const graft_guided *g, const size_t *which, size_t coun
     bool negative[GROUP_MAX];
     const active *first = &g->active[which[0]];
     const graft_net_arch *a = &g->c.model->arch;
-    if (!g->c.tap) return GRAFT_OK;
+    if (!g->c.tap || g->again) return GRAFT_OK;
     for (size_t i = 0; i < count; i++) negative[i] = g->active[which[i]].side != GRAFT_POSITIVE;
     const graft_guided_call call = {.variant = variant,
                                     .in = in,
@@ -331,6 +331,18 @@ static graft_status steer(graft_guided *g, const active *first, const graft_unet
                               (const void *[]){g->batch_latent, in[1], in[2], in[3]}, e);
 }
 
+/* Of a network that is looked at, which has no feature to give. */
+static graft_status watched_outputs(graft_guided *g, const graft_unet_use *use, void *out[3],
+                                    graft_err *e)
+{
+    float *to[2];
+    graft_status st = graft_blurred_room(g->blurred, use, to, e);
+    if (st) return st;
+    out[1] = to[0];
+    out[2] = to[1];
+    return GRAFT_OK;
+}
+
 /* Runs the active entries `which`, which one graft_guided_group() gave, as one batch. */
 static graft_status run_group(graft_guided *g, const size_t *which, size_t count, float sigma,
                               float timestep, graft_err *e)
@@ -357,11 +369,15 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
         if (st) return st;
         if (masks) in[n++] = masks;
     }
+    if (g->c.model->hyper.net) in[n++] = &g->c.model->hyper.strength;
     in[n++] = graft_model_freeu_factors(g->c.model, use.variant); /* not looked at where NULL */
+    void *out[3] = {g->batch_out, g->feature};
+    if (use.watched) st = watched_outputs(g, &use, out, e);
+    if (st) return st;
     double start = graft_clock_now();
     graft_invariants *series = graft_series_get(&g->series, g->c.model, b, g->active, which, count);
-    st = graft_exe_run_again(b, g->c.model->engine->arenas, series, in,
-                             (void *[]){g->batch_out, g->feature}, g->c.task, e);
+    st = graft_exe_run_again(b, g->c.model->engine->arenas, series, in, out, g->c.task, e);
+    if (!st && use.watched) graft_blurred_look(g->blurred);
     if (!st) st = tell(g, which, count, use.variant, in, start, e);
     if (st) return st;
     add_all(g, which, count);
@@ -404,7 +420,7 @@ void graft_guided_collect(graft_guided *g, float sigma, bool both)
     size_t next = collect(g, GRAFT_POSITIVE, 0, sigma);
     bool third = g->c.third.prompt != NULL;
     /* Guidance of 1 is the conditional prediction alone: half the work. */
-    if (both || third || fabs(g->c.cfg - 1.0) > 1e-9)
+    if (both || third || g->blurred || fabs(g->c.cfg - 1.0) > 1e-9)
         next = collect(g, GRAFT_NEGATIVE, next, sigma);
     if (third) collect(g, GRAFT_THIRD, next, sigma);
 }
@@ -550,6 +566,7 @@ static graft_status predict(graft_guided *g, float sigma, graft_err *e)
         return graft_task_cancelled(g->c.task) ? graft_fail(e, GRAFT_E_CANCEL, "cancelled")
                                                : GRAFT_OK;
     graft_regions_clear(&g->regions);
+    if (g->blurred) graft_blurred_begin(g->blurred);
     graft_status st = run_all(g, sigma, graft_sigma_to_timestep(g->c.table, sigma), e);
     if (st) return st;
     for (int side = 0; side < GRAFT_SIDES; side++)
@@ -596,6 +613,8 @@ static void combine(graft_guided *g, float sigma, float *out)
         mean_denoised(g, side, &terms, active_of(g, side), g->sum[side]);
     if (perturbed)
         mean_denoised(g, GRAFT_POSITIVE, &terms, active_of(g, GRAFT_POSITIVE), perturbed);
+    if (g->blurred && active_of(g, GRAFT_NEGATIVE)) /* before a change of guidance changes it */
+        memcpy(graft_blurred_arrays(g->blurred)->x0, g->sum[1], (size_t)g->n * sizeof *out);
     /* The difference is that of the prompts alone, whatever becomes of their prediction. */
     for (int64_t i = 0; perturbed && i < g->n; i++) perturbed[i] = pos[i] - perturbed[i];
     if (g->c.third.prompt) /* has no rescaling and no changes */
@@ -605,6 +624,46 @@ static void combine(graft_guided *g, float sigma, float *out)
     for (int64_t i = 0; perturbed && i < g->n; i++)
         out[i] += (float)g->c.model->perturbed * perturbed[i];
     if (perturbed && g->c.model->skip.rescale > 0) settle_spread(g, pos, out);
+}
+
+/* The negative prompts' prediction D of the state in w->x, into w->again. */
+static graft_status predict_again(graft_guided *g, float sigma, graft_blurred_work *w, graft_err *e)
+{
+    const float scale = graft_guided_scale(g, sigma);
+    const graft_guidance_terms terms = graft_guided_terms(g, sigma);
+    float *const x = g->x, *const sum = g->sum[GRAFT_NEGATIVE];
+    for (int64_t i = 0; i < g->n; i++) g->scaled[i] = w->x[i] * scale;
+    memset(w->again, 0, (size_t)g->n * sizeof *w->again);
+    graft_regions_clear(&g->regions);
+    g->n_active = graft_active_keep_negative(g->active, g->n_active);
+    g->x = w->x;
+    g->sum[GRAFT_NEGATIVE] = w->again;
+    g->perturbs = false;
+    g->again = true;
+    graft_status st = run_all(g, sigma, graft_sigma_to_timestep(g->c.table, sigma), e);
+    if (!st) {
+        average(g, GRAFT_NEGATIVE, g->n_active, w->again);
+        mean_denoised(g, GRAFT_NEGATIVE, &terms, g->n_active, w->again);
+    }
+    g->again = false;
+    g->sum[GRAFT_NEGATIVE] = sum;
+    g->x = x;
+    return st;
+}
+
+/* Self-attention guidance of the guided prediction (blurred.h). The active entries are the negative
+ * ones then. */
+static graft_status guide_by_itself(graft_guided *g, float sigma, float *out, graft_err *e)
+{
+    graft_blurred_work *w = graft_blurred_arrays(g->blurred);
+    const float scale = (float)g->c.model->self.scale;
+    if (!active_of(g, GRAFT_NEGATIVE) || !graft_blurred_degrade(g->blurred, w->x0, w->degraded))
+        return GRAFT_OK;
+    for (int64_t i = 0; i < g->n; i++) w->x[i] = w->degraded[i] + (g->x[i] - w->x0[i]);
+    graft_status st = predict_again(g, sigma, w, e);
+    if (st) return st;
+    for (int64_t i = 0; i < g->n; i++) out[i] += scale * (w->degraded[i] - w->again[i]);
+    return GRAFT_OK;
 }
 
 /* From which grey on a mask's places change at this sigma: those of differential diffusion. */
@@ -662,6 +721,8 @@ static graft_status denoise_any(graft_guided *g, const float *x, float sigma, fl
     graft_status st = predict(g, sigma, e);
     if (st) return st;
     combine(g, sigma, out);
+    if (g->blurred) st = guide_by_itself(g, sigma, out, e);
+    if (st) return st;
     if (unconditional) memcpy(unconditional, g->sum[1], (size_t)g->n * sizeof *x);
     if (g->c.mask) mask_output(g, threshold, out);
     return GRAFT_OK;

@@ -162,6 +162,10 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
                                   config->task, &g->regions, e);
     if (!st) st = graft_controls_create(&g->c, &g->regions, &g->controls, e);
     if (!st) st = graft_attending_create(&g->c, &g->attending, e);
+    if (!st)
+        st = graft_blurred_check(config->model, config->shape,
+                                 g->regions.list + config->positive->n, config->negative->n, e);
+    if (!st) st = graft_blurred_create(&g->c, &g->blurred, e);
     if (!st) st = graft_answers_create(&g->c, &g->answers, e);
     if (!st) st = graft_cfg_changes_create(&g->c, &g->changes, e);
     if (st)
@@ -191,6 +195,7 @@ void graft_guided_destroy(graft_guided *g)
     graft_features_destroy(g->features);
     graft_controls_destroy(g->controls);
     graft_attending_finish(&g->attending);
+    graft_blurred_destroy(g->blurred);
     graft_answers_destroy(g->answers);
     graft_cfg_changes_destroy(g->changes);
     graft_regions_finish(&g->regions);

@@ -5,6 +5,7 @@
 #include "engine/denoise/answers.h"
 #include "engine/denoise/attending.h"
 #include "engine/denoise/batches.h"
+#include "engine/denoise/blurred.h"
 #include "engine/denoise/cfg_changes.h"
 #include "engine/denoise/controls.h"
 #include "engine/denoise/denoise.h"
@@ -31,6 +32,7 @@ struct graft_guided {
     int64_t n, per;                       /* values of the latent in all, and per picture */
     size_t step;                          /* of the sampler */
     bool shrinks, perturbs;               /* the present call */
+    bool again;                           /* it is at the second run of self-attention guidance */
     uint32_t sees;                        /* likewise: graft_model_sees_at() */
     float *x, *scaled, *sum[GRAFT_SIDES]; /* (n) each; sum: NULL for a side that is not there */
     float *perturbed; /* (n), the positive prompts' perturbed predictions; or NULL */
@@ -43,6 +45,7 @@ struct graft_guided {
     size_t feature_bytes; /* of one entry that sees the whole latent */
     graft_attending attending;
     graft_controls *controls;   /* NULL without ControlNets */
+    graft_blurred *blurred;     /* NULL without self-attention guidance */
     graft_answers *answers;     /* NULL without EasyCache */
     graft_cfg_changes *changes; /* of guidance; NULL without */
 };

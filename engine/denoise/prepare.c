@@ -71,22 +71,34 @@ static bool add(const graft_prepare_request *rq, needs *v, need one)
     return true;
 }
 
-/* The batches of one sigma. */
-static bool add_all(const graft_prepare_request *rq, float sigma, const float *before, needs *v)
+/* The batches of what is active. */
+static bool add_groups(const graft_prepare_request *rq, float sigma, graft_active_more more,
+                       needs *v)
 {
     size_t which[GROUP_MAX], count;
-    bool ok = true, perturbs = graft_model_perturbs_at(rq->model, rq->table, sigma);
-    v->n_now = 0;
-    collect(rq, GRAFT_POSITIVE, sigma, before, v);
-    if (rq->guided || rq->third) collect(rq, GRAFT_NEGATIVE, sigma, before, v);
-    if (rq->third) collect(rq, GRAFT_THIRD, sigma, before, v);
+    bool ok = true;
     while (ok && (count = graft_active_group(v->now, v->n_now, which))) {
-        need one = {graft_active_use(v->now, which, count, rq->shape[0], perturbs),
+        need one = {graft_active_use(v->now, which, count, rq->shape[0], more),
                     v->now[which[0]].control, sigma};
         one.use.attends = rq->model->n_seen > 0;
         ok = add(rq, v, one);
     }
     return ok;
+}
+
+/* Those of one sigma, and of the second run of self-attention guidance. */
+static bool add_all(const graft_prepare_request *rq, float sigma, const float *before, needs *v)
+{
+    const bool itself = graft_blurred_wanted(rq->model, rq->shape);
+    const graft_active_more more = {graft_model_perturbs_at(rq->model, rq->table, sigma), itself};
+    v->n_now = 0;
+    collect(rq, GRAFT_POSITIVE, sigma, before, v);
+    if (rq->guided || rq->third || itself) collect(rq, GRAFT_NEGATIVE, sigma, before, v);
+    if (rq->third) collect(rq, GRAFT_THIRD, sigma, before, v);
+    if (!add_groups(rq, sigma, more, v)) return false;
+    if (!itself) return true;
+    v->n_now = graft_active_keep_negative(v->now, v->n_now);
+    return add_groups(rq, sigma, (graft_active_more){0}, v);
 }
 
 /* Those of step i: of a whole one, and of one where DeepCache parts prompts that begin from those
@@ -225,6 +237,9 @@ graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task
     if (!st)
         st = graft_regions_create(rq->positive, rq->negative, rq->third, rq->shape,
                                   graft_net_patch(&rq->model->arch), task, &v.regions, e);
+    if (!st)
+        st = graft_blurred_check(rq->model, rq->shape, v.regions.list + rq->positive->n,
+                                 rq->negative->n, e);
     if (!st && !(v.now = graft_malloc_array(v.regions.n, sizeof *v.now)))
         st = graft_fail_nomem(e, "sampling");
     for (size_t i = 0; i + 1 < rq->n_sigmas && !st; i++)

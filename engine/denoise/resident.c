@@ -53,16 +53,17 @@ static bool has_all(const graft_kernels_more *more)
 }
 
 /* Nobody looks into the arrays of a run: no sampler, no onlooker, no ControlNet, no area or mask of
- * a prompt, no limit of DeepCache's error, no EasyCache, no perturbed rows, no third prompt, no
- * change of guidance, no picture beside the prompts; the network's x is the latent alone; a mask is
- * the same for all steps; and a flow has neither a mask nor a sampler of another form. */
+ * a prompt, no limit of DeepCache's error, no EasyCache, no perturbed rows, no self-attention
+ * guidance, no third prompt, no change of guidance, no picture beside the prompts, no hypernetwork;
+ * the network's x is the latent alone; a mask is the same for all steps; and a flow has neither a
+ * mask nor a sampler of another form. */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
     size_t n = graft_guided_slots(&g->c);
     return !g->c.tap && !(t && t->latent) && !g->controls && !g->answers && !g->changes &&
-           !g->regions.any && !g->known.joins && !graft_model_perturbs(g->c.model) &&
-           !g->c.third.prompt && !g->c.model->n_seen &&
+           !g->blurred && !g->regions.any && !g->known.joins && !graft_model_perturbs(g->c.model) &&
+           !g->c.third.prompt && !g->c.model->n_seen && !g->c.model->hyper.net &&
            !(g->c.mask && g->c.model->differential > 0) &&
            !(g->features && g->c.model->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
            graft_sampler_anywhere(sampler) && !(graft_model_is_flow(g->c.model) && g->c.mask) &&

@@ -91,12 +91,20 @@ static graft_status convert_gguf(const graft_safetensors *f, const char *to,
 static graft_status convert_pytorch(const char *from, const char *to, graft_convert_info *info,
                                     graft_err *e)
 {
+    enum { NOTES = 8 };
     graft_pytorch *f = NULL;
-    size_t n;
+    graft_pytorch_note note[NOTES];
+    const char *pairs[2 + 2 * NOTES + 1] = {metadata[0], metadata[1]};
+    size_t n, notes = 0;
     graft_status st;
     GRAFT_TRY(graft_pytorch_open(from, &f, e));
     const graft_st_tensor *tensor = graft_pytorch_tensors(f, &n);
-    GRAFT_TRY(graft_safetensors_write(to, tensor, n, metadata, 0, e));
+    while (notes < NOTES && graft_pytorch_note_at(f, notes, &note[notes])) {
+        pairs[2 + 2 * notes] = note[notes].key;
+        pairs[3 + 2 * notes] = note[notes].value;
+        notes++;
+    }
+    GRAFT_TRY(graft_safetensors_write(to, tensor, n, pairs, 0, e));
     for (size_t i = 0; i < n; i++) info->bytes += tensor[i].bytes;
     info->tensors = n;
     info->left_out = graft_pytorch_left_out(f);

@@ -164,6 +164,16 @@ static void check_shrink(graft_graph *g, const graft_unet_arch *a, const graft_u
                          a->n_input);
 }
 
+static void check_watched(graft_graph *g, const graft_unet_arch *a, const graft_unet_shape *shape)
+{
+    const int64_t from = shape->watched_from, rows = shape->watched;
+    if (!from && !rows) return;
+    if (from < 0 || rows < 1 || from > shape->batch - rows || !graft_unet_perturbs(a) ||
+        shape->variant == GRAFT_UNET_FAST)
+        graft_graph_fail(g, GRAFT_E_ARG, "%lld of %lld rows cannot be looked at from row %lld on",
+                         (long long)rows, (long long)shape->batch, (long long)from);
+}
+
 int graft_unet_sides(const graft_unet_arch *a, const graft_unet_shape *shape,
                      int64_t side[GRAFT_UNET_SIDES][2])
 {
@@ -318,6 +328,18 @@ bool graft_unet_perturbs(const graft_unet_arch *a)
     return a->middle_transformer > 0;
 }
 
+bool graft_unet_middle_of(const graft_unet_arch *a, const graft_unet_shape *shape,
+                          graft_unet_middle *out)
+{
+    int64_t side[GRAFT_UNET_SIDES][2];
+    const int n = graft_unet_sides(a, shape, side);
+    const int32_t channels = a->input[a->n_input - 1].channels;
+    if (!graft_unet_perturbs(a)) return false;
+    *out = (graft_unet_middle){side[n - 1][0], side[n - 1][1], channels,
+                               a->num_heads ? a->num_heads : channels / a->head_dim};
+    return true;
+}
+
 graft_status graft_unet_build(const graft_unet_arch *a, const graft_unet_shape *shape,
                               graft_graph **out, graft_err *e)
 {
@@ -335,13 +357,21 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
                            .context = GRAFT_NO_VALUE,
                            .batch = shape->batch,
                            .perturbed = shape->perturbed,
+                           .watched = {.from = shape->watched_from,
+                                       .rows = shape->watched,
+                                       .q = GRAFT_NO_VALUE,
+                                       .k = GRAFT_NO_VALUE},
                            .grid = shape->grid};
-    int64_t n = shape->batch;
+    const int64_t n = shape->batch, one[] = {1};
+    u.hyper = (struct graft_unet_hyper){.arch = shape->hyper.n_widths ? &shape->hyper : NULL,
+                                        .strength = GRAFT_NO_VALUE,
+                                        .context = GRAFT_NO_VALUE};
     assert(pictures > 0 && n % pictures == 0);
     if (shape->perturbed < 0 || shape->perturbed > n ||
         (shape->perturbed && !graft_unet_perturbs(a)))
         graft_graph_fail(g, GRAFT_E_ARG, "%lld of %lld rows cannot be perturbed",
                          (long long)shape->perturbed, (long long)n);
+    check_watched(g, a, shape);
     check_shrink(g, a, shape);
     graft_vid x = graft_graph_input(g, GRAFT_F32, 4,
                                     (int64_t[]){n, a->in_channels, shape->height, shape->width});
@@ -361,6 +391,7 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
     }
     take_features(g, a, shape, &more);
     attend(&u, shape);
+    if (shape->hyper.n_widths) u.hyper.strength = graft_graph_input(g, GRAFT_F32, 1, one);
     if (graft_unet_freeu(a, shape))
         more.freeu = graft_graph_input(g, GRAFT_F32, 1, (int64_t[]){GRAFT_FREEU_FACTORS});
     u.context = graft_build_cast(&u.b, c, shape->act_dtype);
@@ -373,6 +404,8 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
     h = graft_build_conv3(&u.b, NAME("out.2"), h, a->out_channels);
     graft_graph_output(g, graft_build_to_nchw(&u.b, h, GRAFT_F32));
     if (shape->variant == GRAFT_UNET_STORE) graft_graph_output(g, more.feature);
+    if (shape->watched) graft_graph_output(g, u.watched.q);
+    if (shape->watched) graft_graph_output(g, u.watched.k);
     graft_status st = graft_graph_status(g, e);
     if (st)
         graft_graph_destroy(g);

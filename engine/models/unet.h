@@ -5,6 +5,7 @@
 #include "engine/graph/graph.h"
 #include "engine/models/arch.h"
 #include "engine/models/attended.h"
+#include "engine/models/hypernetwork.h"
 #include "engine/models/steered.h"
 
 /* DeepCache (Ma et al. 2023, arXiv:2312.00858) cuts the UNet below input block `cut`: what enters
@@ -75,10 +76,14 @@ static inline int64_t graft_references_cells(const graft_references *r, int64_t 
 
 /* Perturbed-attention guidance (Ahn et al. 2024, arXiv:2403.17377): some rows are computed a second
  * time with the self-attention of the middle block replaced by the identity, so that every token
- * gets its own value. Up to there both are the same and computed once. */
+ * gets its own value. Up to there both are the same and computed once.
+ *
+ * Self-attention guidance (Hong et al. 2022, arXiv:2210.00939) looks at the same place: of some
+ * rows the queries and keys of the middle block's first self-attention are outputs. */
 typedef struct graft_unet_shape {
-    int64_t batch, height, width; /* of the latent */
-    int64_t perturbed;            /* the first so many rows once more, after all others; 0: none */
+    int64_t batch, height, width;  /* of the latent */
+    int64_t perturbed;             /* the first so many rows once more, after all others; 0: none */
+    int64_t watched_from, watched; /* so many rows are looked at, from this one on; 0: none */
     uint64_t skip; /* of a transformer: the blocks, a bit each, that perturbed rows leave out; where
                       there are none of these, all rows */
     int64_t tokens;        /* of the context */
@@ -93,15 +98,18 @@ typedef struct graft_unet_shape {
     graft_references references;   /* FLUX's transformers only; n 0: none */
     graft_attended_shape attended; /* of pictures beside the prompt; UNets only */
     int32_t adapted; /* takes so many features of T2I-Adapters, all of a whole UNet's; 0: none */
-    int32_t untold;  /* 1: those that are told a guidance scale do without, whatever is in y */
+    graft_hypernetwork_arch hyper; /* UNets only */
+    int32_t untold; /* 1: those that are told a guidance scale do without, whatever is in y */
 } graft_unet_shape;
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes
  * one, the feature if FAST, the residuals if control, T2I-Adapters' features if adapted, pictures'
  * keys and values where there are any (attended.h: those of all cross-attentions, whatever the
- * variant), and their masks, FreeU's factors (GRAFT_FREEU_FACTORS, in their order) as float32 if
- * graft_unet_freeu(). Output: (N +
- * perturbed,out,h,w), the feature if STORE. Feature (N + perturbed,H,W,C) and residuals (N,H,W,C)
+ * variant), and their masks, a hypernetwork's
+ * strength (1) as float32 if there is one, FreeU's factors (GRAFT_FREEU_FACTORS, in their order) as
+ * float32 if graft_unet_freeu(). Output: (N + perturbed,out,h,w), the feature if STORE, the
+ * queries, then the keys of watched rows, (watched, T,C) float32 with heads side by side, T in the
+ * picture's order whatever tiles there are. Feature (N + perturbed,H,W,C) and residuals (N,H,W,C)
  * are of act_dtype. Residual i is added to what input block i gives to the output blocks, the last
  * to the middle block's output (controlnet.h); a FAST graph takes those of its own input blocks
  * only. */
@@ -141,9 +149,17 @@ int graft_unet_features(const graft_unet_arch *a, const graft_unet_shape *shape)
 /* Whether a graph of this shape does anything for FreeU: one of its output blocks gets features of
  * a width that counts. Only then does it take the factors. */
 bool graft_unet_freeu(const graft_unet_arch *a, const graft_unet_shape *shape);
-/* Whether the middle block has an attention to perturb; without one a graph of perturbed rows is
- * GRAFT_E_ARG. */
+/* Whether the middle block has an attention to perturb, or to look at; without one a graph of
+ * perturbed or watched rows is GRAFT_E_ARG, as is one of watched rows that is FAST. */
 bool graft_unet_perturbs(const graft_unet_arch *a);
+/* Height and width, in tokens, that the middle block's transformer sees, and its heads. */
+typedef struct graft_unet_middle {
+    int64_t height, width;
+    int32_t channels, heads;
+} graft_unet_middle;
+/* False where it has none. */
+bool graft_unet_middle_of(const graft_unet_arch *a, const graft_unet_shape *shape,
+                          graft_unet_middle *out);
 /* The cut for a block of a resolution level, both from 0 and the outermost; a down-sampling block
  * is the last of its level, the first convolution (cut 0) belongs to none. GRAFT_E_ARG states the
  * range. */

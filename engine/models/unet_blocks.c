@@ -135,6 +135,28 @@ static graft_vid with_pictures(graft_unet_blocks *u, graft_vid q, graft_vid o, i
     return o;
 }
 
+/* What keys or values are made of, which is x without a hypernetwork. */
+static graft_vid seen_by(graft_unet_blocks *u, int part, graft_vid x)
+{
+    struct graft_unet_hyper *h = &u->hyper;
+    if (!h->arch || x < 0) return x;
+    if (x != u->context) return graft_hypernetwork_build(&u->b, h->arch, part, x, h->strength);
+    if (x != h->context)
+        for (int i = 0; i < GRAFT_HYPER_PARTS; i++)
+            h->made[i] = graft_hypernetwork_build(&u->b, h->arch, i, x, h->strength);
+    h->context = x;
+    return h->made[part];
+}
+
+/* These are the queries and keys, of tiles, that someone may want to look at. */
+static void watch(graft_unet_blocks *u, graft_vid q, graft_vid k, int64_t tiles)
+{
+    if (!u->watched.next) return;
+    u->watched.next = false;
+    u->watched.q = tiles_of(&u->b, q, tiles, true);
+    u->watched.k = tiles_of(&u->b, k, tiles, true);
+}
+
 /* x and context are tiles of something; what it gives is not. */
 static graft_vid attention(graft_unet_blocks *u, graft_name name, graft_vid x, graft_vid context,
                            int32_t heads, int64_t tiles)
@@ -142,8 +164,11 @@ static graft_vid attention(graft_unet_blocks *u, graft_name name, graft_vid x, g
     const graft_build *b = &u->b;
     int32_t width = (int32_t)graft_build_dim(b, x, 2);
     graft_vid q = graft_build_linear(b, NAME("%s.to_q", name.text), x, width, false);
-    graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), context, width, false);
-    graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), context, width, false);
+    graft_vid for_k = seen_by(u, GRAFT_HYPER_KEYS, context);
+    graft_vid for_v = seen_by(u, GRAFT_HYPER_VALUES, context);
+    graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), for_k, width, false);
+    graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), for_v, width, false);
+    watch(u, q, k, tiles);
     graft_vid o = graft_build_attention(b, q, k, v, heads, false);
     if (context == u->context) o = with_pictures(u, q, o, heads);
     o = tiles_of(b, o, tiles, true);
@@ -160,8 +185,11 @@ static graft_vid perturbed_attention(graft_unet_blocks *u, graft_name name, graf
     int64_t n = u->batch * tiles, from = u->apart ? n : 0;
     graft_vid own = graft_graph_slice_rows(b->g, x, 0, n);
     graft_vid q = graft_build_linear(b, NAME("%s.to_q", name.text), own, width, false);
-    graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), own, width, false);
-    graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), x, width, false);
+    graft_vid for_k = seen_by(u, GRAFT_HYPER_KEYS, own);
+    graft_vid for_v = seen_by(u, GRAFT_HYPER_VALUES, x);
+    graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), for_k, width, false);
+    graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), for_v, width, false);
+    watch(u, q, k, tiles);
     graft_vid rest = graft_graph_slice_rows(b->g, v, from, u->perturbed * tiles);
     v = graft_graph_slice_rows(b->g, v, 0, n);
     graft_vid o = joined_rows(b, graft_build_attention(b, q, k, v, heads, false), rest);
@@ -253,6 +281,18 @@ static void begin_block(graft_unet_blocks *u, graft_crossing_part part, int32_t 
     u->attended.block = graft_crossings_blocks(u->a, part, i);
 }
 
+/* The rows that are looked at, in the picture's order. */
+static graft_vid watched_rows(graft_unet_blocks *u, graft_vid v, const int64_t spatial[4],
+                              graft_unet_grid grid)
+{
+    const graft_build *b = &u->b;
+    const int64_t dim[4] = {graft_build_dim(b, v, 0), spatial[1], spatial[2], spatial[3]};
+    v = by_tiles(u, v, dim, grid, true);
+    if (v >= 0 && dim[0] < u->batch) v = graft_unet_wide(u, v);
+    v = graft_graph_slice_rows(b->g, v, u->watched.from, u->watched.rows);
+    return v < 0 ? v : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, GRAFT_F32);
+}
+
 static graft_vid spatial_transformer(graft_unet_blocks *u, graft_name name, graft_vid x,
                                      int32_t depth)
 {
@@ -267,12 +307,17 @@ static graft_vid spatial_transformer(graft_unet_blocks *u, graft_name name, graf
     int64_t tokens[3] = {spatial[0], spatial[1] * spatial[2], channels};
     const graft_unet_grid grid = grid_here(u, spatial);
     int64_t tiles = (int64_t)grid.rows * grid.columns;
+    const bool looks = u->watched.next;
     take_masks(u, spatial, grid);
     graft_vid h = graft_build_group_norm(b, NAME("%s.norm", name.text), x, 1e-6f);
     h = by_tiles(u, graft_graph_reshape(b->g, h, 3, tokens), spatial, grid, false);
     h = graft_build_linear(b, NAME("%s.proj_in", name.text), h, channels, true);
     for (int32_t i = 0; i < depth; i++)
         h = transformer_block(u, NAME("%s.transformer_blocks.%d", name.text, i), h, heads, tiles);
+    if (looks) {
+        u->watched.q = watched_rows(u, u->watched.q, spatial, grid);
+        u->watched.k = watched_rows(u, u->watched.k, spatial, grid);
+    }
     h = by_tiles(u, h, spatial, grid, true);
     h = graft_build_linear(b, NAME("%s.proj_out", name.text), h, channels, true);
     spatial[0] = graft_build_dim(b, h, 0);
@@ -324,6 +369,7 @@ graft_vid graft_unet_middle_block(graft_unet_blocks *u, graft_vid h)
     if (residual > 0) h = res_block(u, NAME("middle_block.0"), h, channels);
     u->perturbing = u->perturbed > 0;
     if (u->perturbing) h = graft_unet_wide(u, h);
+    u->watched.next = u->watched.rows > 0;
     if (u->a->middle_transformer)
         h = spatial_transformer(u, NAME("middle_block.1"), h, u->a->middle_transformer);
     u->perturbing = false;

@@ -28,6 +28,13 @@ typedef struct graft_unet_blocks {
      * at that; and whether it has begun: from there on values have those rows, too, after the N. */
     int64_t perturbed;
     bool perturbing, apart;
+    /* The rows that self-attention guidance looks at; whether the next attention is the one; then
+     * its queries and keys (N or fewer,T,C). */
+    struct graft_unet_watched {
+        int64_t from, rows;
+        bool next;
+        graft_vid q, k;
+    } watched;
     /* What cross-attentions attend to beside the context; without tokens nothing, as in
      * ControlNets. */
     struct graft_unet_attended {
@@ -40,6 +47,12 @@ typedef struct graft_unet_blocks {
         graft_vid mask[GRAFT_ATTENDED];             /* the present block's, (N,h*w,1) */
         int32_t block;                              /* its number among those that have some */
     } attended;
+    /* A hypernetwork, whose strength is the graph's input; NULL: none. What it last made of the
+     * context, for all that attend to it. */
+    struct graft_unet_hyper {
+        const graft_hypernetwork_arch *arch;
+        graft_vid strength, context, made[GRAFT_HYPER_PARTS];
+    } hyper;
     /* Of each level, GRAFT_UNET_GRIDS of them (unet.h); NULL: no tiles. */
     const graft_unet_grid *grid;
     int level; /* that the next block works on; moved by down-sampling and by doubling the size */

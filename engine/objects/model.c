@@ -16,11 +16,25 @@ graft_model *graft_model_retain(graft_model *m)
     return m;
 }
 
+graft_hypernetwork *graft_hypernetwork_retain(graft_hypernetwork *h)
+{
+    if (h) atomic_fetch_add(&h->refs, 1);
+    return h;
+}
+
+void graft_hypernetwork_release(graft_hypernetwork *h)
+{
+    if (!h || atomic_fetch_sub(&h->refs, 1) != 1) return;
+    graft_engine_release_weights(h->engine, h->weights);
+    graft_free(h);
+}
+
 void graft_model_release(graft_model *m)
 {
     if (!m || atomic_fetch_sub(&m->refs, 1) != 1) return;
     graft_engine_release_weights(m->engine, m->weights);
     graft_quantizer_release(m->quantizer);
+    graft_hypernetwork_release(m->hyper.net);
     graft_cond_release((graft_cond *)(uintptr_t)m->third.prompt);
     for (int i = 0; i < m->n_seen; i++) {
         graft_sight_release(m->seen[i].sight);
@@ -37,6 +51,7 @@ graft_model *graft_model_copy(const graft_model *m)
     atomic_init(&n->refs, 1);
     graft_weights_retain(n->weights);
     graft_quantizer_retain(n->quantizer);
+    graft_hypernetwork_retain(n->hyper.net);
     if (n->third.prompt) graft_cond_retain((graft_cond *)(uintptr_t)n->third.prompt);
     for (int i = 0; i < n->n_seen; i++) {
         graft_sight_retain(n->seen[i].sight);
@@ -213,6 +228,23 @@ graft_status graft_model_perturbed_attention(const graft_model *m, double scale,
     graft_model *n = graft_model_copy(m);
     if (!n) return graft_fail_nomem(e, "model");
     n->perturbed = scale;
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_self_attention(const graft_model *m, double scale, double blur_sigma,
+                                        graft_model **out, graft_err *e)
+{
+    if (!(scale >= -100 && scale <= 100))
+        return graft_fail(e, GRAFT_E_ARG, "a scale of %g is not between -100 and 100", scale);
+    if (!(blur_sigma >= 0 && blur_sigma <= 1000))
+        return graft_fail(e, GRAFT_E_ARG, "a blur_sigma of %g is not between 0 and 1000",
+                          blur_sigma);
+    graft_status st = graft_model_needs_unet(m, "Self-attention guidance", e);
+    if (st) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->self = (struct graft_self){scale, blur_sigma};
     *out = n;
     return GRAFT_OK;
 }
@@ -499,14 +531,20 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
     graft_status st = graft_options_from(n->engine, options, &n->options, e);
     if (!st && options->width > 0 && options->height > 0) {
         int64_t batch = options->batch_size > 0 ? options->batch_size : 1;
-        const graft_unet_use use = {.pictures = batch,
-                                    .entries = usually_distilled(&n->arch) ? 1 : 2,
-                                    .height = options->height / graft_net_cell(&n->arch),
-                                    .width = options->width / graft_net_cell(&n->arch),
-                                    .tokens = usual_words(&n->arch),
-                                    .perturbed = graft_model_perturbs(n) ? batch : 0,
-                                    .attends = n->n_seen > 0};
-        st = graft_model_prepare(n, &use, task, e);
+        graft_unet_use use = {.pictures = batch,
+                              .entries = usually_distilled(&n->arch) ? 1 : 2,
+                              .height = options->height / graft_net_cell(&n->arch),
+                              .width = options->width / graft_net_cell(&n->arch),
+                              .tokens = usual_words(&n->arch),
+                              .perturbed = graft_model_perturbs(n) ? batch : 0,
+                              .attends = n->n_seen > 0};
+        const bool itself = graft_model_guides_itself(n);
+        if (itself) use.watched_from = use.watched = batch;
+        st = graft_model_check_self(n, e);
+        if (!st) st = graft_model_prepare(n, &use, task, e);
+        use.entries = 1; /* the negative prompt once more */
+        use.perturbed = use.watched_from = use.watched = 0;
+        if (!st && itself) st = graft_model_prepare(n, &use, task, e);
     }
     if (st)
         graft_model_release(n);

@@ -80,6 +80,16 @@ typedef enum graft_prediction {
 /* What QuantizeModel leaves in a model (quantizer.h). */
 typedef struct graft_quantizer graft_quantizer;
 
+/* Small networks before a UNet's attentions (models/hypernetwork.h). Immutable. */
+typedef struct graft_hypernetwork {
+    _Atomic int refs;
+    graft_engine *engine;
+    graft_weights *weights;
+    graft_hypernetwork_arch arch;
+} graft_hypernetwork;
+graft_hypernetwork *graft_hypernetwork_retain(graft_hypernetwork *h); /* both take NULL */
+void graft_hypernetwork_release(graft_hypernetwork *h);
+
 struct graft_model {
     _Atomic int refs;
     graft_engine *engine;
@@ -102,9 +112,12 @@ struct graft_model {
     double rescale_cfg; /* 0: off */
     graft_cfg_change cfg_change[GRAFT_CFG_CHANGES];
     int n_cfg_changes;
-    graft_third third;         /* graft_model_perp_neg(); with a reference to its prompt */
-    double differential;       /* of masks' grey (graft_model_differential); 0: off */
-    double perturbed;          /* scale of guidance away from perturbed rows; 0: off */
+    graft_third third;   /* graft_model_perp_neg(); with a reference to its prompt */
+    double differential; /* of masks' grey (graft_model_differential); 0: off */
+    double perturbed;    /* scale of guidance away from perturbed rows; 0: off */
+    struct graft_self {  /* self-attention guidance; scale 0: off */
+        double scale, blur;
+    } self;
     struct graft_skip_layers { /* skip-layer guidance, which perturbs so; a UNet's attention else */
         uint64_t blocks;
         double start, end; /* shares of the schedule */
@@ -131,6 +144,10 @@ struct graft_model {
         graft_image *mask; /* where in the picture they count; NULL: everywhere */
     } seen[GRAFT_ATTENDED];
     int n_seen;
+    struct graft_hyper {
+        graft_hypernetwork *net; /* NULL: none */
+        float strength;
+    } hyper;
     graft_quant_choice quant;
     graft_quantizer *quantizer; /* NULL without */
 };
@@ -158,14 +175,15 @@ typedef struct graft_unet_use {
     int64_t pictures, entries;
     int64_t height, width; /* of the latent */
     int64_t tokens;
-    int64_t perturbed;           /* the first so many rows once more (unet.h) */
-    int64_t beside;              /* bytes of packed weights that others need at the same time */
-    int turn;                    /* of HyperTile's grids, below graft_model_turns() */
-    bool shrink;                 /* by the model's downscale; without grids */
-    bool attends;                /* to the model's pictures, beside the prompt */
-    graft_references references; /* of each row */
-    bool untold;                 /* of the guidance that it could be told */
-    bool skips;                  /* all rows, the blocks of the model's skip_negative */
+    int64_t perturbed;             /* the first so many rows once more (unet.h) */
+    int64_t watched_from, watched; /* so many rows are looked at (unet.h) */
+    int64_t beside;                /* bytes of packed weights that others need at the same time */
+    int turn;                      /* of HyperTile's grids, below graft_model_turns() */
+    bool shrink;                   /* by the model's downscale; without grids */
+    bool attends;                  /* to the model's pictures, beside the prompt */
+    graft_references references;   /* of each row */
+    bool untold;                   /* of the guidance that it could be told */
+    bool skips;                    /* all rows, the blocks of the model's skip_negative */
 } graft_unet_use;
 static inline bool graft_model_is_flow(const graft_model *m)
 {
@@ -185,6 +203,10 @@ graft_status graft_model_check_downscale(const graft_model *m, const graft_cond 
                                          const graft_cond *negative, graft_err *e);
 /* Whether sampling runs the rows of positive prompts a second time, perturbed. */
 bool graft_model_perturbs(const graft_model *m);
+/* Whether sampling looks at the attention of negative prompts, and computes them once more. */
+bool graft_model_guides_itself(const graft_model *m);
+/* GRAFT_E_UNSUPPORTED, with the reason, for what of a model does not go with that. */
+graft_status graft_model_check_self(const graft_model *m, graft_err *e);
 /* Whether it does at this sigma. */
 bool graft_model_perturbs_at(const graft_model *m, const graft_sigma_table *t, float sigma);
 /* Whether negative prompts are computed without some blocks at this sigma. */

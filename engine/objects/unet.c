@@ -54,6 +54,14 @@ const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant 
     return graft_unet_freeu(&m->arch.unet, &shape) ? m->freeu.factor : NULL;
 }
 
+/* What its graphs read: a hypernetwork's tensors stand beside the network's. */
+static graft_status weights_of(const graft_model *m, graft_weights **out, graft_err *e)
+{
+    if (m->hyper.net) return graft_weights_over(m->hyper.net->weights, m->weights, out, e);
+    *out = graft_weights_retain(m->weights);
+    return GRAFT_OK;
+}
+
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e)
 {
@@ -77,6 +85,8 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     if (use->attends) unet.shape.attended = graft_model_attended(m);
     unet.shape.untold = use->untold;
     unet.shape.perturbed = use->perturbed;
+    unet.shape.watched_from = use->watched_from;
+    unet.shape.watched = use->watched;
     if (use->perturbed) unet.shape.skip = m->skip.blocks;
     if (use->skips) unet.shape.skip = m->skip_negative.blocks;
     unet.shape.variant = (int32_t)use->variant;
@@ -90,12 +100,17 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
         graft_hypertile_grids(&m->hypertile, &m->arch.unet, &unet.shape, use->turn);
     /* Without effect it is no reason for another graph. */
     if (graft_model_freeu_factors(m, use->variant)) unet.shape.freeu = (int32_t)m->freeu.version;
+    if (m->hyper.net) memcpy(&unet.shape.hyper, &m->hyper.net->arch, sizeof unet.shape.hyper);
     memcpy(&unet.quant, &m->quant, sizeof unet.quant);
     job.steady = m->arch.adm_channels ? 0xc : 0x4; /* context, and y where there is one */
     job.beside_bytes = use->beside;
     st = graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
     if (st) return st;
-    return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);
+    graft_weights *weights = NULL;
+    st = weights_of(m, &weights, e);
+    if (!st) st = graft_engine_bind(m->engine, &m->options, &job, weights, task, out, e);
+    graft_weights_release(weights);
+    return st;
 }
 
 bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b)
@@ -103,9 +118,9 @@ bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b)
     return a->variant == b->variant && a->control == b->control && a->adapted == b->adapted &&
            a->pictures == b->pictures && a->entries == b->entries && a->height == b->height &&
            a->width == b->width && a->tokens == b->tokens && a->perturbed == b->perturbed &&
-           a->turn == b->turn && a->untold == b->untold && a->skips == b->skips &&
-           a->shrink == b->shrink && a->attends == b->attends &&
-           memcmp(&a->steered, &b->steered, sizeof a->steered) == 0 &&
+           a->watched_from == b->watched_from && a->watched == b->watched && a->turn == b->turn &&
+           a->untold == b->untold && a->skips == b->skips && a->shrink == b->shrink &&
+           a->attends == b->attends && memcmp(&a->steered, &b->steered, sizeof a->steered) == 0 &&
            memcmp(&a->references, &b->references, sizeof a->references) == 0;
 }
 
@@ -142,6 +157,11 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
 bool graft_model_perturbs(const graft_model *m)
 {
     return m->perturbed > 0 && (m->skip.blocks || graft_unet_perturbs(&m->arch.unet));
+}
+
+bool graft_model_guides_itself(const graft_model *m)
+{
+    return m->self.scale != 0 && graft_unet_perturbs(&m->arch.unet);
 }
 
 bool graft_model_perturbs_at(const graft_model *m, const graft_sigma_table *t, float sigma)
@@ -191,6 +211,20 @@ bool graft_model_shrinks(const graft_model *m, const graft_sigma_table *t, float
 {
     return m->downscale.shrink.block &&
            graft_sigma_in_range(t, m->downscale.start, m->downscale.end, sigma);
+}
+
+graft_status graft_model_check_self(const graft_model *m, graft_err *e)
+{
+    if (!graft_model_guides_itself(m)) return GRAFT_OK;
+    if (m->deepcache.interval > 1)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "SelfAttentionGuidance does not work with DeepCache, whose fast steps "
+                          "leave out the attention that it looks at");
+    if (m->easycache.threshold > 0)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "SelfAttentionGuidance does not work with EasyCache, which leaves out "
+                          "evaluations whose attention it looks at");
+    return GRAFT_OK;
 }
 
 static bool any_control(const graft_cond *list)

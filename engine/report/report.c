@@ -365,6 +365,24 @@ static void print_perturbed(graft_str *s, const graft_model *m)
                      graft_model_perturbs(m) ? "" : "; the middle of this model has no attention");
 }
 
+static void print_self(graft_str *s, const graft_model *m)
+{
+    if (m->self.scale == 0) return;
+    graft_str_printf(
+        s,
+        "  guidance     by its own attention, scale %.4g, blurred by %.4g cells of the latent%s\n",
+        m->self.scale, m->self.blur,
+        graft_model_guides_itself(m) ? "" : "; the middle of this model has no attention");
+}
+
+static void print_hyper(graft_str *s, const graft_model *m)
+{
+    if (m->hyper.net)
+        graft_str_printf(s, "  hypernetwork %s, strength %.4g\n",
+                         graft_safetensors_path(graft_weights_file(m->hyper.net->weights)),
+                         (double)m->hyper.strength);
+}
+
 static void print_seen(graft_str *s, const graft_model *m)
 {
     for (int i = 0; i < m->n_seen; i++)
@@ -440,6 +458,8 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
         print_freeu(s, r->model);
         print_hypertile(s, r->model);
         print_perturbed(s, r->model);
+        print_self(s, r->model);
+        print_hyper(s, r->model);
         print_easycache(s, r->model);
         print_downscale(s, r->model);
         print_seen(s, r->model);

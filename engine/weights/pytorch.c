@@ -646,3 +646,27 @@ size_t graft_pytorch_left_out(const graft_pytorch *f)
 {
     return f->left_out;
 }
+
+/* Texts are cut off, and nothing in them ends one. */
+static bool write_note(const value *v, char *to, size_t size)
+{
+    if (v && v->kind == GRAFT_PICKLE_BOOL) {
+        snprintf(to, size, "%s", v->number ? "true" : "false");
+        return true;
+    }
+    if (!v || v->kind != GRAFT_PICKLE_TEXT || memchr(v->text.at, 0, v->text.n)) return false;
+    snprintf(to, size, "%.*s", (int)(v->text.n < size ? v->text.n : size - 1), v->text.at);
+    return true;
+}
+
+bool graft_pytorch_note_at(const graft_pytorch *f, size_t i, graft_pytorch_note *out)
+{
+    static const char *const keys[] = {"activation_func", "is_layer_norm", "activate_output"};
+    const value *root = graft_pickle_root(f->pickle);
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        if (!write_note(graft_pickle_get(root, keys[k]), out->value, sizeof out->value)) continue;
+        out->key = keys[k];
+        if (i-- == 0) return true;
+    }
+    return false;
+}

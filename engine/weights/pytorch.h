@@ -27,5 +27,13 @@ void graft_pytorch_close(graft_pytorch *f);
 const graft_st_tensor *graft_pytorch_tensors(const graft_pytorch *f, size_t *n);
 /* NULL: the whole file. */
 const char *graft_pytorch_part(const graft_pytorch *f);
+/* What a hypernetwork's file says beside its tensors of how they belong together, as texts: key and
+ * value of number i; false: there is no more. Other files have none. A value of None is no entry.
+ */
+typedef struct graft_pytorch_note {
+    const char *key;
+    char value[128];
+} graft_pytorch_note;
+bool graft_pytorch_note_at(const graft_pytorch *f, size_t i, graft_pytorch_note *out);
 size_t graft_pytorch_left_out(const graft_pytorch *f);
 #endif

@@ -34,15 +34,26 @@ static const struct model_folder {
     {"clip_vision", NULL, {"clip_vision", NULL}, false, plain},
     {"style_models", NULL, {"style_models", NULL}, false, plain},
     {"ipadapter", NULL, {"ipadapter", NULL}, false, plain},
+    {"hypernetworks", NULL, {"hypernetworks", NULL}, false, plain},
 };
 #define N_MODEL_FOLDERS (sizeof model_folders / sizeof *model_folders)
 
 const char *const *graft_folders_keys(void)
 {
-    static const char *const keys[] = {
-        "checkpoints",      "loras",      "vae",        "vae_approx",     "text_encoders",
-        "diffusion_models", "embeddings", "controlnet", "upscale_models", "clip_vision",
-        "style_models",     "ipadapter",  NULL};
+    static const char *const keys[] = {"checkpoints",
+                                       "loras",
+                                       "vae",
+                                       "vae_approx",
+                                       "text_encoders",
+                                       "diffusion_models",
+                                       "embeddings",
+                                       "controlnet",
+                                       "upscale_models",
+                                       "clip_vision",
+                                       "style_models",
+                                       "ipadapter",
+                                       "hypernetworks",
+                                       NULL};
     return keys;
 }
 

@@ -398,6 +398,17 @@ static graft_status shrink(world *w, graft_err *e)
     return graft_model_downscale(w->model, &o, &w->changed, e);
 }
 
+#define HYPERNETWORK GRAFT_SOURCE_DIR "/golden/hypernetwork/relu.pt"
+static const char *net_path;
+static graft_status guide_by_itself(world *w, graft_err *e)
+{
+    graft_model *a = NULL;
+    graft_status st = graft_model_hypernetwork(w->model, net_path, 1, NULL, &a, e);
+    if (!st) st = graft_model_self_attention(a, 1, 2, &w->changed, e);
+    graft_model_release(a);
+    return st;
+}
+
 static graft_status sample_patched(world *w, graft_err *e)
 {
     return sample_with(w, w->changed, "euler", 2, e);
@@ -527,6 +538,11 @@ static const scenario scenarios[] = {
      true},
     {"smaller inside",
      {engine_step, load_unet, plain_cond, empty_latent, shrink, sample_patched},
+     4,
+     false,
+     true},
+    {"hypernetwork, self-attention guidance",
+     {engine_step, load_unet, plain_cond, empty_latent, guide_by_itself, sample_patched},
      4,
      false,
      true},
@@ -741,7 +757,9 @@ static void write_lora(const char *path)
 
 int main(void)
 {
-    char path[256], net[256], diff[256], inpaint[256], t5[256], qwen3[256];
+    char path[256], net[256], diff[256], inpaint[256], t5[256], qwen3[256], hyper[256];
+    graft_convert_info info;
+    graft_err e = GRAFT_ERR_INIT;
     /* The JSON trees of configurations fail as well. */
     cJSON_Hooks hooks = {graft_malloc, graft_free};
     cJSON_InitHooks(&hooks);
@@ -762,6 +780,10 @@ int main(void)
     snprintf(qwen3, sizeof qwen3, "%s", temp_path("qwen3.safetensors"));
     qwen3_path = qwen3;
     write_encoders();
+    snprintf(hyper, sizeof hyper, "%s", temp_path("hyper.safetensors"));
+    net_path = hyper;
+    unlink(hyper);
+    CHECK_OK(graft_checkpoint_convert(HYPERNETWORK, hyper, &info, &e), &e);
     if (CALLS < 3) puts("skipped: most of the sites, which AddressSanitizer's build tries");
     RUN(with_ref);
     RUN(with_cpu_and_cache);
@@ -771,5 +793,6 @@ int main(void)
     unlink(inpaint);
     unlink(t5);
     unlink(qwen3);
+    unlink(hyper);
     return test_end();
 }

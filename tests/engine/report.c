@@ -52,6 +52,13 @@ static void what_sampling_will_do(void)
     graft_text_free(text);
     CHECK_OK(graft_model_hypertile(m, &tiles, &tiled, &e), &e);
     CHECK_OK(graft_model_perturbed_attention(tiled, 2.5, &guided, &e), &e);
+    CHECK_OK(graft_model_self_attention(guided, -0.5, 2, &many, &e), &e);
+    text = report(many, NULL, NULL, NULL);
+    CHECK(says(
+        text, "guidance     by its own attention, scale -0.5, blurred by 2 cells of the latent\n"));
+    graft_text_free(text);
+    graft_model_release(many);
+    many = NULL;
     CHECK_OK(graft_model_easycache(guided, &easy, &all, &e), &e);
     text = report(all, NULL, NULL, NULL);
     CHECK(

@@ -12,6 +12,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const graft_st_tensor *t = graft_pytorch_tensors(f, &n);
     for (size_t i = 0; i < n; i++)
         for (uint64_t k = 0; k < t[i].bytes; k++) sum ^= ((const uint8_t *)t[i].data)[k];
+    graft_pytorch_note note;
+    for (size_t i = 0; graft_pytorch_note_at(f, i, &note); i++)
+        for (const char *p = note.value; *p; p++) sum ^= (uint8_t)*p;
     (void)sum;
     graft_pytorch_close(f);
     return 0;

@@ -127,13 +127,16 @@ static void models(void)
     CHECK_OK(graft_folders_list(&fixture.folders, "unet", &names, &e), &e);
     CHECK(!names[0]);
     graft_folders_free_names(names);
-    CHECK(system("mkdir -p models/clip_vision models/style_models models/ipadapter") == 0);
+    CHECK(system("mkdir -p models/clip_vision models/style_models models/ipadapter "
+                 "models/hypernetworks") == 0);
     check_text("models/clip_vision/sees.safetensors", "");
     check_text("models/style_models/redux.safetensors", "");
     check_text("models/ipadapter/plus.safetensors", "");
     CHECK_INT(resolve("clip_vision", "sees.safetensors"), GRAFT_OK);
     CHECK_INT(resolve("style_models", "redux.safetensors"), GRAFT_OK);
     CHECK_INT(resolve("ipadapter", "plus.safetensors"), GRAFT_OK);
+    check_text("models/hypernetworks/ink.safetensors", "");
+    CHECK_INT(resolve("hypernetworks", "ink.safetensors"), GRAFT_OK);
     CHECK_INT(resolve("clip_vision", "sees.gguf"), GRAFT_E_ARG);
     CHECK_INT(resolve("style_models", "sees.safetensors"), GRAFT_E_NOTFOUND);
     const char *const bad[] = {

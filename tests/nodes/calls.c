@@ -85,6 +85,7 @@ static void loaders_pass_files_on(void)
     expect("ControlnetSpeedup", NULL, "", "");
     expect("ImageUpscaleWithModel", NULL, "upscale 32x16\n", "upscale ");
     expect("LoraLoader", edit_lora, "lora file.safetensors 0.75 -2 clip=1\n", "load ");
+    expect("HypernetworkLoader", NULL, "hypernetwork file.safetensors 1\n", "load ");
     expect("LoraLoaderModelOnly", edit_lora, "lora file.safetensors 0.75 0 clip=0\n", "load ");
     expect("SaveQuantizedModel", edit_save, "save_quantized small_00001_.safetensors\n", "save ");
     host.reserve_races = 2; /* other processes were first to write under these names */
@@ -526,6 +527,7 @@ static void options_pass_arguments_on(void)
     expect("Mahiro", NULL, "cfg 5 0 0 0\n", "");
     expect("DifferentialDiffusion", NULL, "differential 1\n", "");
     expect("PerturbedAttentionGuidance", NULL, "perturbed 3\n", "");
+    expect("SelfAttentionGuidance", NULL, "self-attention 0.5 2\n", "");
     expect("HyperTile", NULL, "hypertile 256 2 0 0\n", "");
     expect("HyperTile", edit_hypertile, "hypertile 128 3 1 1\n", "");
     expect("EasyCache", NULL, "easycache 0.2 [0.15,0.95] 0\n", "");

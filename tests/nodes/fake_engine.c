@@ -356,6 +356,14 @@ graft_status graft_model_differential(const graft_model *m, double strength, gra
     return make_model(out, e);
 }
 
+graft_status graft_model_self_attention(const graft_model *m, double scale, double blur_sigma,
+                                        graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("self-attention %g %g\n", scale, blur_sigma);
+    return make_model(out, e);
+}
+
 graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
                                              graft_err *e)
 {
@@ -485,6 +493,14 @@ graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
 {
     (void)m, (void)task;
     trace("swap %s keep=%d\n", base_name(path), keep);
+    return make_model(out, e);
+}
+
+graft_status graft_model_hypernetwork(const graft_model *m, const char *path, double strength,
+                                      const graft_task *task, graft_model **out, graft_err *e)
+{
+    (void)m, (void)task;
+    trace("hypernetwork %s %g\n", base_name(path), strength);
     return make_model(out, e);
 }
 

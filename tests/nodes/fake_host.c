@@ -217,7 +217,7 @@ int fake_host_init(fake_host *h)
         "input",       "output",       "temp",           "checkpoints",
         "loras",       "vae",          "text_encoders",  "diffusion_models",
         "controlnet",  "embeddings",   "upscale_models", "vae_approx",
-        "clip_vision", "style_models", "ipadapter"};
+        "clip_vision", "style_models", "ipadapter",      "hypernetworks"};
     const char *tmp = getenv("TMPDIR");
     char dir[512];
     memset(h, 0, sizeof *h);
@@ -247,6 +247,7 @@ int fake_host_init(fake_host *h)
     fake_host_put(h, "clip_vision", "file.safetensors", "x", 1);
     fake_host_put(h, "style_models", "file.safetensors", "x", 1);
     fake_host_put(h, "ipadapter", "file.safetensors", "x", 1);
+    fake_host_put(h, "hypernetworks", "file.safetensors", "x", 1);
     return 0;
 }
 
