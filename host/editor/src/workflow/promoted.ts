@@ -107,7 +107,7 @@ class Settler {
       if (at >= 0) list[at] = value
       if (at >= 0) node.widgets_values = list
     } else if (node.type === "PrimitiveNode" && Array.isArray(values)) {
-      node.widgets_values = [value, ...values.slice(1)]
+      if (widget === "value") node.widgets_values = [value, ...values.slice(1)]
     } else if (values && !Array.isArray(values)) node.widgets_values = { ...values, [widget]: value }
   }
 }
