@@ -27,5 +27,7 @@ void graft_pytorch_close(graft_pytorch *f);
 const graft_st_tensor *graft_pytorch_tensors(const graft_pytorch *f, size_t *n);
 /* NULL: the whole file. */
 const char *graft_pytorch_part(const graft_pytorch *f);
+/* How many tensors are of kinds that are not read, and the names of the first, fit for messages. */
 size_t graft_pytorch_left_out(const graft_pytorch *f);
+const char *graft_pytorch_left_out_names(const graft_pytorch *f);
 #endif
