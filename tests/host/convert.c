@@ -194,6 +194,25 @@ static void shown_by_several(void)
     EXPECT(SHOWN("'widgets_values':[null,22]", "'widgets_values':[]"), SHOWN_AS(1, 22, 5));
 }
 
+/* An instance's own input, which it lists or not, may be shown by the one around it. */
+#define OWN(outer, list)                                                                           \
+    "{'version':1,'nodes':[{'id':2,'type':'outer','properties':{'proxyWidgets':[['5','x']]},"      \
+    "'widgets_values':" outer "}],'links':[],'definitions':{'subgraphs':[{'id':'outer','links':[]" \
+    ",'nodes':[{'id':5,'type':'inner','inputs':[{'name':'x','type':'INT','link':null,'widget':"    \
+    "{'name':'x'}}],'properties':{" list "},'widgets_values':[7]}]},{'id':'inner','inputs':["      \
+    "{'name':'x','type':'INT','linkIds':[1]}],'links':[[1,-10,0,4,0,'INT']],'nodes':["             \
+    "{'id':4,'type':'TestAdd','inputs':[{'name':'a','type':'INT','link':1,'widget':{'name':'a'}}"  \
+    "],'widgets_values':[2,3]}]}]}}"
+#define OWN_AS(a) "{'2:5:4':{'class_type':'TestAdd','inputs':{'a':" #a ",'b':3}}}"
+
+static void own_inputs_shown(void)
+{
+    EXPECT(OWN("[]", ""), OWN_AS(7));
+    EXPECT(OWN("[9]", ""), OWN_AS(9));
+    EXPECT(OWN("[9]", "'proxyWidgets':[['-1','x']]"), OWN_AS(9));
+    EXPECT(OWN("[9]", "'proxyWidgets':[['4','x']]"), OWN_AS(2));
+}
+
 /* What extensions of ComfyUI's editor add to it: links by name, also from around a sub-graph, where
  * the first of a name counts; reroutes; and what has to do with the screen alone. */
 static void nodes_of_extensions(void)
@@ -458,6 +477,7 @@ int main(void)
     RUN(modes_and_reroutes);
     RUN(subgraphs);
     RUN(shown_by_several);
+    RUN(own_inputs_shown);
     RUN(nodes_of_extensions);
     RUN(hostile);
     RUN(group_nodes);

@@ -5,6 +5,7 @@ import { isPrompt, isUiWorkflow, toPrompt } from "../../../host/editor/src/workf
 import { fillFileNames, formatDate } from "../../../host/editor/src/workflow/filename"
 import { fromPrompt } from "../../../host/editor/src/workflow/import"
 import { normalise } from "../../../host/editor/src/workflow/normalise"
+import { showPromoted } from "../../../host/editor/src/workflow/promoted"
 import { parseJson } from "../../../host/editor/src/workflow/json"
 import {
   alignValues,
@@ -339,6 +340,31 @@ test("what an instance shows of an instance inside it counts, too", () => {
     node(9, "outer", { properties: { proxyWidgets: [["5", "height"]] }, widgets_values: [224] }),
   ]
   assert.equal(toPrompt(normalise(workflow, specs), specs).prompt["9:5:1"].inputs.height, 224)
+})
+
+test("what is shown of an instance inside may be one of its own inputs, listed or not", () => {
+  for (const proxyWidgets of [undefined, [["-1", "width"]]]) {
+    const workflow = withShown([])
+    const inner = { ...workflow.nodes[0], widgets_values: [32] }
+    inner.properties = proxyWidgets ? { proxyWidgets } : {}
+    workflow.definitions.subgraphs = [
+      { id: "outer", name: "outer", nodes: [inner], links: [] },
+      subgraph,
+    ]
+    const outer = (values: unknown[]) =>
+      node(9, "outer", { properties: { proxyWidgets: [["5", "width"]] }, widgets_values: values })
+    for (const [values, want] of [
+      [[224], 224],
+      [[], 32],
+    ] as [number[], number][]) {
+      workflow.nodes = [outer(values)]
+      const settled = normalise(workflow, specs)
+      assert.equal(toPrompt(settled, specs).prompt["9:5:1"].inputs.width, want)
+      if (proxyWidgets) continue
+      showPromoted(settled, specs)
+      assert.deepEqual(settled.nodes[0].widgets_values, [want])
+    }
+  }
 })
 
 test("of a PrimitiveNode inside an instance shows the value, not what becomes of it after a run", () => {
