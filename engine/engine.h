@@ -370,9 +370,10 @@ const char *graft_cache_folder(const graft_engine *engine);
  * (weights/pytorch.h). Names and element types stay as they are; what GGUF packs in blocks becomes
  * float16, and GRAFT_E_UNSUPPORTED where that cannot hold it. Any thread. */
 typedef struct graft_convert_info {
-    uint64_t tensors, bytes; /* that were written */
-    uint64_t left_out;       /* tensors of kinds that are not read */
-    char part[32];           /* the entry that had the weights, beside others; "": all were taken */
+    uint64_t tensors, bytes;  /* that were written */
+    uint64_t left_out;        /* tensors of kinds that are not read */
+    char left_out_names[300]; /* of the first of them */
+    char part[32]; /* the entry that had the weights, beside others; "": all were taken */
 } graft_convert_info;
 graft_status graft_checkpoint_convert(const char *from, const char *to, graft_convert_info *info,
                                       graft_err *e);

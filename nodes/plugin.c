@@ -182,7 +182,7 @@ static graft_status convert(const char *from, const char *to, char *text, uint64
 {
     graft_convert_info info;
     graft_err e = GRAFT_ERR_INIT;
-    char part[64] = "", rest[96] = "";
+    char part[64] = "", rest[400] = "";
     graft_status st = graft_checkpoint_convert(from, to, &info, &e);
     if (st) {
         snprintf(text, n, "%s", e.text);
@@ -190,8 +190,8 @@ static graft_status convert(const char *from, const char *to, char *text, uint64
     }
     if (*info.part) snprintf(part, sizeof part, " of \"%s\"", info.part);
     if (info.left_out)
-        snprintf(rest, sizeof rest, "; %llu left out, of kinds that are not read",
-                 (unsigned long long)info.left_out);
+        snprintf(rest, sizeof rest, "; %llu left out, of kinds that are not read: %s",
+                 (unsigned long long)info.left_out, info.left_out_names);
     bool small = info.bytes < 1000000;
     snprintf(text, n, "%llu tensor%s%s, %.1f %s%s", (unsigned long long)info.tensors,
              info.tensors == 1 ? "" : "s", part, (double)info.bytes / (small ? 1e3 : 1e6),

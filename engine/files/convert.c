@@ -108,6 +108,8 @@ static graft_status convert_pytorch(const char *from, const char *to, graft_conv
     for (size_t i = 0; i < n; i++) info->bytes += tensor[i].bytes;
     info->tensors = n;
     info->left_out = graft_pytorch_left_out(f);
+    snprintf(info->left_out_names, sizeof info->left_out_names, "%s",
+             graft_pytorch_left_out_names(f));
     if (graft_pytorch_part(f)) snprintf(info->part, sizeof info->part, "%s", graft_pytorch_part(f));
 out:
     graft_pytorch_close(f);

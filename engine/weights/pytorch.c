@@ -15,6 +15,7 @@
 /* How a pickle may be nested, how often its parts may occur in it, and how often its tensors and
  * their names may fill the file, until it is refused: parts and data can be shared. */
 enum { MOST_DEPTH = 32, MOST_VISITS = 1 << 22, MOST_FILLS = 8, MOST_NAME = 1000 };
+enum { NAMES_LEFT_OUT = 4, NAME_SHOWN = 60 }; /* of what is not read, in messages */
 /* Bytes that a tensor takes in the list of a safetensors file, its name apart. */
 enum { LEAST_ENTRY = 50 };
 
@@ -42,7 +43,8 @@ struct graft_pytorch {
     char **name; /* of tensor i */
     void **copy; /* of tensors that do not lie in one piece */
     size_t n_names, cap_names, n_copies, cap_copies, left_out;
-    uint64_t bytes; /* of all tensors and what lists them */
+    graft_str left_out_names; /* of the first of them */
+    uint64_t bytes;           /* of all tensors and what lists them */
     const char *part;
 };
 
@@ -363,6 +365,22 @@ static graft_status visit_elements(walk *w, const value *v, int depth)
     return GRAFT_OK;
 }
 
+/* Messages name the first of them; what a file says is not for terminals as it is. */
+static graft_status leave_out(walk *w)
+{
+    graft_str *names = &w->f->left_out_names;
+    const char *name = w->name.data && w->name.len ? w->name.data : "?";
+    if (w->f->left_out++ < NAMES_LEFT_OUT) {
+        if (names->len) graft_str_puts(names, ", ");
+        for (size_t i = 0; name[i] && i < NAME_SHOWN; i++)
+            graft_str_append(names, name[i] < ' ' || name[i] > '~' ? "?" : &name[i], 1);
+        if (strlen(name) > NAME_SHOWN) graft_str_puts(names, "...");
+    } else if (w->f->left_out == NAMES_LEFT_OUT + 1) {
+        graft_str_puts(names, ", ...");
+    }
+    return names->failed ? graft_fail_nomem(w->e, "the list of tensors") : GRAFT_OK;
+}
+
 static graft_status visit_object(walk *w, const value *v, int depth)
 {
     view tensor = {0};
@@ -373,10 +391,7 @@ static graft_status visit_object(walk *w, const value *v, int depth)
         if (w->name.failed) return graft_fail_nomem(w->e, "a tensor's name");
         return add_tensor(w->f, &tensor, w->name.data ? w->name.data : "", w->e);
     }
-    if (makes_tensor(v)) {
-        w->f->left_out++;
-        return GRAFT_OK;
-    }
+    if (makes_tensor(v)) return leave_out(w);
     st = visit_pairs(w, v, depth);
     if (st || !v->state) return st;
     return visit(w, v->state, depth);
@@ -626,6 +641,7 @@ void graft_pytorch_close(graft_pytorch *f)
     graft_free(f->folder);
     graft_zip_close(f->zip);
     graft_pickle_free(f->pickle);
+    graft_str_finish(&f->left_out_names);
     graft_file_unmap(&f->map);
     graft_free(f->path);
     graft_free(f);
@@ -669,4 +685,9 @@ bool graft_pytorch_note_at(const graft_pytorch *f, size_t i, graft_pytorch_note 
         if (i-- == 0) return true;
     }
     return false;
+}
+
+const char *graft_pytorch_left_out_names(const graft_pytorch *f)
+{
+    return f->left_out_names.data ? f->left_out_names.data : "";
 }

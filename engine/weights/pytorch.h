@@ -35,5 +35,7 @@ typedef struct graft_pytorch_note {
     char value[128];
 } graft_pytorch_note;
 bool graft_pytorch_note_at(const graft_pytorch *f, size_t i, graft_pytorch_note *out);
+/* How many tensors are of kinds that are not read, and the names of the first, fit for messages. */
 size_t graft_pytorch_left_out(const graft_pytorch *f);
+const char *graft_pytorch_left_out_names(const graft_pytorch *f);
 #endif

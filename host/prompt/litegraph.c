@@ -61,6 +61,74 @@ static const cJSON *find_definition(const graft_litegraph *g, const char *type)
     return NULL;
 }
 
+/* What an editor does with a node that no server sees. */
+typedef enum virtual_role {
+    ROLE_NONE,   /* it runs */
+    ROLE_SILENT, /* gives nothing */
+    ROLE_PASS,   /* gives what its first input gets */
+    ROLE_VALUE,  /* gives its own value */
+    ROLE_SET,    /* as ROLE_PASS, also to those that say its name */
+    ROLE_GET,    /* gives what the node that has this name gets */
+} virtual_role;
+
+/* Those of ComfyUI itself, and those of extensions (KJNodes, Easy-Use, rgthree) that workflows are
+ * full of. */
+static virtual_role role_of(const char *type)
+{
+    static const struct {
+        const char *type;
+        virtual_role role;
+    } list[] = {{"Note", ROLE_SILENT},
+                {"MarkdownNote", ROLE_SILENT},
+                {"Reroute", ROLE_PASS},
+                {"PrimitiveNode", ROLE_VALUE},
+                {"SetNode", ROLE_SET},
+                {"GetNode", ROLE_GET},
+                {"easy setNode", ROLE_SET},
+                {"easy getNode", ROLE_GET},
+                {"Reroute (rgthree)", ROLE_PASS},
+                {"Label (rgthree)", ROLE_SILENT},
+                {"Bookmark (rgthree)", ROLE_SILENT},
+                {"Node Collector (rgthree)", ROLE_SILENT},
+                {"Fast Muter (rgthree)", ROLE_SILENT},
+                {"Fast Bypasser (rgthree)", ROLE_SILENT},
+                {"Fast Groups Muter (rgthree)", ROLE_SILENT},
+                {"Fast Groups Bypasser (rgthree)", ROLE_SILENT},
+                {"Fast Actions Button (rgthree)", ROLE_SILENT},
+                {"Mute / Bypass Relay (rgthree)", ROLE_SILENT},
+                {"Mute / Bypass Repeater (rgthree)", ROLE_SILENT},
+                {"Random Unmuter (rgthree)", ROLE_SILENT}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (strcmp(type, list[i].type) == 0) return list[i].role;
+    return ROLE_NONE;
+}
+
+bool graft_litegraph_virtual(const graft_litegraph_node *n)
+{
+    return role_of(n->type) != ROLE_NONE;
+}
+
+/* Entry number `i` of a list member, or NULL. */
+static const cJSON *entry_at(const cJSON *object, const char *member, int64_t i)
+{
+    const cJSON *list = graft_tree_get(object, member);
+    return cJSON_IsArray(list) && i >= 0 && i < (1 << 24) ? cJSON_GetArrayItem(list, (int)i) : NULL;
+}
+
+/* The name that a node gives to a link, or looks for. */
+static const char *name_of(const graft_litegraph_node *n)
+{
+    return cJSON_GetStringValue(entry_at(n->json, "widgets_values", 0));
+}
+
+/* The first of a name is the one that counts. */
+static graft_status keep_name(graft_litegraph_scope *s, graft_litegraph_node *n, graft_err *e)
+{
+    const char *name = role_of(n->type) == ROLE_SET ? name_of(n) : NULL;
+    if (!name || graft_map_get(&s->by_name, name)) return GRAFT_OK;
+    return graft_map_put(&s->by_name, name, n) ? graft_fail_nomem(e, "a graph") : GRAFT_OK;
+}
+
 static graft_status open_scope(graft_litegraph *g, const cJSON *json, graft_litegraph_scope *parent,
                                graft_litegraph_node *instance, int depth,
                                graft_litegraph_scope **out, graft_err *e);
@@ -85,6 +153,8 @@ static graft_status read_node(graft_litegraph *g, graft_litegraph_scope *s, cons
     graft_str_puts(&id, n->local);
     n->id = graft_str_take(&id);
     if (!n->id || graft_map_put(&s->by_id, n->local, n)) return graft_fail_nomem(e, "a graph");
+    graft_status st = keep_name(s, n, e);
+    if (st) return st;
     const cJSON *definition = find_definition(g, n->type);
     if (!definition || n->mode == GRAFT_LITEGRAPH_NEVER || n->mode == GRAFT_LITEGRAPH_BYPASS)
         return GRAFT_OK;
@@ -126,6 +196,7 @@ static void close_scope(graft_litegraph_scope *s)
     graft_free(s->link);
     graft_map_finish(&s->by_id);
     graft_map_finish(&s->by_link);
+    graft_map_finish(&s->by_name);
     graft_free(s);
 }
 
@@ -142,21 +213,6 @@ void graft_litegraph_finish(graft_litegraph *g)
 {
     close_scope(g->root);
     g->root = NULL;
-}
-
-bool graft_litegraph_virtual(const graft_litegraph_node *n)
-{
-    static const char *const name[] = {"Note", "MarkdownNote", "Reroute", "PrimitiveNode"};
-    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-        if (strcmp(n->type, name[i]) == 0) return true;
-    return false;
-}
-
-/* Entry number `i` of a list member, or NULL. */
-static const cJSON *entry_at(const cJSON *object, const char *member, int64_t i)
-{
-    const cJSON *list = graft_tree_get(object, member);
-    return cJSON_IsArray(list) && i >= 0 && i < (1 << 24) ? cJSON_GetArrayItem(list, (int)i) : NULL;
 }
 
 static const cJSON *linked(const cJSON *input)
@@ -217,10 +273,43 @@ static const cJSON *instance_value(const graft_litegraph_node *instance, const c
     return NULL;
 }
 
+/* Whether the widget that the instance has by this name is the one of `local`, as in
+ * instance_value(): where it shows several of a name that is the first. */
+static bool means(const graft_litegraph_node *instance, const char *local, const char *name)
+{
+    const cJSON *proxies =
+        graft_tree_get(graft_tree_get(instance->json, "properties"), "proxyWidgets");
+    const cJSON *item;
+    cJSON_ArrayForEach(item, proxies)
+    {
+        const char *node = cJSON_GetStringValue(cJSON_GetArrayItem(item, 0));
+        const char *widget = cJSON_GetStringValue(cJSON_GetArrayItem(item, 1));
+        if (node && widget && strcmp(widget, name) == 0)
+            return strcmp(node, local ? local : "-1") == 0;
+    }
+    return !local;
+}
+
+/* The same from the outside in: what an instance shows may be shown by the one around it, too,
+ * which then has the say. */
+static const cJSON *shown_value(const graft_litegraph_node *instance, const char *local,
+                                const char *name)
+{
+    const cJSON *value = NULL;
+    for (int i = 0; instance && i <= MAX_DEPTH; i++) {
+        const cJSON *given = instance_value(instance, local, name);
+        if (given && !cJSON_IsNull(given)) value = given;
+        if (!means(instance, local, name)) break;
+        local = instance->local;
+        instance = instance->scope->instance;
+    }
+    return value;
+}
+
 const cJSON *graft_litegraph_promoted(const graft_litegraph_node *n, const char *widget)
 {
     const graft_litegraph_node *instance = n->scope->instance;
-    return instance ? instance_value(instance, n->local, widget) : NULL;
+    return instance ? shown_value(instance, n->local, widget) : NULL;
 }
 
 /* From the inside of a sub-graph to the link (or value) on its instance. */
@@ -234,7 +323,7 @@ static const cJSON *leave(const graft_litegraph_scope *s, int64_t slot, const cJ
                                                             name) == 0) found = input;
     if (!found) found = entry_at(s->instance->json, "inputs", slot);
     if (linked(found)) return linked(found);
-    if (name) *value = instance_value(s->instance, NULL, name);
+    if (name) *value = shown_value(s->instance, NULL, name);
     return NULL;
 }
 
@@ -251,6 +340,35 @@ static const graft_litegraph_link *find_link(const graft_litegraph_scope *s, con
 {
     char text[GRAFT_LITEGRAPH_ID];
     return id && id_text(id, text) ? graft_map_get(&s->by_link, text) : NULL;
+}
+
+/* The value of a node that gives one. */
+static const cJSON *own_value(const graft_litegraph_node *n)
+{
+    const cJSON *shown = graft_litegraph_promoted(n, "value");
+    return shown ? shown : entry_at(n->json, "widgets_values", 0);
+}
+
+/* The node that has the name which `n` looks for, here or around this sub-graph. */
+static const graft_litegraph_node *find_named(const graft_litegraph_node *n)
+{
+    const char *name = name_of(n);
+    const graft_litegraph_node *found = NULL;
+    for (const graft_litegraph_scope *s = n->scope; name && s && !found; s = s->parent)
+        found = graft_map_get(&s->by_name, name);
+    return found && found->mode != GRAFT_LITEGRAPH_NEVER ? found : NULL;
+}
+
+/* What goes through a node that no server sees: the next link, in *scope; or NULL and perhaps a
+ * value. */
+static const graft_litegraph_link *through(const graft_litegraph_node *n, virtual_role role,
+                                           const graft_litegraph_scope **scope, const cJSON **value)
+{
+    if (role == ROLE_VALUE) *value = own_value(n);
+    if (role == ROLE_GET) n = find_named(n);
+    if (role == ROLE_VALUE || role == ROLE_SILENT || !n) return NULL;
+    *scope = n->scope;
+    return find_link(n->scope, linked(entry_at(n->json, "inputs", 0)));
 }
 
 graft_litegraph_source graft_litegraph_resolve(const graft_litegraph_scope *scope,
@@ -273,12 +391,10 @@ graft_litegraph_source graft_litegraph_resolve(const graft_litegraph_scope *scop
         } else if (n->inner) {
             scope = n->inner;
             link = enter(scope, link->slot);
-        } else if (strcmp(n->type, "Reroute") == 0) {
-            link = find_link(scope, linked(entry_at(n->json, "inputs", 0)));
-        } else if (strcmp(n->type, "PrimitiveNode") == 0) {
-            return (graft_litegraph_source){NULL, 0, entry_at(n->json, "widgets_values", 0)};
-        } else if (graft_litegraph_virtual(n)) {
-            return nothing;
+        } else if (role_of(n->type) != ROLE_NONE) {
+            const cJSON *value = NULL;
+            link = through(n, role_of(n->type), &scope, &value);
+            if (!link) return (graft_litegraph_source){NULL, 0, value};
         } else {
             return (graft_litegraph_source){n, link->slot, NULL};
         }

@@ -32,7 +32,7 @@ struct graft_litegraph_scope {
     graft_litegraph_node *node;
     graft_litegraph_link *link;
     size_t n_node, n_link;
-    graft_map by_id, by_link; /* -> node, link */
+    graft_map by_id, by_link, by_name; /* -> node, link, node that gives its link a name */
 };
 
 typedef struct graft_litegraph {
@@ -53,8 +53,9 @@ typedef struct graft_litegraph_source {
 graft_litegraph_source graft_litegraph_resolve(const graft_litegraph_scope *scope,
                                                const cJSON *link_id);
 
-/* Notes, reroutes and the like, which exist in the editor only. */
+/* Notes, reroutes, named links and the like, which exist in the editor only. */
 bool graft_litegraph_virtual(const graft_litegraph_node *n);
-/* A value that the surrounding sub-graph's instance shows for this widget; NULL without one. */
+/* A value that the instance of the surrounding sub-graph shows for this widget, or one further out
+ * for that; NULL without one. */
 const cJSON *graft_litegraph_promoted(const graft_litegraph_node *n, const char *widget);
 #endif

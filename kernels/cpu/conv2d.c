@@ -296,7 +296,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
              s->own_epilogue && pass_needed(&k->op) ? " + pass" : "");
     GRAFT_TRY(graft_cpu_primitive_init(&s->primitive, d->engine, pd, arg, args, e));
     k->info.packed_bytes[GRAFT_CONV_W] = dnnl_memory_desc_get_size(&s->primitive.md[1]);
-    k->info.packing[GRAFT_CONV_W] = graft_cpu_packing_weights(&s->primitive.md[1]);
+    k->info.packing[GRAFT_CONV_W] = graft_cpu_packing_weights(&s->primitive.md[1], 0);
 out:
     if (pd) dnnl_primitive_desc_destroy(pd);
     return st;

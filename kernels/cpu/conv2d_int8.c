@@ -91,7 +91,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     snprintf(k->info.variant, sizeof k->info.variant, "dnnl int8 %s", graft_cpu_primitive_name(pd));
     GRAFT_TRY(graft_cpu_primitive_init(&s->primitive, k->d->engine, pd, arg, 3 + s->scratchpad, e));
     k->info.packed_bytes[GRAFT_CONV_W] = graft_cpu_int8_bytes(&s->primitive.md[1], w->dim[0]);
-    k->info.packing[GRAFT_CONV_W] = graft_cpu_int8_packing(&s->primitive.md[1]);
+    k->info.packing[GRAFT_CONV_W] = graft_cpu_int8_packing(&s->primitive.md[1], 0);
 out:
     if (pd) dnnl_primitive_desc_destroy(pd);
     return st;

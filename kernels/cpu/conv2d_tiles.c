@@ -175,7 +175,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     k->info.packed_bytes[GRAFT_CONV_W] =
         s->int8 ? graft_cpu_int8_bytes(&s->layout, dim[0]) : dnnl_memory_desc_get_size(&s->layout);
     k->info.packing[GRAFT_CONV_W] =
-        s->int8 ? graft_cpu_int8_packing(&s->layout) : graft_cpu_packing_weights(&s->layout);
+        s->int8 ? graft_cpu_int8_packing(&s->layout, 0) : graft_cpu_packing_weights(&s->layout, 0);
     snprintf(k->info.variant, sizeof k->info.variant, "%samx %d panels", s->int8 ? "int8 " : "",
              (int)s->panels);
     return GRAFT_OK;

@@ -262,7 +262,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     snprintf(k->info.variant, sizeof k->info.variant, "winograd %dx%d%s, %d panels", s->shape.down,
              s->shape.across, s->shape.doubled ? " doubled" : "", (int)s->panels);
     k->info.packed_bytes[GRAFT_CONV_W] = dnnl_memory_desc_get_size(&s->layout);
-    k->info.packing[GRAFT_CONV_W] = graft_cpu_packing_weights(&s->layout);
+    k->info.packing[GRAFT_CONV_W] = graft_cpu_packing_weights(&s->layout, 0);
     return GRAFT_OK;
 }
 

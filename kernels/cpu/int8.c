@@ -17,9 +17,9 @@ uint64_t graft_cpu_int8_bytes(const dnnl_memory_desc_t *md, int64_t outputs)
     return padded(md) + (uint64_t)outputs * sizeof(float);
 }
 
-uint64_t graft_cpu_int8_packing(const dnnl_memory_desc_t *md)
+uint64_t graft_cpu_int8_packing(const dnnl_memory_desc_t *md, int output_dim)
 {
-    return graft_cpu_packing_weights(md) ^ PACKING;
+    return graft_cpu_packing_weights(md, output_dim) ^ PACKING;
 }
 
 const float *graft_cpu_int8_scales(const dnnl_memory_desc_t *md, const void *packed)

@@ -5,7 +5,7 @@
 #include "kernels/cpu/primitive.h"
 
 uint64_t graft_cpu_int8_bytes(const dnnl_memory_desc_t *md, int64_t outputs);
-uint64_t graft_cpu_int8_packing(const dnnl_memory_desc_t *md);
+uint64_t graft_cpu_int8_packing(const dnnl_memory_desc_t *md, int output_dim);
 const float *graft_cpu_int8_scales(const dnnl_memory_desc_t *md, const void *packed);
 /* Dense (O, I...) source; O is dimension `output_dim` of md. */
 graft_status graft_cpu_int8_pack(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,

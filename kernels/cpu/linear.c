@@ -240,7 +240,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     graft_cpu_pack_as(k, GRAFT_LINEAR_RESIDUAL, k->op.out.dtype);
     GRAFT_TRY(compile(k, s, e));
     k->info.packed_bytes[GRAFT_LINEAR_W] = dnnl_memory_desc_get_size(&s->primitive.md[1]);
-    k->info.packing[GRAFT_LINEAR_W] = graft_cpu_packing_weights(&s->primitive.md[1]);
+    k->info.packing[GRAFT_LINEAR_W] =
+        graft_cpu_packing_weights(&s->primitive.md[1], s->variant == VARIANT_MATMUL);
 out:
     return st;
 }

@@ -92,7 +92,7 @@ static graft_status init_onednn(graft_kernel *k, graft_err *e)
     GRAFT_TRY(graft_cpu_primitive_init(&s->primitive, k->d->engine, pd, arg, args, e));
     if (tail) GRAFT_TRY(graft_cpu_primitive_init(&s->tail, k->d->engine, tail, arg, args, e));
     k->info.packed_bytes[GRAFT_LINEAR_W] = graft_cpu_int8_bytes(&s->primitive.md[1], w[0]);
-    k->info.packing[GRAFT_LINEAR_W] = graft_cpu_int8_packing(&s->primitive.md[1]);
+    k->info.packing[GRAFT_LINEAR_W] = graft_cpu_int8_packing(&s->primitive.md[1], 1);
 out:
     if (pd) dnnl_primitive_desc_destroy(pd);
     if (tail) dnnl_primitive_desc_destroy(tail);

@@ -137,7 +137,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     divide(s);
     lay_out(k, s);
     k->info.packed_bytes[GRAFT_LINEAR_W] = dnnl_memory_desc_get_size(&s->layout);
-    k->info.packing[GRAFT_LINEAR_W] = graft_cpu_packing_weights(&s->layout);
+    k->info.packing[GRAFT_LINEAR_W] = graft_cpu_packing_weights(&s->layout, 0);
     snprintf(k->info.variant, sizeof k->info.variant, "panels %s",
              s->matrix ? "amx" : k->d->simd->name);
     return GRAFT_OK;

@@ -11,13 +11,14 @@
 #include "base/hash.h"
 #include "kernels/cpu/primitive.h"
 
-uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md)
+uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md, int output_dim)
 {
     /* Field by field: the unused tails of the arrays hold anything. */
     int64_t f[8 * DNNL_MAX_NDIMS + 32];
     int n = 0;
     f[n++] = 1; /* version of this file's layouts */
     f[n++] = md->ndims;
+    f[n++] = output_dim;
     f[n++] = (int64_t)md->data_type;
     f[n++] = (int64_t)md->format_kind;
     f[n++] = (int64_t)md->extra.flags;

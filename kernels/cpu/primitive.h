@@ -73,8 +73,9 @@ static inline bool graft_cpu_has_matrix_unit(void)
     return graft_cpu_uses(dnnl_cpu_isa_avx512_core_amx);
 }
 
-/* Weights in the layout that oneDNN chose. */
-uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md);
+/* Weights in the layout that oneDNN chose. `output_dim` as below: of as many inputs as outputs, a
+ * layout tells two packings apart by it alone. */
+uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md, int output_dim);
 /* Offsets of the values begin … begin + n of one dimension of a blocked layout, times `size`; they
  * repeat at a constant distance after as many values as are returned. */
 int64_t graft_cpu_layout_offsets(const dnnl_memory_desc_t *md, int dim, int64_t begin, int64_t n,

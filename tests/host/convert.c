@@ -172,6 +172,82 @@ static void subgraphs(void)
            "'4':{'class_type':'TestShow','inputs':{'any':['2:2',0]}}}");
 }
 
+/* A PrimitiveNode (3) and a node inside an instance (2) of one that is inside another (2:5): the
+ * outermost that shows a value has the say. */
+#define SHOWN(outer, inner)                                                                        \
+    "{'version':1,'nodes':[{'id':2,'type':'outer','properties':{'proxyWidgets':[['5','value'],"    \
+    "['5','b']]}," outer "}],'links':[],'definitions':{'subgraphs':[{'id':'outer','links':[],"     \
+    "'nodes':[{'id':5,'type':'inner','properties':{'proxyWidgets':[['3','value'],['4','b'],"       \
+    "['6','b']]}," inner "}]},{'id':'inner','links':[[1,3,0,4,0,'INT']],'nodes':["                 \
+    "{'id':3,'type':'PrimitiveNode','widgets_values':[1,'fixed']},"                                \
+    "{'id':4,'type':'TestAdd','inputs':[{'name':'a','type':'INT','link':1,'widget':{'name':'a'}}"  \
+    "],'widgets_values':[2,3]},{'id':6,'type':'TestAdd','widgets_values':[4,5]}]}]}}"
+#define SHOWN_AS(a, b, other)                                                                      \
+    "{'2:5:4':{'class_type':'TestAdd','inputs':{'a':" #a ",'b':" #b "}},"                          \
+    "'2:5:6':{'class_type':'TestAdd','inputs':{'a':4,'b':" #other "}}}"
+
+static void shown_by_several(void)
+{
+    EXPECT(SHOWN("'widgets_values':[]", "'widgets_values':[]"), SHOWN_AS(1, 3, 5));
+    EXPECT(SHOWN("'widgets_values':[]", "'widgets_values':[11,12,13]"), SHOWN_AS(11, 12, 13));
+    EXPECT(SHOWN("'widgets_values':[21,22]", "'widgets_values':[11,12,13]"), SHOWN_AS(21, 22, 13));
+    EXPECT(SHOWN("'widgets_values':[null,22]", "'widgets_values':[]"), SHOWN_AS(1, 22, 5));
+}
+
+/* An instance's own input, which it lists or not, may be shown by the one around it. */
+#define OWN(outer, list)                                                                           \
+    "{'version':1,'nodes':[{'id':2,'type':'outer','properties':{'proxyWidgets':[['5','x']]},"      \
+    "'widgets_values':" outer "}],'links':[],'definitions':{'subgraphs':[{'id':'outer','links':[]" \
+    ",'nodes':[{'id':5,'type':'inner','inputs':[{'name':'x','type':'INT','link':null,'widget':"    \
+    "{'name':'x'}}],'properties':{" list "},'widgets_values':[7]}]},{'id':'inner','inputs':["      \
+    "{'name':'x','type':'INT','linkIds':[1]}],'links':[[1,-10,0,4,0,'INT']],'nodes':["             \
+    "{'id':4,'type':'TestAdd','inputs':[{'name':'a','type':'INT','link':1,'widget':{'name':'a'}}"  \
+    "],'widgets_values':[2,3]}]}]}}"
+#define OWN_AS(a) "{'2:5:4':{'class_type':'TestAdd','inputs':{'a':" #a ",'b':3}}}"
+
+static void own_inputs_shown(void)
+{
+    EXPECT(OWN("[]", ""), OWN_AS(7));
+    EXPECT(OWN("[9]", ""), OWN_AS(9));
+    EXPECT(OWN("[9]", "'proxyWidgets':[['-1','x']]"), OWN_AS(9));
+    EXPECT(OWN("[9]", "'proxyWidgets':[['4','x']]"), OWN_AS(2));
+}
+
+/* What extensions of ComfyUI's editor add to it: links by name, also from around a sub-graph, where
+ * the first of a name counts; reroutes; and what has to do with the screen alone. */
+static void nodes_of_extensions(void)
+{
+    EXPECT("{'nodes':["
+           "{'id':1,'type':'TestInt','widgets_values':[4]},"
+           "{'id':2,'type':'SetNode','inputs':[{'name':'INT','type':'INT','link':1}],"
+           "'widgets_values':['n']},"
+           "{'id':3,'type':'Reroute (rgthree)','inputs':[{'name':'','type':'*','link':2}]},"
+           "{'id':4,'type':'TestShow','inputs':[{'name':'any','type':'*','link':3}]},"
+           "{'id':5,'type':'GetNode','widgets_values':['n']},"
+           "{'id':6,'type':'GetNode','widgets_values':['other']},"
+           "{'id':7,'type':'TestShow','inputs':[{'name':'any','type':'*','link':4}]},"
+           "{'id':8,'type':'Fast Groups Bypasser (rgthree)'},{'id':9,'type':'Label (rgthree)'},"
+           "{'id':10,'type':'s'},"
+           "{'id':11,'type':'easy setNode','inputs':[{'link':6}],'widgets_values':['n']},"
+           "{'id':12,'type':'easy setNode','inputs':[{'link':5}],'widgets_values':['other'],"
+           "'mode':2}],"
+           "'links':[[1,1,0,2,0,'INT'],[2,5,0,3,0,'INT'],[3,3,0,4,0,'INT'],[4,6,0,7,0,'INT'],"
+           "[5,1,0,12,0,'INT'],[6,10,0,11,0,'INT']],"
+           "'definitions':{'subgraphs':[{'id':'s','nodes':[{'id':1,'type':'easy getNode',"
+           "'widgets_values':['n']},{'id':2,'type':'TestShow','inputs':[{'name':'any','link':1}]}],"
+           "'links':[[1,1,0,2,0,'INT']]}]}}",
+           "{'1':{'class_type':'TestInt','inputs':{'value':4}},"
+           "'4':{'class_type':'TestShow','inputs':{'any':['1',0]}},"
+           "'7':{'class_type':'TestShow','inputs':{}},"
+           "'10:2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}");
+    /* A name that leads back to itself ends. */
+    EXPECT("{'nodes':[{'id':1,'type':'SetNode','inputs':[{'link':1}],'widgets_values':['n']},"
+           "{'id':2,'type':'GetNode','widgets_values':['n']},"
+           "{'id':3,'type':'TestShow','inputs':[{'name':'any','link':1}]}],"
+           "'links':[[1,2,0,1,0,'*']]}",
+           "{'3':{'class_type':'TestShow','inputs':{}}}");
+}
+
 #define ENDLESS                                                                                    \
     "{'nodes':[{'id':1,'type':'s'}],'definitions':{'subgraphs':[{'id':'s','nodes':[{'id':1,"       \
     "'type':'s'},{'id':2,'type':'s'}]}]}}"
@@ -400,6 +476,9 @@ int main(void)
     RUN(converted_widgets);
     RUN(modes_and_reroutes);
     RUN(subgraphs);
+    RUN(shown_by_several);
+    RUN(own_inputs_shown);
+    RUN(nodes_of_extensions);
     RUN(hostile);
     RUN(group_nodes);
     RUN(file_names);

@@ -354,50 +354,71 @@ static void inplace_where_dense(void)
     }
 }
 
-/* Bytes that `lib` packs for the weight of a LINEAR over `rows` rows; NULL when it refuses. */
-static unsigned char *packed_weight(const kernel_lib *lib, graft_dtype dtype, int64_t rows,
-                                    const float *w, graft_kernel_info *info)
+typedef struct weight {
+    unsigned char *data; /* NULL: refused */
+    graft_kernel_info info;
+} weight;
+
+/* What `lib` packs for the weight of a LINEAR with `size` outputs and inputs. */
+static weight packed_weight(const kernel_lib *lib, graft_dtype dtype, int64_t rows,
+                            const int64_t size[2], int32_t variant, const float *w)
 {
     kernel_case c = {.desc = {.size = sizeof c.desc, .op = GRAFT_OP_LINEAR}};
     c.desc.in[0] = c.desc.out =
-        (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 2, .dim = {rows, 96}};
-    c.desc.out.dim[1] = 80;
-    c.desc.in[1] =
-        (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 2, .dim = {80, 96}, .constant = 1};
+        (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 2, .dim = {rows, size[1]}};
+    c.desc.out.dim[1] = size[0];
+    c.desc.in[1] = (graft_tensor_desc){
+        .dtype = GRAFT_F32, .rank = 2, .dim = {size[0], size[1]}, .constant = 1};
     make_dense(&c.desc.in[0]), make_dense(&c.desc.in[1]), make_dense(&c.desc.out);
     graft_op_desc d = case_desc(&c, dtype);
     graft_kernel *k;
-    info->size = sizeof *info;
-    if (lib->api->prepare(lib->device, &d, -1, &k, info, NULL, 0)) return NULL;
-    size_t bytes = (size_t)info->packed_bytes[1];
-    unsigned char *host = calloc(bytes, 1);
+    weight p = {NULL, {.size = sizeof p.info}};
+    if (lib->api->prepare(lib->device, &d, variant, &k, &p.info, NULL, 0)) return p;
+    size_t bytes = (size_t)p.info.packed_bytes[1];
     void *device = lib->api->alloc(lib->device, bytes);
+    p.data = calloc(bytes, 1);
     CHECK_INT(lib->api->pack(k, 1, GRAFT_F32, w, device), GRAFT_OK);
-    lib->api->download(lib->device, host, device, bytes);
+    lib->api->download(lib->device, p.data, device, bytes);
     lib->api->free(lib->device, device);
     lib->api->release(k);
-    return host;
+    return p;
 }
 
-/* Equal packing numbers mean equal bytes, whatever the number of rows. */
+static void same_where_equal(const weight *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < i; k++) {
+            const graft_kernel_info *a = &list[i].info, *b = &list[k].info;
+            if (!list[i].data || !list[k].data || a->packing[1] != b->packing[1]) continue;
+            CHECK_INT(a->packed_bytes[1], b->packed_bytes[1]);
+            bool same = memcmp(list[i].data, list[k].data, (size_t)a->packed_bytes[1]) == 0;
+            CHECK(same);
+            if (!same) printf("  %s, %s\n", a->variant, b->variant);
+        }
+}
+
+/* Equal packing numbers mean equal bytes, whatever the number of rows and whichever the variant;
+ * where there are as many inputs as outputs, other kernels' layouts look alike. */
 static void packings_of(const kernel_lib *lib)
 {
     static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_BF16, GRAFT_F16};
     static const int64_t rows[] = {1, 2, 7, 64, 77, 1024};
-    float w[80 * 96];
-    for (int i = 0; i < 80 * 96; i++) w[i] = (float)(i % 513 - 256) / 256;
-    for (size_t t = 0; t < 3; t++) {
-        graft_kernel_info info[6];
-        unsigned char *packed[6];
-        for (size_t i = 0; i < 6; i++)
-            packed[i] = packed_weight(lib, dtypes[t], rows[i], w, &info[i]);
-        for (size_t i = 1; i < 6; i++) {
-            if (!packed[0] || !packed[i] || info[0].packing[1] != info[i].packing[1]) continue;
-            CHECK_INT(info[0].packed_bytes[1], info[i].packed_bytes[1]);
-            CHECK(memcmp(packed[0], packed[i], (size_t)info[0].packed_bytes[1]) == 0);
+    static const int64_t sizes[][2] = {{80, 96}, {4, 4}, {8, 8}, {96, 96}};
+    enum { ROWS = 6, VARIANTS = 4 };
+    float w[96 * 96];
+    for (int i = 0; i < 96 * 96; i++) w[i] = (float)(i % 513 - 256) / 256;
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (size_t t = 0; t < 3; t++) {
+            weight list[ROWS * VARIANTS];
+            size_t n = 0;
+            for (size_t i = 0; i < ROWS; i++)
+                for (int32_t v = 0, count = 1; v < count && v < VARIANTS; v++) {
+                    list[n] = packed_weight(lib, dtypes[t], rows[i], sizes[s], v, w);
+                    count = list[n++].info.variant_count;
+                }
+            same_where_equal(list, n);
+            for (size_t i = 0; i < n; i++) free(list[i].data);
         }
-        for (size_t i = 0; i < 6; i++) free(packed[i]);
-    }
 }
 
 /* More rows than 32 bits count: prepared or refused, but the process lives. */
@@ -407,9 +428,8 @@ static void far_too_many_rows(const kernel_lib *lib)
     const float w[80 * 96] = {0};
     for (size_t t = 0; t < 3; t++)
         for (int bits = 30; bits < 40; bits++) {
-            graft_kernel_info info;
-            unsigned char *packed = packed_weight(lib, dtypes[t], INT64_C(1) << bits, w, &info);
-            free(packed);
+            static const int64_t size[2] = {80, 96};
+            free(packed_weight(lib, dtypes[t], INT64_C(1) << bits, size, -1, w).data);
         }
 }
 

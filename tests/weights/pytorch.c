@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "base/file.h"
 #include "base/half.h"
 #include "engine/engine.h"
@@ -83,6 +84,7 @@ static void checkpoint(const char *path)
     graft_pytorch_tensors(f, &n);
     CHECK_INT(n, 17);
     CHECK_INT(graft_pytorch_left_out(f), 3);
+    CHECK_STR(graft_pytorch_left_out_names(f), "expanded, complex, i16");
     CHECK_STR(graft_pytorch_part(f), "state_dict");
     counts(f, "first.weight", GRAFT_F32, "(3,4)", 0.25, 0.25);
     counts(f, "first.bias", GRAFT_F16, "(3)", -0.5, 0.25);
@@ -277,7 +279,54 @@ static void other_tensors(void)
     if (f) graft_pytorch_tensors(f, &n);
     CHECK_INT(n, 1);
     if (f) CHECK_INT(graft_pytorch_left_out(f), 3);
+    if (f) CHECK_STR(graft_pytorch_left_out_names(f), "b, c, d");
     graft_pytorch_close(f);
+    free(bytes);
+}
+
+static void add_key(graft_str *p, const char *name)
+{
+    const char head[] = {'X', (char)strlen(name), 0, 0, 0};
+    graft_str_append(p, head, sizeof head);
+    graft_str_puts(p, name);
+}
+
+/* Of many the first are named, cut where they are long, without what a terminal would obey. */
+static void others_named(void)
+{
+    static const char tensor[] = TENSOR("K\0", "K\1\x85", "K\1\x85"), begin[] = "\x80\x02}(";
+    static const char *const others[] = {"\x1b[2Jx",
+                                         "m234567890"
+                                         "1234567890"
+                                         "1234567890"
+                                         "1234567890"
+                                         "1234567890"
+                                         "12345678901",
+                                         "c",
+                                         "d",
+                                         "e",
+                                         "f"};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_pytorch *f;
+    graft_str p = GRAFT_STR_INIT;
+    size_t size;
+    graft_str_append(&p, begin, sizeof begin - 1);
+    add_key(&p, "a");
+    graft_str_append(&p, tensor, sizeof tensor - 1);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        add_key(&p, others[i]);
+        graft_str_puts(&p, "ctorch._utils\n_rebuild_sparse_tensor\n()tR");
+    }
+    graft_str_puts(&p, "u.");
+    char *bytes = pickle_file(p.data, p.len, &size);
+    CHECK_OK(graft_pytorch_open_memory(bytes, size, "test.ckpt", &f, &e), &e);
+    if (f) CHECK_INT(graft_pytorch_left_out(f), 6);
+    if (f)
+        CHECK_STR(graft_pytorch_left_out_names(f),
+                  "?[2Jx, m23456789012345678901234567890123456789012345678901234567890..., c, d, "
+                  "...");
+    graft_pytorch_close(f);
+    graft_str_finish(&p);
     free(bytes);
 }
 
@@ -492,6 +541,7 @@ int main(void)
     RUN(bounds);
     RUN(long_names);
     RUN(other_tensors);
+    RUN(others_named);
     RUN(pickles);
     RUN(many_names);
     RUN(runs_nothing);

@@ -293,7 +293,7 @@ function runButtons(): Node[] {
     h("button", { type: "button", ...attributes }, icon(symbol), h("span", {}, text))
   return [
     button({ ...interrupt, hidden: true }, "stop", "Interrupt"),
-    h("div", { class: "queue-group" }, count, button(queue, "play", "Queue")),
+    h("div", { class: "queue-group" }, count, button(queue, "play", "Run")),
   ]
 }
 

@@ -110,7 +110,7 @@ export const runEnded = (page) =>
     timeout: 60_000,
   })
 
-// Presses Queue and waits for the end of that run: the one before it may have ended already.
+// Presses Run and waits for the end of that run: the one before it may have ended already.
 export async function runOnce(page) {
   const before = await page.evaluate(() => graft.runner.run?.prompt)
   await page.locator("#queue").click()

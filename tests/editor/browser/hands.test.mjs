@@ -471,7 +471,7 @@ test("what a refusal complained of goes away once it is mended, one by one", asy
   await line("Not queued: 1 thing to fix first")
   assert.equal(await page.locator(".faults li").count(), 1)
   await set("ckpt_name", "emoji-64.safetensors")
-  await line("Queue runs the workflow.")
+  await line("Run queues the workflow.")
   assert.equal(await page.locator(".faults").count(), 0)
   assert.ok(await page.evaluate(() => graft.editor.nodes.every((n) => !n.faults?.length)))
   await set("steps", 0)
@@ -479,7 +479,7 @@ test("what a refusal complained of goes away once it is mended, one by one", asy
   await page.keyboard.press("Control+Enter")
   await line("Not queued: 1 thing")
   await press("Control+z")
-  await line("Queue runs the workflow.")
+  await line("Run queues the workflow.")
 })
 
 test("the picture of a plan is words on the node, and opens large", async () => {
@@ -526,7 +526,7 @@ test("a link to a node that does not run is told as that, until it runs again", 
     const text = `“negative” is linked to “Negative prompt”, which is ${is}.`
     await page.locator(".faults li", { hasText: text }).waitFor()
     await press(keys)
-    await line("Queue runs the workflow.")
+    await line("Run queues the workflow.")
     assert.equal(await page.locator(".faults").count(), 0)
     await page.waitForTimeout(600) // or the next click would make it a double one
   }

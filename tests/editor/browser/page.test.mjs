@@ -59,8 +59,12 @@ test("the page is small and paints at once", async () => {
   )
 })
 
-test("a newcomer presses Queue and sees the picture", async () => {
+test("a newcomer presses Run and sees the picture", async () => {
   assert.equal(await count(), 7)
+  const names = await page.locator("button:visible").allTextContents()
+  const named = names.filter(Boolean)
+  assert.equal(new Set(named).size, named.length, `two are called alike: ${named}`)
+  assert.equal(await page.locator("#queue").textContent(), "Run")
   await page.locator("#queue").click()
   await page.waitForSelector("#interrupt:not([hidden])")
   await page.waitForFunction(() =>

@@ -5,6 +5,7 @@ import { isPrompt, isUiWorkflow, toPrompt } from "../../../host/editor/src/workf
 import { fillFileNames, formatDate } from "../../../host/editor/src/workflow/filename"
 import { fromPrompt } from "../../../host/editor/src/workflow/import"
 import { normalise } from "../../../host/editor/src/workflow/normalise"
+import { showPromoted } from "../../../host/editor/src/workflow/promoted"
 import { parseJson } from "../../../host/editor/src/workflow/json"
 import {
   alignValues,
@@ -339,6 +340,106 @@ test("what an instance shows of an instance inside it counts, too", () => {
     node(9, "outer", { properties: { proxyWidgets: [["5", "height"]] }, widgets_values: [224] }),
   ]
   assert.equal(toPrompt(normalise(workflow, specs), specs).prompt["9:5:1"].inputs.height, 224)
+})
+
+test("what is shown of an instance inside may be one of its own inputs, listed or not", () => {
+  for (const proxyWidgets of [undefined, [["-1", "width"]]]) {
+    const workflow = withShown([])
+    const inner = { ...workflow.nodes[0], widgets_values: [32] }
+    inner.properties = proxyWidgets ? { proxyWidgets } : {}
+    workflow.definitions.subgraphs = [
+      { id: "outer", name: "outer", nodes: [inner], links: [] },
+      subgraph,
+    ]
+    const outer = (values: unknown[]) =>
+      node(9, "outer", { properties: { proxyWidgets: [["5", "width"]] }, widgets_values: values })
+    for (const [values, want] of [
+      [[224], 224],
+      [[], 32],
+    ] as [number[], number][]) {
+      workflow.nodes = [outer(values)]
+      const settled = normalise(workflow, specs)
+      assert.equal(toPrompt(settled, specs).prompt["9:5:1"].inputs.width, want)
+      if (proxyWidgets) continue
+      showPromoted(settled, specs)
+      assert.deepEqual(settled.nodes[0].widgets_values, [want])
+    }
+  }
+})
+
+test("of a PrimitiveNode inside an instance shows the value, not what becomes of it after a run", () => {
+  const inside = node(1, "PrimitiveNode", {
+    outputs: [{ name: "INT", type: "INT", links: [1] }],
+    widgets_values: [64, "fixed"],
+  })
+  const shown = (widget: string, value: unknown): any => ({
+    version: 1,
+    nodes: [node(9, "s", { properties: { proxyWidgets: [["1", widget]] }, widgets_values: [value] })],
+    links: [],
+    definitions: {
+      subgraphs: [
+        {
+          id: "s",
+          nodes: [inside, image(2, { inputs: [input("width", "INT", 1, true)] })],
+          links: [[1, 1, 0, 2, 0, "INT"]],
+        },
+      ],
+    },
+  })
+  const width = (workflow: any) =>
+    toPrompt(normalise(workflow, specs), specs).prompt["9:2"].inputs.width
+  assert.equal(width(shown("value", 96)), 96)
+  assert.equal(width(shown("control_after_generate", "randomize")), 64)
+})
+
+// The same file as tests/host/convert.c has.
+test("links by name, reroutes and switches of extensions lead to what they stand for", () => {
+  const show = (id: number, link: number) =>
+    node(id, "SaveImage", { inputs: [input("images", "IMAGE", link)], widgets_values: ["x"] })
+  const set = (id: number, type: string, link: number, name: string, more: any = {}) =>
+    node(id, type, { inputs: [input("", "IMAGE", link)], widgets_values: [name], ...more })
+  const get = (id: number, type: string, name: string) => node(id, type, { widgets_values: [name] })
+  const workflow: any = {
+    nodes: [
+      image(1),
+      set(2, "SetNode", 1, "n"),
+      node(3, "Reroute (rgthree)", { inputs: [input("", "*", 2)] }),
+      show(4, 3),
+      get(5, "GetNode", "n"),
+      get(6, "GetNode", "other"),
+      show(7, 4),
+      node(8, "Fast Groups Bypasser (rgthree)"),
+      node(9, "Label (rgthree)"),
+      node(10, "s"),
+      set(11, "easy setNode", 6, "n"),
+      set(12, "easy setNode", 5, "other", { mode: 2 }),
+    ],
+    links: [
+      [1, 1, 0, 2, 0, "IMAGE"],
+      [2, 5, 0, 3, 0, "IMAGE"],
+      [3, 3, 0, 4, 0, "IMAGE"],
+      [4, 6, 0, 7, 0, "IMAGE"],
+      [5, 1, 0, 12, 0, "IMAGE"],
+      [6, 10, 0, 11, 0, "IMAGE"],
+    ],
+    definitions: {
+      subgraphs: [
+        { id: "s", nodes: [get(1, "easy getNode", "n"), show(2, 1)], links: [[1, 1, 0, 2, 0, "IMAGE"]] },
+      ],
+    },
+  }
+  const { prompt, unknown } = toPrompt(workflow, specs)
+  assert.deepEqual(unknown, [])
+  assert.deepEqual(Object.keys(prompt).sort(), ["1", "10:2", "4", "7"])
+  assert.deepEqual(prompt["4"].inputs.images, ["1", 0])
+  assert.equal(prompt["7"].inputs.images, undefined)
+  assert.deepEqual(prompt["10:2"].inputs.images, ["1", 0])
+  // A name that leads back to itself ends.
+  const ring: any = {
+    nodes: [set(1, "SetNode", 1, "n"), get(2, "GetNode", "n"), show(3, 1)],
+    links: [[1, 2, 0, 1, 0, "*"]],
+  }
+  assert.equal(toPrompt(ring, specs).prompt["3"].inputs.images, undefined)
 })
 
 test("a sub-graph that contains itself is refused", () => {

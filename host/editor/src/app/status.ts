@@ -3,7 +3,7 @@ import { byId, duration, h, icon } from "../page/dom"
 import { fraction, SAMPLING, type Expected, type Run } from "../workflow/progress"
 
 const READY =
-  "Queue runs the workflow. Double-click the canvas to add a node. Press ? for all keys."
+  "Run queues the workflow. Double-click the canvas to add a node. Press ? for all keys."
 
 export function showRate(rate: number): string {
   if (!rate) return ""

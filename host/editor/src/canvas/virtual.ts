@@ -1,6 +1,7 @@
 // Nodes that only the page knows: the server never sees them.
 import { LGraphNode, LiteGraph } from "@comfyorg/litegraph"
 import { addWidget } from "./widgets"
+import { OF_EXTENSIONS } from "../workflow/convert"
 import { CONTROLS, type InputSpec, type Specs } from "../workflow/schema"
 import type { GraftNode } from "./nodes"
 
@@ -89,6 +90,28 @@ class PrimitiveNode extends LGraphNode {
   }
 }
 
+// A node of an extension: slots and title are those of the file, and so are values, of which only the
+// name of a link is shown.
+function classOf(name: string, role: string) {
+  return class extends LGraphNode {
+    static title_mode = role === "pass" ? LiteGraph.NO_TITLE : LiteGraph.NORMAL_TITLE
+    private values: unknown
+    constructor(title: string) {
+      super(title || name, name)
+      this.serialize_widgets = true
+      if (role === "set" || role === "get")
+        addWidget(this, { name: "name", kind: "value", input: { ...noteInput, name: "name", options: {} } })
+      this.onSerialize = (data: any) => {
+        if (!this.widgets?.length && this.values) data.widgets_values = this.values
+      }
+    }
+    configure(info: any): void {
+      this.values = info.widgets_values
+      super.configure(info)
+    }
+  }
+}
+
 const CLASSES: [string, string, string, any][] = [
   ["Note", "Note", "A text for whoever reads the workflow.", Note],
   [
@@ -116,5 +139,10 @@ export function registerVirtual() {
   for (const [name, title, , cls] of CLASSES) {
     LiteGraph.registerNodeType(name, cls)
     Object.assign(cls, { category: "utils", title })
+  }
+  for (const [name, role] of OF_EXTENSIONS) {
+    const cls = classOf(name, role)
+    LiteGraph.registerNodeType(name, cls)
+    Object.assign(cls, { category: "utils", title: name })
   }
 }

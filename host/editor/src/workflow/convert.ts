@@ -70,7 +70,36 @@ const MUTED = 2
 const BYPASSED = 4
 const SUBGRAPH_INPUT = -10
 const SUBGRAPH_OUTPUT = -20
-const VIRTUAL = new Set(["Note", "MarkdownNote", "Reroute", "PrimitiveNode"])
+
+// What an editor does with a node that no server sees: silent ones give nothing, a pass gives what
+// its first input gets, a value its own, a set does as a pass, also for each get that says its name.
+type Role = "silent" | "pass" | "value" | "set" | "get"
+const silent = (names: string[]) => names.map((name): [string, Role] => [name, "silent"])
+
+// Nodes of ComfyUI's editor, and of extensions of it (KJNodes, Easy-Use, rgthree) that workflows are
+// full of.
+const VIRTUAL = new Map<string, Role>([
+  ...silent(["Note", "MarkdownNote"]),
+  ["Reroute", "pass"],
+  ["PrimitiveNode", "value"],
+])
+export const OF_EXTENSIONS: ReadonlyMap<string, Role> = new Map<string, Role>([
+  ["SetNode", "set"],
+  ["GetNode", "get"],
+  ["easy setNode", "set"],
+  ["easy getNode", "get"],
+  ["Reroute (rgthree)", "pass"],
+  ...silent(["Label (rgthree)", "Bookmark (rgthree)", "Node Collector (rgthree)"]),
+  ...silent(["Fast Muter (rgthree)", "Fast Bypasser (rgthree)"]),
+  ...silent(["Fast Groups Muter (rgthree)", "Fast Groups Bypasser (rgthree)"]),
+  ...silent(["Fast Actions Button (rgthree)", "Random Unmuter (rgthree)"]),
+  ...silent(["Mute / Bypass Relay (rgthree)", "Mute / Bypass Repeater (rgthree)"]),
+])
+const roleOf = (type: string) => VIRTUAL.get(type) ?? OF_EXTENSIONS.get(type)
+
+function firstValue(node: UiNode): unknown {
+  return Array.isArray(node.widgets_values) ? node.widgets_values[0] : undefined
+}
 
 export function parseLinks(links: unknown[] | undefined): Map<number, UiLink> {
   const map = new Map<number, UiLink>()
@@ -87,6 +116,7 @@ export function parseLinks(links: unknown[] | undefined): Map<number, UiLink> {
 interface Scope {
   nodes: Map<string, UiNode>
   links: Map<number, UiLink>
+  named: Map<unknown, UiNode> // those that give their link a name, by it
   prefix: string
   parent?: Scope
   instance?: UiNode
@@ -111,7 +141,12 @@ class Converter {
 
   private scope(nodes: UiNode[], links: unknown[], prefix: string): Scope {
     const byId = new Map((nodes ?? []).map((node) => [String(node.id), node]))
-    return { nodes: byId, links: parseLinks(links), prefix }
+    const named = new Map<unknown, UiNode>()
+    for (const node of byId.values()) {
+      const name = roleOf(node.type) === "set" ? firstValue(node) : undefined
+      if (typeof name === "string" && !named.has(name)) named.set(name, node)
+    }
+    return { nodes: byId, links: parseLinks(links), named, prefix }
   }
 
   private inner(scope: Scope, instance: UiNode): Scope {
@@ -125,7 +160,7 @@ class Converter {
       throw new Error("Sub-graphs are nested more than 32 deep, or contain themselves.")
     const nodes = [...scope.nodes.values()].sort((a, b) => (a.order ?? 0) - (b.order ?? 0))
     for (const node of nodes) {
-      if (node.mode === MUTED || node.mode === BYPASSED || VIRTUAL.has(node.type)) continue
+      if (node.mode === MUTED || node.mode === BYPASSED || roleOf(node.type)) continue
       if (this.subgraphs.has(node.type)) this.walk(this.inner(scope, node), depth + 1)
       else this.emit(scope, node)
     }
@@ -167,14 +202,17 @@ class Converter {
     if (Number(link.origin_id) === SUBGRAPH_INPUT) return this.outside(scope, link, type, depth)
     const node = scope.nodes.get(String(link.origin_id))
     if (!node || node.mode === MUTED) return null
-    if (node.type === "Reroute") return this.through(scope, node.inputs?.[0], type, depth)
+    const role = roleOf(node.type)
+    if (role === "pass") return this.through(scope, node.inputs?.[0], type, depth)
     if (node.mode === BYPASSED)
       return this.through(scope, bypassInput(node, link.origin_slot, type), type, depth)
-    if (node.type === "PrimitiveNode") {
-      const values = node.widgets_values
-      return Array.isArray(values) && values.length ? { literal: values[0] } : null
+    if (role === "value") {
+      const value = firstValue(node)
+      return value === undefined ? null : { literal: value }
     }
-    if (VIRTUAL.has(node.type)) return null
+    if (role === "set") return this.through(scope, node.inputs?.[0], type, depth)
+    if (role === "get") return this.byName(scope, firstValue(node), type, depth)
+    if (role) return null
     if (this.subgraphs.has(node.type)) {
       const inner = this.inner(scope, node)
       for (const candidate of inner.links.values())
@@ -186,6 +224,21 @@ class Converter {
       return null
     }
     return { link: [scope.prefix + node.id, link.origin_slot] }
+  }
+
+  // What goes into the first node that gives its link this name, here or around this sub-graph.
+  private byName(
+    scope: Scope | undefined,
+    name: unknown,
+    type: string | number,
+    depth: number,
+  ): Source {
+    for (; scope; scope = scope.parent) {
+      const found = scope.named.get(name)
+      if (found?.mode === MUTED) return null
+      if (found) return this.through(scope, found.inputs?.[0], type, depth)
+    }
+    return null
   }
 
   private through(

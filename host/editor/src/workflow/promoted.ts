@@ -18,6 +18,12 @@ function shownBy(node: UiNode): Shown[] {
 const ownNames = (instance: UiNode) =>
   (instance.inputs ?? []).filter((slot) => slot.widget).map(({ name }) => name)
 
+// The names of its values in a file; without a list of what it shows these are its own inputs.
+function namesOf(instance: UiNode): string[] {
+  const shown = shownBy(instance)
+  return shown.length ? shown.map(([, name]) => name) : ownNames(instance)
+}
+
 // ComfyUI takes nothing but a UUID for a sub-graph's id, so its last digits count on.
 function idAfter(id: string, n: number) {
   const [, first, last] = /^(.*-)([0-9a-f]{12})$/i.exec(id) ?? []
@@ -100,14 +106,14 @@ class Settler {
       if (at >= 0) all[at] = value
       if (at >= 0) node.widgets_values = Object.fromEntries(places.map((p, i) => [p.name, all[i]]))
     } else if (this.definitions.has(node.type)) {
-      const shown = shownBy(node)
-      const at = shown.findIndex(([, name]) => name === widget)
-      const list = Array.isArray(values) && values.length === shown.length ? [...values] : []
-      while (list.length < shown.length) list.push(null)
+      const names = namesOf(node)
+      const at = names.indexOf(widget)
+      const list = Array.isArray(values) && values.length === names.length ? [...values] : []
+      while (list.length < names.length) list.push(null)
       if (at >= 0) list[at] = value
       if (at >= 0) node.widgets_values = list
     } else if (node.type === "PrimitiveNode" && Array.isArray(values)) {
-      node.widgets_values = [value, ...values.slice(1)]
+      if (widget === "value") node.widgets_values = [value, ...values.slice(1)]
     } else if (values && !Array.isArray(values)) node.widgets_values = { ...values, [widget]: value }
   }
 }
@@ -128,7 +134,10 @@ export function showPromoted(workflow: UiWorkflow, specs: Specs) {
     const spec = node && specs.get(node.type)
     if (!node || depth > 16) return undefined
     if (!spec) {
-      const inner = shownBy(node).find(([local, name]) => local !== OWN && name === widget)
+      const shown = shownBy(node)
+      const own = shown.length ? -1 : ownNames(node).indexOf(widget)
+      if (own >= 0) return (node.widgets_values as unknown[] | undefined)?.[own]
+      const inner = shown.find(([local, name]) => local !== OWN && name === widget)
       return inner && read(inside(node, inner[0]), widget, depth + 1)
     }
     const places = widgetPlaces(spec)
