@@ -244,7 +244,7 @@ static void not_in_place(void)
                                 {1, 192, 181, 512, 64, 0, RESIDUAL, 0, 0, 0},
                                 {1, 192, 181, 512, 64, 0, 0, 0, 3, 0},
                                 {1, 192, 181, 512, 64, 2, 0, 0, 0, 0},
-                                {1, 15, 2400, 512, 64, 0, 0, 0, 0, 0}}; /* its first rows are many */
+                                {1, 15, 2400, 512, 64, 0, 0, 0, 0, 0}}; /* few rows */
     kernel_lib lib;
     if (!lib_open(CPU_PATH, &lib)) return;
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
