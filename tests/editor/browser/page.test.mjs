@@ -548,7 +548,7 @@ test("files: saved in three forms, and loaded again, also from a picture", async
   assert.equal(await links(), 9)
 })
 
-test("what an instance of a sub-graph shows for nodes inside is in them, also after saving", async () => {
+test("what an instance of a sub-graph shows for nodes inside is in them and on it, also after saving", async () => {
   await fresh()
   const seeds = await page.evaluate(() => {
     const { editor } = graft
@@ -567,9 +567,14 @@ test("what an instance of a sub-graph shows for nodes inside is in them, also af
     const first = seed()
     const saved = editor.toWorkflow()
     editor.load(editor.toWorkflow1())
-    return [first, seed(), saved.nodes.find((n) => n.type === instance.type).widgets_values]
+    const shown = editor.nodes.find((n) => n.subgraph).widgets.find((w) => w.name === "seed")
+    const value = shown.value
+    shown.setValue(815, { node: shown.node, canvas: editor.canvas })
+    const last = editor.toWorkflow().nodes.find((n) => n.type === instance.type).widgets_values
+    const before = saved.nodes.find((n) => n.type === instance.type).widgets_values
+    return [first, value, before, seed(), last]
   })
-  assert.deepEqual(seeds, [4711, 4711, [4711]])
+  assert.deepEqual(seeds, [4711, 4711, [4711], 815, [815]])
   assert.deepEqual(browser.faults, [])
 })
 

@@ -4,6 +4,7 @@ import { isPrompt, isUiWorkflow, toPrompt, type Prompt, type UiWorkflow } from "
 import { fillFileNames } from "../workflow/filename"
 import { fromPrompt } from "../workflow/import"
 import { showPromoted } from "../workflow/promoted"
+import { showInside, showInsideOf } from "./shown"
 import { installDrawing } from "./draw"
 import { boxOf, nearestRoom, viewOf } from "./place"
 import { unknownNodes } from "../server/errors"
@@ -69,7 +70,10 @@ export class Editor {
     this.graph.events.addEventListener("subgraph-created", (event: any) =>
       this.learnSubgraph(event.detail.subgraph),
     )
-    this.graph.onNodeAdded = () => this.onChange()
+    this.graph.onNodeAdded = (node) => {
+      queueMicrotask(() => showInsideOf(node)) // once it has what it is a copy of
+      this.onChange()
+    }
     this.graph.onNodeRemoved = (node) => {
       this.onRemoved(node as GraftNode)
       this.onChange()
@@ -368,6 +372,7 @@ export class Editor {
     if (workflow.version === undefined) workflow.version = 0.4
     withRoom(() => this.graph.configure(structuredClone(workflow) as any))
     const missing = this.markUnknown()
+    showInside(this.graph)
     this.onLoad(keepView)
     if (api) this.nodes.forEach(widen) // the file has no sizes
     if (api || this.nodes.every((node) => !node.pos[0] && !node.pos[1])) this.arrange()
