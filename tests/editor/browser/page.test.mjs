@@ -578,6 +578,23 @@ test("what an instance of a sub-graph shows for nodes inside is in them and on i
   assert.deepEqual(browser.faults, [])
 })
 
+test("what becomes of a value is not to be chosen where a link gives it", async () => {
+  await fresh()
+  const id = await addNode(page, "Primitive")
+  const disabled = await page.evaluate((id) => {
+    const sampler = graft.editor.nodes.find((n) => n.type === "KSampler")
+    const { disabled } = sampler.widgets.find((w) => w.name === "control_after_generate")
+    const slot = sampler.inputs.findIndex((input) => input.name === "seed")
+    graft.editor.node(id).connect(0, sampler, slot)
+    const control = sampler.widgets.find((w) => w.name === "control_after_generate")
+    const linked = control.disabled
+    sampler.disconnectInput(slot)
+    return [disabled, linked, control.disabled]
+  }, id)
+  assert.deepEqual(disabled, [false, true, false])
+  assert.deepEqual(browser.faults, [])
+})
+
 test("nodes become a sub-graph, which can be opened, left, saved and run", async () => {
   await fresh()
   await page.evaluate(() => {

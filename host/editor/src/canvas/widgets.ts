@@ -190,9 +190,12 @@ function addText(node: LGraphNode, input: InputSpec) {
   return node.addCustomWidget(widget)
 }
 
-function addControl(node: LGraphNode) {
+function addControl(node: LGraphNode, of: string) {
   const widget = choiceWidget(node, "control_after_generate", "randomize", CONTROLS)
   widget.tooltip = "What becomes of the value above once a run was queued."
+  const linked = () =>
+    !!node.inputs?.some((slot) => slot.widget?.name === of && slot.link !== null)
+  Object.defineProperty(widget, "disabled", { get: linked, set() {} }) // a link has the say then
   return widget
 }
 
@@ -243,7 +246,7 @@ export async function uploadTo(node: LGraphNode, widget: any, file: File): Promi
 // Adds the widgets that `place` asks for; returns it.
 export function addWidget(node: LGraphNode, place: WidgetPlace): any {
   const { input } = place
-  if (place.kind === "control") return addControl(node)
+  if (place.kind === "control") return addControl(node, input.name)
   if (place.kind === "filter")
     return node.addWidget("text", place.name, "", () => hooks.changed(node), {})
   if (place.kind === "upload")
