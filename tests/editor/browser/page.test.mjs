@@ -572,9 +572,14 @@ test("what an instance of a sub-graph shows for nodes inside is in them and on i
     shown.setValue(815, { node: shown.node, canvas: editor.canvas })
     const last = editor.toWorkflow().nodes.find((n) => n.type === instance.type).widgets_values
     const before = saved.nodes.find((n) => n.type === instance.type).widgets_values
-    return [first, value, before, seed(), last]
+    const set = seed()
+    const node = editor.nodes.find((n) => n.subgraph)
+    editor.openSubgraph(node)
+    node.subgraph.remove(node.subgraph.getNodeById(sampler.id))
+    editor.leaveSubgraph()
+    return [first, value, before, set, last, node.widgets.length]
   })
-  assert.deepEqual(seeds, [4711, 4711, [4711], 815, [815]])
+  assert.deepEqual(seeds, [4711, 4711, [4711], 815, [815], 0])
   assert.deepEqual(browser.faults, [])
 })
 

@@ -148,6 +148,7 @@ export class Editor {
     if (subgraph) this.canvas.openSubgraph(subgraph)
   }
   leaveSubgraph() {
+    showInside(this.graph) // a node that is shown may be gone, or have a link for its value
     this.canvas.setGraph(this.graph)
     this.fit()
   }
