@@ -150,4 +150,31 @@ static inline graft_image *control_hint(int64_t n, int64_t side, uint64_t seed)
     free(v);
     return out;
 }
+
+/* Two prompts, and the same with a ControlNet made for a model. */
+typedef struct steered_prompts {
+    graft_cond *p, *n, *with_p, *with_n;
+    graft_controlnet *net;
+    graft_image *hint;
+} steered_prompts;
+
+/* Takes p and n. Shares of the schedule; a hint of `side` cells of the latent. */
+static inline steered_prompts steered_by(const graft_model *m, graft_cond *p, graft_cond *n,
+                                         int64_t side, double start, double end)
+{
+    steered_prompts s = {p, n, NULL, NULL, made_control(m, 0.5f), control_hint(1, 8 * side, 5)};
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_control_options o = {
+        .net = s.net, .hint = s.hint, .strength = 0.8, .start = start, .end = end};
+    CHECK_OK(graft_cond_control(p, n, &o, &s.with_p, &s.with_n, &e), &e);
+    return s;
+}
+
+static inline void steered_release(steered_prompts *s)
+{
+    graft_cond *const conds[] = {s->p, s->n, s->with_p, s->with_n};
+    for (int i = 0; i < 4; i++) graft_cond_release(conds[i]);
+    graft_image_release(s->hint);
+    graft_controlnet_release(s->net);
+}
 #endif

@@ -318,22 +318,14 @@ static void not_with_controlnets(void)
     const graft_downscale_options o = options_of(2, 0, 0.5);
     graft_model *d = downscaled(m, &o);
     graft_err e = GRAFT_ERR_INIT;
-    graft_cond *p = place_prompt(m, 1, TOKENS), *n = place_prompt(m, 2, TOKENS);
-    graft_cond *steered = NULL, *against = NULL;
-    graft_controlnet *net = made_control(m, 0.5f);
-    graft_image *hint = control_hint(1, 8 * H, 5);
-    const graft_control_options k = {
-        .net = net, .hint = hint, .strength = 0.8, .start = 0, .end = 1};
-    CHECK_OK(graft_cond_control(p, n, &k, &steered, &against, &e), &e);
+    steered_prompts s =
+        steered_by(m, place_prompt(m, 1, TOKENS), place_prompt(m, 2, TOKENS), H, 0, 1);
     for (int ahead = 0; ahead < 2; ahead++) {
-        CHECK_INT(sample(d, steered, n, ahead, &e), GRAFT_E_UNSUPPORTED);
-        CHECK_INT(sample(d, p, against, ahead, &e), GRAFT_E_UNSUPPORTED);
+        CHECK_INT(sample(d, s.with_p, s.n, ahead, &e), GRAFT_E_UNSUPPORTED);
+        CHECK_INT(sample(d, s.p, s.with_n, ahead, &e), GRAFT_E_UNSUPPORTED);
         CHECK(strstr(e.text, "does not work with ControlNets") != NULL);
     }
-    graft_cond *const conds[] = {p, n, steered, against};
-    for (int i = 0; i < 4; i++) graft_cond_release(conds[i]);
-    graft_image_release(hint);
-    graft_controlnet_release(net);
+    steered_release(&s);
     graft_model_release(d);
     graft_model_release(m);
 }

@@ -246,19 +246,10 @@ static void with_freeu_and_hypertile(void)
 static void with_a_controlnet(void)
 {
     graft_model *m = load_model(engine, SD1);
-    graft_err e = GRAFT_ERR_INIT;
-    graft_cond *p = place_prompt(m, 1, TOKENS), *n = place_prompt(m, 2, TOKENS);
-    graft_cond *steered = NULL, *against = NULL;
-    graft_controlnet *net = made_control(m, 0.5f);
-    graft_image *hint = control_hint(1, 8 * H, 5);
-    const graft_control_options o = {
-        .net = net, .hint = hint, .strength = 0.8, .start = 0, .end = 1};
-    CHECK_OK(graft_cond_control(p, n, &o, &steered, &against, &e), &e);
-    check_linear(m, steered, against);
-    graft_cond *const conds[] = {p, n, steered, against};
-    for (int i = 0; i < 4; i++) graft_cond_release(conds[i]);
-    graft_image_release(hint);
-    graft_controlnet_release(net);
+    steered_prompts s =
+        steered_by(m, place_prompt(m, 1, TOKENS), place_prompt(m, 2, TOKENS), H, 0, 1);
+    check_linear(m, s.with_p, s.with_n);
+    steered_release(&s);
     graft_model_release(m);
 }
 
