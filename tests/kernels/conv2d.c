@@ -13,6 +13,11 @@
 
 #define CPU_PATH GRAFT_LIB_DIR "/graft_kernels_cpu.so"
 #define MATRIX   "amx"
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { FEW = 1 }; /* large results are slow under them */
+#else
+enum { FEW = 0 };
+#endif
 
 typedef struct row {
     int32_t n, h, w, c, o, upsample, extras, act, gap; /* upsample 3: doubled but for a row */
@@ -232,6 +237,11 @@ static void in_place_with(int32_t threads, const row *list, size_t n)
 /* Three threads find work for all in more rows. */
 static void in_place(void)
 {
+    if (FEW) {
+        puts("skipped: 3 of 4 results in the place of x; the plain build makes all");
+        in_place_with(2, &halved[2], 1);
+        return;
+    }
     in_place_with(2, halved, sizeof halved / sizeof *halved);
     in_place_with(3, &halved[1], 1);
 }
