@@ -49,15 +49,12 @@ graft_status graft_blurred_check(const graft_model *m, const int64_t shape[4],
 
 static void make_taps(double sigma, float tap[TAPS])
 {
-    double sum = 0;
+    double weight[TAPS], sum = 0;
     for (int i = 0; i < TAPS; i++) {
         const double x = (i - GRAFT_BLURRED_REACH) / (sigma > 0 ? sigma : 1e-30);
-        sum += exp(-0.5 * x * x);
+        sum += weight[i] = exp(-0.5 * x * x);
     }
-    for (int i = 0; i < TAPS; i++) {
-        const double x = (i - GRAFT_BLURRED_REACH) / (sigma > 0 ? sigma : 1e-30);
-        tap[i] = (float)(exp(-0.5 * x * x) / sum);
-    }
+    for (int i = 0; i < TAPS; i++) tap[i] = (float)(weight[i] / sum);
 }
 
 graft_status graft_blurred_create(const graft_guided_config *c, graft_blurred **out, graft_err *e)

@@ -135,7 +135,7 @@ static void find_last_uses(exe_builder *b)
 
 static int32_t add_interval(exe_builder *b, int64_t bytes, int32_t first, int32_t last)
 {
-    b->interval[b->n_intervals] = (graft_interval){bytes, first, last, 0, 0, 0};
+    b->interval[b->n_intervals] = (graft_interval){.bytes = bytes, .first = first, .last = last};
     return (int32_t)b->n_intervals++;
 }
 

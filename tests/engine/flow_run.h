@@ -9,7 +9,7 @@
 enum { STEPS = 3 };
 
 /* A prompt of so many words, whose values begin at `seed` of fixed_value(). */
-static graft_cond *prompt_of(const graft_model *m, uint64_t seed, int words)
+static inline graft_cond *prompt_of(const graft_model *m, uint64_t seed, int words)
 {
     const int64_t n = words * m->arch.context_dim;
     float *data = graft_malloc_array((size_t)n, sizeof *data);
@@ -20,11 +20,12 @@ static graft_cond *prompt_of(const graft_model *m, uint64_t seed, int words)
     return c;
 }
 
-/* STEPS of Euler from zeros to `out` (16,SIDE,SIDE). */
-static void sampled(const graft_model *m, const graft_cond *positive, const graft_cond *negative,
-                    double cfg, float *out)
+/* Steps of Euler from zeros, without noise; `out` has the last picture's channels of SIDE x SIDE.
+ */
+static inline void sampled_in(int64_t steps, const graft_model *m, const graft_cond *positive,
+                              const graft_cond *negative, double cfg, int64_t pictures, float *out)
 {
-    const graft_sample_params p = {.steps = STEPS,
+    const graft_sample_params p = {.steps = steps,
                                    .cfg = cfg,
                                    .sampler = "euler",
                                    .scheduler = "simple",
@@ -32,13 +33,21 @@ static void sampled(const graft_model *m, const graft_cond *positive, const graf
                                    .end_at_step = 10000};
     graft_err e = GRAFT_ERR_INIT;
     graft_latent *in = NULL, *l = NULL;
-    int64_t shape[4];
-    CHECK_OK(graft_latent_create((const int64_t[]){1, 16, SIDE, SIDE}, &in, &e), &e);
-    if (in) memset(graft_latent_writable(in), 0, SIDE * SIDE * 16 * sizeof *out);
+    int64_t shape[4] = {pictures, m->arch.latent_channels, SIDE, SIDE};
+    const size_t n = (size_t)shape[1] * SIDE * SIDE;
+    CHECK_OK(graft_latent_create(shape, &in, &e), &e);
+    if (in) memset(graft_latent_writable(in), 0, (size_t)pictures * n * sizeof *out);
     CHECK_OK(graft_sample(m, &p, positive, negative, in, NULL, &l, &e), &e);
-    if (l) memcpy(out, graft_latent_data(l, shape), SIDE * SIDE * 16 * sizeof *out);
+    if (l) memcpy(out, graft_latent_data(l, shape) + (size_t)(pictures - 1) * n, n * sizeof *out);
     graft_latent_release(in);
     graft_latent_release(l);
+}
+
+/* One picture in STEPS. */
+static inline void sampled(const graft_model *m, const graft_cond *positive,
+                           const graft_cond *negative, double cfg, float *out)
+{
+    sampled_in(STEPS, m, positive, negative, cfg, 1, out);
 }
 
 #endif

@@ -5,9 +5,8 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "engine/denoise/sample.h"
 #include "engine/prompts/t5.h"
-#include "engine/image/latent.h"
+#include "tests/engine/flow_run.h"
 #include "tests/engine/flux.h"
 
 static graft_engine *engine;
@@ -269,39 +268,6 @@ static graft_cond *guided(const graft_cond *c, double guidance)
     return out;
 }
 
-enum { STEPS = 3 };
-
-/* Without noise, so that it begins at zeros. */
-static void sampled_in(int64_t steps, const graft_model *m, const graft_cond *c,
-                       float out[FLUX_OUT])
-{
-    const graft_sample_params p = {.steps = steps,
-                                   .cfg = 1,
-                                   .sampler = "euler",
-                                   .scheduler = "simple",
-                                   .denoise = 1,
-                                   .end_at_step = 10000};
-    graft_err e = GRAFT_ERR_INIT;
-    graft_latent *in = NULL, *l = NULL;
-    int64_t shape[4];
-    CHECK_OK(graft_latent_create((const int64_t[]){1, 16, SIDE, SIDE}, &in, &e), &e);
-    if (in) memset(graft_latent_writable(in), 0, FLUX_OUT * sizeof *out);
-    CHECK_OK(graft_sample(m, &p, c, c, in, NULL, &l, &e), &e);
-    if (l) memcpy(out, graft_latent_data(l, shape), FLUX_OUT * sizeof *out);
-    graft_latent_release(in);
-    graft_latent_release(l);
-}
-
-static void sampled(const graft_model *m, const graft_cond *c, float out[FLUX_OUT])
-{
-    sampled_in(STEPS, m, c, out);
-}
-
-static void one_step(const graft_model *m, const graft_cond *c, float out[FLUX_OUT])
-{
-    sampled_in(1, m, c, out);
-}
-
 /* Euler's steps on the network itself; y's last number is the guidance. */
 static void by_hand(const graft_model *m, float guidance, float out[FLUX_OUT])
 {
@@ -346,17 +312,17 @@ static void untold(const graft_model *dev, const graft_cond *c, const graft_cond
     graft_cond *none = NULL, *again = NULL, *both = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_cond_untold(two, &none, &e), &e);
-    sampled(deaf, c, want);
-    sampled(dev, none, got);
-    sampled(dev, two, told);
+    sampled(deaf, c, c, 1, want);
+    sampled(dev, none, none, 1, got);
+    sampled(dev, two, two, 1, told);
     CHECK(difference(got, want, FLUX_OUT) < 5e-5 && difference(got, told, FLUX_OUT) > 1e-3);
     again = guided(none, 2);
-    sampled(dev, again, got);
+    sampled(dev, again, again, 1, got);
     CHECK(same_flux_bits(got, told));
     CHECK_OK(graft_cond_combine(none, c, &both, &e), &e);
-    one_step(dev, both, got);
-    one_step(dev, none, want);
-    one_step(dev, c, told);
+    sampled_in(1, dev, both, both, 1, 1, got);
+    sampled_in(1, dev, none, none, 1, 1, want);
+    sampled_in(1, dev, c, c, 1, 1, told);
     for (int i = 0; i < FLUX_OUT; i++) want[i] = (want[i] + told[i]) / 2;
     CHECK(difference(got, want, FLUX_OUT) < 5e-5 && difference(got, told, FLUX_OUT) > 1e-3);
     graft_cond_release(none);
@@ -374,10 +340,10 @@ static void what_it_is_told(void)
     graft_err e = GRAFT_ERR_INIT;
     graft_model *dev = load_model(engine, FLUX_DEV), *schnell = load_model(engine, FLUX_SCHNELL);
     graft_cond *c = made_cond(dev, 20), *two = guided(c, 2), *none = NULL;
-    sampled(dev, c, plain);
+    sampled(dev, c, c, 1, plain);
     by_hand(dev, 3.5f, want);
     CHECK(difference(plain, want, FLUX_OUT) < 5e-5);
-    sampled(dev, two, got);
+    sampled(dev, two, two, 1, got);
     by_hand(dev, 2, want);
     CHECK(difference(got, want, FLUX_OUT) < 5e-5 && difference(got, plain, FLUX_OUT) > 1e-3);
     CHECK_INT(graft_cond_guidance(c, -1, &none, &e), GRAFT_E_ARG);
@@ -388,8 +354,8 @@ static void what_it_is_told(void)
     graft_cond_release(two);
     c = made_cond(schnell, 12);
     two = guided(c, 2);
-    sampled(schnell, c, plain);
-    sampled(schnell, two, got);
+    sampled(schnell, c, c, 1, plain);
+    sampled(schnell, two, two, 1, got);
     by_hand(schnell, 0, want);
     CHECK(same_flux_bits(plain, got) && difference(got, want, FLUX_OUT) < 5e-5);
     graft_cond_release(c);

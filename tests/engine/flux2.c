@@ -2,10 +2,9 @@
  * what does not go with it. What the network computes is held against golden/small/flux2_*. */
 #include <math.h>
 
-#include "engine/denoise/sample.h"
-#include "engine/image/latent.h"
 #include "engine/models/flux2.h"
 #include "tests/engine/diffusers.h"
+#include "tests/engine/flow_run.h"
 #include "tests/engine/merge.h"
 #include "tests/gguf_file.h"
 
@@ -496,41 +495,6 @@ static void loras_in_other_names(void)
 
 /* ------------------------------------------------------------------ sampling */
 
-static graft_cond *prompt_of(const graft_model *m, uint64_t seed, int words)
-{
-    const int64_t n = words * m->arch.context_dim;
-    float *data = graft_malloc_array((size_t)n, sizeof *data);
-    graft_cond *c = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    for (int64_t i = 0; i < n; i++) data[i] = fixed_value(seed + (uint64_t)i);
-    CHECK_OK(graft_cond_create(words, m->arch.context_dim, data, 0, NULL, NULL, &c, &e), &e);
-    return c;
-}
-
-enum { STEPS = 3 };
-
-/* `pictures` from zeros, without noise; out has the last. */
-static void sampled(const graft_model *m, const graft_cond *positive, const graft_cond *negative,
-                    double cfg, int pictures, float *out)
-{
-    const graft_sample_params p = {.steps = STEPS,
-                                   .cfg = cfg,
-                                   .sampler = "euler",
-                                   .scheduler = "simple",
-                                   .denoise = 1,
-                                   .end_at_step = 10000};
-    graft_err e = GRAFT_ERR_INIT;
-    graft_latent *in = NULL, *l = NULL;
-    const size_t n = (size_t)values(m);
-    int64_t shape[4] = {pictures, m->arch.latent_channels, SIDE, SIDE};
-    CHECK_OK(graft_latent_create(shape, &in, &e), &e);
-    if (in) memset(graft_latent_writable(in), 0, (size_t)pictures * n * sizeof *out);
-    CHECK_OK(graft_sample(m, &p, positive, negative, in, NULL, &l, &e), &e);
-    if (l) memcpy(out, graft_latent_data(l, shape) + (size_t)(pictures - 1) * n, n * sizeof *out);
-    graft_latent_release(in);
-    graft_latent_release(l);
-}
-
 /* Euler's steps on the network itself; cfg 1: without a negative prompt. x: zeros, and behind them
  * the references. */
 static void by_hand(const graft_model *m, const int words[2], float cfg, float guidance,
@@ -567,7 +531,7 @@ static void prompts_of_any_length(void)
             for (int guided = 0; guided < 2; guided++) {
                 graft_cond *a = prompt_of(m, 20000, words[i][0]);
                 graft_cond *b = prompt_of(m, 60000, words[i][1]);
-                sampled(m, a, b, guided ? 3 : 1, 2, got);
+                sampled_in(STEPS, m, a, b, guided ? 3 : 1, 2, got);
                 by_hand(m, words[i], guided ? 3 : 1, GRAFT_FLUX_GUIDANCE, NULL, want);
                 CHECK(difference(got, want, (size_t)values(m)) < 2e-4);
                 graft_cond_release(a);
@@ -587,13 +551,13 @@ static void guidance(void)
         graft_model *m = load_model(engine, of[k]);
         graft_cond *c = prompt_of(m, 20000, 7), *told = NULL, *none = NULL;
         CHECK_OK(graft_cond_guidance(c, 1.25, &told, &e), &e);
-        sampled(m, c, c, 1, 1, plain);
-        sampled(m, told, told, 1, 1, got);
+        sampled(m, c, c, 1, plain);
+        sampled(m, told, told, 1, got);
         by_hand(m, (const int[]){7, 7}, 1, 1.25f, NULL, want);
         CHECK(difference(got, want, (size_t)values(m)) < 2e-4);
         CHECK(same_values(m, got, plain) == (k == 0));
         CHECK_OK(graft_cond_untold(told, &none, &e), &e);
-        sampled(m, none, none, 1, 1, want);
+        sampled(m, none, none, 1, want);
         CHECK(same_values(m, want, plain) == (k == 0) && same_values(m, want, got) == (k == 0));
         graft_cond_release(none);
         graft_cond_release(c);
@@ -624,7 +588,7 @@ static void references(void)
         at += n;
         r.of[r.n] = size[r.n];
         const graft_references shown = {.n = r.n + 1, .of = {r.of[0], r.of[1]}};
-        sampled(m, more, more, 1, 2, got);
+        sampled_in(STEPS, m, more, more, 1, 2, got);
         by_hand(m, (const int[]){6, 6}, 1, 0, &shown, x);
         CHECK(difference(got, x, (size_t)values(m)) < 2e-4);
         CHECK(difference(got, before, (size_t)values(m)) > 1e-3);
@@ -705,13 +669,13 @@ static void measured_and_merged(void)
                                       .steps = 2,
                                       .cfg = 4};
     CHECK_OK(graft_model_quantize(m, &o, NULL, &q, NULL, &e), &e);
-    sampled(m, c, d, 4, 1, plain);
-    sampled(q, c, d, 4, 1, got);
+    sampled(m, c, d, 4, plain);
+    sampled(q, c, d, 4, got);
     /* Three steps of guidance, which multiplies what one prediction is off. */
     CHECK(difference(got, plain, n) > 0 && difference(got, plain, n) < 0.4);
     const graft_easycache_options cache = {.threshold = 3, .end = 1};
     CHECK_OK(graft_model_easycache(m, &cache, &easy, &e), &e);
-    sampled(easy, c, d, 4, 1, got);
+    sampled(easy, c, d, 4, got);
     CHECK(difference(got, plain, n) > 0);
     const char *path = temp_path("other.safetensors");
     made_file *f = part_of_file(KLEIN, UNET);

@@ -11,6 +11,7 @@
  * cuDNN does not take: its variants have them dense then, and where one is refused they are padded
  * into the workspace. */
 #include <stdio.h>
+#include <string.h>
 
 #include "kernels/cuda/libs/dnn.h"
 #include "kernels/cuda/libs/lt.h"
@@ -43,8 +44,8 @@ static graft_op_desc library_desc(const graft_op_desc *op)
     graft_op_desc d = *op;
     graft_tensor_desc *x = &d.in[GRAFT_CONV_X];
     if (!doubled(op)) return d;
-    x->dim[1] = op->attrs.up_h;
-    x->dim[2] = op->attrs.up_w;
+    x->dim[1] = graft_cuda_seen_height(op);
+    x->dim[2] = graft_cuda_seen_width(op);
     x->stride[2] = x->dim[3];
     x->stride[1] = x->dim[2] * x->stride[2];
     x->stride[0] = x->dim[1] * x->stride[1];
@@ -195,20 +196,14 @@ static graft_status pad_weights(graft_kernel *k, const void *w, void *to)
 
 static graft_status launch_own(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
-    graft_cuda_matmul p;
-    graft_cuda_matmul_conv(&k->op, &p);
-    p.x = in[GRAFT_CONV_X];
-    p.w = in[GRAFT_CONV_W];
+    const void *all[GRAFT_MAX_INPUTS];
+    memcpy(all, in, sizeof all);
     if (is_dense(k)) {
-        graft_status st = pad_weights(k, p.w, workspace + k->at.weight);
+        graft_status st = pad_weights(k, all[GRAFT_CONV_W], workspace + k->at.weight);
         if (st) return st;
-        p.w = workspace + k->at.weight;
+        all[GRAFT_CONV_W] = workspace + k->at.weight;
     }
-    p.bias = in[GRAFT_CONV_BIAS];
-    p.channel_add = in[GRAFT_CONV_CHANNEL_ADD];
-    p.residual = in[GRAFT_CONV_RESIDUAL];
-    p.out = out;
-    return graft_cuda_matmul_run(k, &p);
+    return graft_cuda_matmul_conv_run(k, &k->op, all, out);
 }
 
 static graft_status write_doubled(graft_kernel *k, const void *x, void *to)
@@ -228,7 +223,6 @@ static graft_status unfold(graft_kernel *k, const void *x, void *to)
 {
     const graft_tensor_desc *from = &k->op.in[GRAFT_CONV_X];
     const int64_t *w = k->op.in[GRAFT_CONV_W].dim, *y = k->op.out.dim;
-    const graft_op_desc seen = library_desc(&k->op);
     graft_cuda_unfold p = {.src = x,
                            .dst = to,
                            .ss = {from->stride[0], from->stride[1], from->stride[2]},
@@ -237,8 +231,8 @@ static graft_status unfold(graft_kernel *k, const void *x, void *to)
                            .kernel_w = (uint32_t)w[3],
                            .out_h = (uint32_t)y[1],
                            .out_w = (uint32_t)y[2],
-                           .in_h = (int32_t)seen.in[GRAFT_CONV_X].dim[1],
-                           .in_w = (int32_t)seen.in[GRAFT_CONV_X].dim[2],
+                           .in_h = (int32_t)graft_cuda_seen_height(&k->op),
+                           .in_w = (int32_t)graft_cuda_seen_width(&k->op),
                            .stride_h = k->op.attrs.stride_h,
                            .stride_w = k->op.attrs.stride_w,
                            .pad_top = k->op.attrs.pad_top,

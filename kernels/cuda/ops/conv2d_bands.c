@@ -9,21 +9,11 @@
 /* Sizes from which on memory is worth more launches, in bands. */
 enum { DOUBLED = 4, IN_PLACE = 16 };
 
-/* Height and width of x as the taps see it. */
-static int64_t seen_height(const graft_op_desc *op)
-{
-    return op->attrs.upsample == 2 ? op->attrs.up_h : op->in[GRAFT_CONV_X].dim[1];
-}
-
-static int64_t seen_width(const graft_op_desc *op)
-{
-    return op->attrs.upsample == 2 ? op->attrs.up_w : op->in[GRAFT_CONV_X].dim[2];
-}
-
 /* Of one row of x as the taps see it. */
 static uint64_t row_bytes(const graft_kernel *k)
 {
-    return (uint64_t)(seen_width(&k->op) * k->op.in[GRAFT_CONV_X].dim[3]) * graft_dtype_size(k->t);
+    return (uint64_t)(graft_cuda_seen_width(&k->op) * k->op.in[GRAFT_CONV_X].dim[3]) *
+           graft_dtype_size(k->t);
 }
 
 /* Bands of 16 bits a value whose rows begin at multiples of 16 bytes. */
@@ -63,7 +53,8 @@ void graft_cuda_bands_init(graft_kernel *k)
 {
     uint64_t limit = k->d->band_bytes, end = 0;
     if (!fits(k)) return;
-    uint64_t seen = (uint64_t)(k->op.in[GRAFT_CONV_X].dim[0] * seen_height(&k->op)) * row_bytes(k);
+    uint64_t seen =
+        (uint64_t)(k->op.in[GRAFT_CONV_X].dim[0] * graft_cuda_seen_height(&k->op)) * row_bytes(k);
     bool doubled = k->op.attrs.upsample == 2;
     k->bands.in_place = may_take_place(&k->op) && seen >= IN_PLACE * limit;
     if (!k->bands.in_place && !(doubled && seen > DOUBLED * limit)) return;
@@ -85,7 +76,7 @@ graft_op_desc graft_cuda_bands_desc(const graft_kernel *k)
     d.attrs.pad_top = d.attrs.pad_bottom = 0;
     x->dim[0] = d.out.dim[0] = 1;
     x->dim[1] = k->bands.rows + d.attrs.kernel_h - 1;
-    x->dim[2] = seen_width(&k->op);
+    x->dim[2] = graft_cuda_seen_width(&k->op);
     x->stride[2] = x->dim[3];
     x->stride[1] = x->dim[2] * x->stride[2];
     x->stride[0] = x->dim[1] * x->stride[1];
@@ -108,9 +99,9 @@ static graft_status write_rows(graft_kernel *k, const void *picture, int64_t fir
                            .taps = 1,
                            .kernel_w = 1,
                            .out_h = (uint32_t)rows,
-                           .out_w = (uint32_t)seen_width(&k->op),
-                           .in_h = (int32_t)seen_height(&k->op),
-                           .in_w = (int32_t)seen_width(&k->op),
+                           .out_w = (uint32_t)graft_cuda_seen_width(&k->op),
+                           .in_h = (int32_t)graft_cuda_seen_height(&k->op),
+                           .in_w = (int32_t)graft_cuda_seen_width(&k->op),
                            .stride_h = 1,
                            .stride_w = 1,
                            .pad_top = (int32_t)-first,
@@ -146,19 +137,6 @@ static graft_status read_band(graft_kernel *k, const char *picture, int64_t at, 
                            band + (uint64_t)around * row_bytes(k));
 }
 
-static graft_status run_own(graft_kernel *k, const void *const *data, void *out)
-{
-    const graft_op_desc d = graft_cuda_bands_desc(k);
-    graft_cuda_matmul p;
-    graft_cuda_matmul_conv(&d, &p);
-    p.x = data[0];
-    p.w = data[1];
-    p.residual = data[3];
-    p.bias = data[4];
-    p.out = out;
-    return graft_cuda_matmul_run(k, &p);
-}
-
 graft_status graft_cuda_bands_run(graft_kernel *k, graft_cuda_dnn_plan *plan, const void *const *in,
                                   void *out, char *workspace)
 {
@@ -166,12 +144,17 @@ graft_status graft_cuda_bands_run(graft_kernel *k, graft_cuda_dnn_plan *plan, co
     const graft_tensor_desc *r = &k->op.in[GRAFT_CONV_RESIDUAL];
     const int64_t size = (int64_t)graft_dtype_size(k->t);
     const int64_t bands = y->dim[1] / k->bands.rows;
+    const graft_op_desc one = graft_cuda_bands_desc(k);
     graft_status st = GRAFT_OK;
     for (int64_t i = 0; i < y->dim[0] * bands && !st; i++) {
         int64_t n = i / bands, at = i % bands * k->bands.rows;
         char *to = (char *)out + (n * y->stride[0] + at * y->stride[1]) * size;
         const char *residual = in[GRAFT_CONV_RESIDUAL];
         if (residual) residual += (n * r->stride[0] + at * r->stride[1]) * size;
+        const void *const own[GRAFT_MAX_INPUTS] = {[GRAFT_CONV_X] = workspace,
+                                                   [GRAFT_CONV_W] = in[GRAFT_CONV_W],
+                                                   [GRAFT_CONV_BIAS] = in[GRAFT_CONV_BIAS],
+                                                   [GRAFT_CONV_RESIDUAL] = residual};
         const void *const data[] = {workspace, in[GRAFT_CONV_W], to, residual, in[GRAFT_CONV_BIAS]};
         st = read_band(k, (const char *)in[GRAFT_CONV_X] + n * x->stride[0] * size, at, workspace);
         if (st) break;
@@ -180,7 +163,8 @@ graft_status graft_cuda_bands_run(graft_kernel *k, graft_cuda_dnn_plan *plan, co
             st = graft_cuda_dnn_run(k->d, plan, data, 5, workspace + k->bands.bytes);
             k->refused = st == GRAFT_E_UNSUPPORTED;
         }
-        if (st == GRAFT_E_UNSUPPORTED && k->bands.in_place) st = run_own(k, data, to);
+        if (st == GRAFT_E_UNSUPPORTED && k->bands.in_place)
+            st = graft_cuda_matmul_conv_run(k, &one, own, to);
     }
     return st;
 }

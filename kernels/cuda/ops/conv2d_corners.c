@@ -107,14 +107,11 @@ static graft_status spread(graft_kernel *k, const void *corners, void *out)
 
 static graft_status own(graft_kernel *k, const void *const *in, void *corners)
 {
-    graft_cuda_matmul p;
     const graft_op_desc d = small_desc(&k->op);
-    graft_cuda_matmul_conv(&d, &p);
-    p.x = in[GRAFT_CONV_X];
-    p.w = in[GRAFT_CONV_W];
-    p.bias = in[GRAFT_CONV_BIAS];
-    p.out = corners;
-    return graft_cuda_matmul_run(k, &p);
+    const void *const all[GRAFT_MAX_INPUTS] = {[GRAFT_CONV_X] = in[GRAFT_CONV_X],
+                                               [GRAFT_CONV_W] = in[GRAFT_CONV_W],
+                                               [GRAFT_CONV_BIAS] = in[GRAFT_CONV_BIAS]};
+    return graft_cuda_matmul_conv_run(k, &d, all, corners);
 }
 
 graft_status graft_cuda_corners_run(graft_kernel *k, const void *const *in, void *out,

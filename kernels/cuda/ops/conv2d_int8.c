@@ -14,19 +14,12 @@ static graft_status check(const graft_op_desc *op, graft_err *e)
     return st ? st : graft_cuda_int8_check(op, e);
 }
 
-/* Height and width of x as the taps see it. */
-static void seen(const graft_op_desc *op, int64_t *side)
-{
-    bool up = op->attrs.upsample == 2;
-    side[0] = up ? op->attrs.up_h : op->in[GRAFT_CONV_X].dim[1];
-    side[1] = up ? op->attrs.up_w : op->in[GRAFT_CONV_X].dim[2];
-}
-
 static graft_op_desc library_desc(const graft_op_desc *op)
 {
     graft_op_desc d = *op;
     graft_tensor_desc *x = &d.in[GRAFT_CONV_X], *w = &d.in[GRAFT_CONV_W];
-    seen(op, x->dim + 1);
+    x->dim[1] = graft_cuda_seen_height(op);
+    x->dim[2] = graft_cuda_seen_width(op);
     x->dtype = w->dtype = graft_cuda_level(op);
     x->stride[2] = x->dim[3];
     x->stride[1] = x->dim[2] * x->stride[2];
@@ -39,11 +32,9 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     graft_cuda_matmul p;
     int32_t count = 0;
-    int64_t side[2];
     uint64_t end = 0, batch = (uint64_t)k->op.out.dim[0];
     graft_op_desc d = library_desc(&k->op);
     (void)e;
-    seen(&k->op, side);
     graft_cuda_matmul_conv(&k->op, &p);
     bool able = k->d->dnn_int8 || k->op.attrs.quant == GRAFT_QUANT_FP8;
     if (k->d->dnn && able && k->t != GRAFT_F32 &&
@@ -56,7 +47,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     } else {
         snprintf(k->info.variant, sizeof k->info.variant, "%s", graft_cuda_int8_name(k, &p));
     }
-    uint64_t pixels = (uint64_t)(side[0] * side[1]);
+    uint64_t pixels = (uint64_t)(graft_cuda_seen_height(&k->op) * graft_cuda_seen_width(&k->op));
     k->at.level =
         graft_cuda_reserve(&end, batch * pixels * (uint64_t)graft_cuda_int8_padded(p.channels));
     k->at.scale = graft_cuda_reserve(&end, (uint64_t)p.m * sizeof(float));
@@ -69,9 +60,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 
 static graft_status quantize(graft_kernel *k, const void *x, bool library, char *ws)
 {
-    int64_t side[2];
+    const int64_t side[2] = {graft_cuda_seen_height(&k->op), graft_cuda_seen_width(&k->op)};
     uint32_t pixels = (uint32_t)(k->op.out.dim[1] * k->op.out.dim[2]);
-    seen(&k->op, side);
     return graft_cuda_quantize_pictures(
         k, &k->op.in[GRAFT_CONV_X], x, library && k->op.attrs.upsample == 2 ? side : NULL,
         (int8_t *)ws + k->at.level, (float *)(void *)(ws + k->at.scale), library ? pixels : 1,

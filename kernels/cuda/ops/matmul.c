@@ -31,21 +31,20 @@ void graft_cuda_matmul_conv(const graft_op_desc *op, graft_cuda_matmul *p)
 {
     const graft_attrs *a = &op->attrs;
     const graft_tensor_desc *x = &op->in[GRAFT_CONV_X], *w = &op->in[GRAFT_CONV_W];
-    bool up = a->upsample == 2;
     *p = (graft_cuda_matmul){.m = (int32_t)(op->out.dim[0] * op->out.dim[1] * op->out.dim[2]),
                              .n = (int32_t)w->dim[0],
                              .k = (int32_t)(w->dim[1] * w->dim[2] * w->dim[3]),
                              .out_h = (int32_t)op->out.dim[1],
                              .out_w = (int32_t)op->out.dim[2],
-                             .in_h = up ? a->up_h : (int32_t)x->dim[1],
-                             .in_w = up ? a->up_w : (int32_t)x->dim[2],
+                             .in_h = (int32_t)graft_cuda_seen_height(op),
+                             .in_w = (int32_t)graft_cuda_seen_width(op),
                              .channels = (int32_t)x->dim[3],
                              .kernel_w = a->kernel_w,
                              .stride_h = a->stride_h,
                              .stride_w = a->stride_w,
                              .pad_top = a->pad_top,
                              .pad_left = a->pad_left,
-                             .up = up,
+                             .up = a->upsample == 2,
                              .act = a->act};
     p->ldw = (int32_t)padded(p->k);
     for (int i = 0; i < 3; i++) {
@@ -115,4 +114,18 @@ graft_status graft_cuda_matmul_run(graft_kernel *k, graft_cuda_matmul *p)
              p->sx[1] % 8 == 0 && p->sx[2] % 8 == 0;
     return graft_cuda_launch(k->d, f, graft_cuda_blocks((uint64_t)p->m, tile),
                              graft_cuda_blocks((uint64_t)p->n, tile), 1, p);
+}
+
+graft_status graft_cuda_matmul_conv_run(graft_kernel *k, const graft_op_desc *op,
+                                        const void *const *in, void *out)
+{
+    graft_cuda_matmul p;
+    graft_cuda_matmul_conv(op, &p);
+    p.x = in[GRAFT_CONV_X];
+    p.w = in[GRAFT_CONV_W];
+    p.bias = in[GRAFT_CONV_BIAS];
+    p.channel_add = in[GRAFT_CONV_CHANNEL_ADD];
+    p.residual = in[GRAFT_CONV_RESIDUAL];
+    p.out = out;
+    return graft_cuda_matmul_run(k, &p);
 }

@@ -1,5 +1,6 @@
 // The picture that a node loads: the widget that names it, and where the file is.
 import type { FileRef } from "../server/api"
+import { isLinked } from "./linked"
 import type { GraftNode } from "./nodes"
 
 const NAME = /^(?:(.*)\/)?([^/]+?)(?: \[(input|output|temp)\])?$/
@@ -26,7 +27,7 @@ export interface Chosen {
 export function chosenPicture(node: GraftNode): Chosen | null {
   const input = node.spec?.inputs.find(({ options }) => options.image_upload)
   const widget: any = input && node.widgets?.find((w) => w.name === input.name)
-  const linked = node.inputs?.some((slot) => slot.widget?.name === input?.name && slot.link != null)
+  const linked = isLinked(node, input?.name)
   const file = widget && !linked && fileOf(widget.value, input!.options.image_folder ?? "input")
   return file ? { widget, file } : null
 }

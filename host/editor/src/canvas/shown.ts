@@ -1,14 +1,12 @@
 // What an instance of a sub-graph shows of the nodes inside it (`proxyWidgets`): widgets that have
 // and set the values of theirs. A file has these values twice (workflow/promoted.ts).
 import type { LGraph, LGraphNode } from "@comfyorg/litegraph"
+import { isLinked } from "./linked"
 import { addWidget } from "./widgets"
 import type { GraftNode } from "./nodes"
 import type { InputSpec } from "../workflow/schema"
 
 type Instance = GraftNode & { subgraph?: LGraph }
-
-const isDriven = (node: LGraphNode, name: string) =>
-  node.inputs?.some((slot) => slot.widget?.name === name && slot.link !== null)
 
 // The widget that is shown, and what the server says of it; nothing where a link gives the value.
 function found(instance: Instance, local: string, name: string): [any, InputSpec, string] | null {
@@ -16,7 +14,7 @@ function found(instance: Instance, local: string, name: string): [any, InputSpec
   const node = (graph.getNodeById(local) ?? graph.getNodeById(Number(local))) as GraftNode | null
   const widget: any = node?.widgets?.find((candidate) => candidate.name === name)
   const input = node?.spec?.inputs.find((candidate) => candidate.name === name) ?? widget?.inside
-  return node && widget && input && !isDriven(node, name) ? [widget, input, node.title] : null
+  return node && widget && input && !isLinked(node, name) ? [widget, input, node.title] : null
 }
 
 function shownBy(instance: Instance): [any, InputSpec, string][] {

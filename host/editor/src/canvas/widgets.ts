@@ -3,6 +3,7 @@ import { LiteGraph, type LGraphCanvas, type LGraphNode } from "@comfyorg/litegra
 import * as api from "../server/api"
 import { h, toast } from "../page/dom"
 import { openEditor } from "./inline"
+import { isLinked } from "./linked"
 import type { GraftNode } from "./nodes"
 import { openPicker } from "./picker"
 import { growNode } from "./room"
@@ -193,9 +194,8 @@ function addText(node: LGraphNode, input: InputSpec) {
 function addControl(node: LGraphNode, of: string) {
   const widget = choiceWidget(node, "control_after_generate", "randomize", CONTROLS)
   widget.tooltip = "What becomes of the value above once a run was queued."
-  const linked = () =>
-    !!node.inputs?.some((slot) => slot.widget?.name === of && slot.link !== null)
-  Object.defineProperty(widget, "disabled", { get: linked, set() {} }) // a link has the say then
+  const get = () => isLinked(node, of) // it has the say then
+  Object.defineProperty(widget, "disabled", { get, set() {} })
   return widget
 }
 

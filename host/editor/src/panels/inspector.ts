@@ -3,6 +3,7 @@ import { Completion } from "../canvas/complete"
 import { h, icon } from "../page/dom"
 import type { Editor } from "../canvas/graph"
 import { isMissing, type GraftNode } from "../canvas/nodes"
+import { isLinked } from "../canvas/linked"
 import { compatible, type InputSpec } from "../workflow/schema"
 import { addTo, clampNumber, notTaken, showNumber } from "../workflow/values"
 
@@ -227,9 +228,7 @@ export class Inspector {
 
   private setting(node: GraftNode, widget: any): Node {
     const input = node.spec?.inputs.find((i) => i.name === widget.name)
-    const linked = node.inputs?.some(
-      (slot) => slot.widget?.name === widget.name && slot.link != null,
-    )
+    const linked = isLinked(node, widget.name)
     const set = (value: unknown) => {
       widget.value = value
       widget.callback?.(value, this.editor.canvas, node)
