@@ -1,7 +1,5 @@
 #include "engine/denoise/adapters.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/size.h"
 #include "engine/models/controlnet.h"
@@ -15,6 +13,7 @@ typedef struct summed {
     graft_box box;
     float sigma; /* one at which they were active so */
     int64_t rows;
+    float *strength; /* its link's */
     uint8_t *data[GRAFT_T2I_FEATURES];
 } summed;
 
@@ -25,6 +24,7 @@ struct graft_adapters {
     int32_t place[GRAFT_UNET_PLACES];
     summed **sum; /* each stays where it is */
     size_t n_sums, cap_sums;
+    graft_memory memory; /* of the arrays of sums and batches */
     uint8_t *batch[GRAFT_T2I_FEATURES];
     int64_t beside; /* of the present call */
 };
@@ -49,10 +49,10 @@ static graft_status allocate(graft_adapters *k, graft_err *e)
     const int64_t *shape = k->c->shape;
     const size_t slots = graft_guided_slots(k->c);
     for (int i = 0; i < k->n; i++) {
-        size_t bytes = 0;
-        graft_status st = bytes_of(k, i, shape[0], shape[2], shape[3], &bytes, e);
+        size_t one = 0, bytes = 0;
+        graft_status st = bytes_of(k, i, shape[0], shape[2], shape[3], &one, e);
         if (st) return st;
-        k->batch[i] = graft_malloc_array(slots, bytes);
+        if (graft_size_mul(slots, one, &bytes)) k->batch[i] = graft_memory_alloc(&k->memory, bytes);
         if (!k->batch[i]) return graft_fail_nomem(e, "T2I-Adapter");
     }
     return GRAFT_OK;
@@ -80,18 +80,36 @@ graft_status graft_adapters_create(const graft_guided_config *c, const graft_con
     return st;
 }
 
-static void drop(summed *s)
+static void drop(const graft_adapters *k, summed *s)
 {
     if (!s) return;
-    for (int i = 0; i < GRAFT_T2I_FEATURES; i++) graft_free(s->data[i]);
+    for (int i = 0; i < GRAFT_T2I_FEATURES; i++) graft_memory_free(&k->memory, s->data[i]);
+    graft_memory_free(&k->memory, s->strength);
     graft_free(s);
+}
+
+/* Gives all that is in k->memory back. */
+static void clear_arrays(graft_adapters *k)
+{
+    for (size_t i = 0; i < k->n_sums; i++) drop(k, k->sum[i]);
+    k->n_sums = 0;
+    for (int i = 0; i < k->n; i++) {
+        graft_memory_free(&k->memory, k->batch[i]);
+        k->batch[i] = NULL;
+    }
+}
+
+graft_status graft_adapters_move(graft_adapters *k, graft_memory to, graft_err *e)
+{
+    clear_arrays(k);
+    k->memory = to;
+    return allocate(k, e);
 }
 
 void graft_adapters_destroy(graft_adapters *k)
 {
     if (!k) return;
-    for (size_t i = 0; i < k->n_sums; i++) drop(k->sum[i]);
-    for (int i = 0; i < k->n; i++) graft_free(k->batch[i]);
+    clear_arrays(k);
     graft_free(k->sum);
     graft_free(k);
 }
@@ -187,26 +205,46 @@ static graft_status compute(const graft_adapters *k, const summed *s, const summ
                             graft_err *e)
 {
     const graft_guided_config *c = k->c;
-    const float strength = (float)s->link->strength;
     const void *in[2 + GRAFT_T2I_FEATURES];
     void *out[GRAFT_T2I_FEATURES];
     graft_binding *b = NULL;
     float *picture = NULL;
+    void *there = NULL;
     graft_status st;
     GRAFT_TRY(picture_of(k, s->link, &s->box, s->rows, &picture, e));
     GRAFT_TRY(graft_control_bind_adapter(c->model, s->link->net, s->rows, s->box.height,
                                          s->box.width, before != NULL, k->beside, c->task, &b, e));
     graft_task_phase(c->task, "sample");
-    in[0] = picture;
-    in[1] = &strength;
+    GRAFT_TRY(graft_memory_place(&k->memory, picture, (size_t)b->exe->input[0].bytes,
+                                 "T2I-Adapter's picture", &there, e));
+    in[0] = there;
+    in[1] = s->strength;
     for (int i = 0; i < k->n; i++) {
         out[i] = s->data[i];
         if (before) in[2 + i] = before->data[i];
     }
-    st = graft_exe_run(b, c->model->engine->arenas, in, out, c->task, NULL, e);
+    st = graft_memory_run(&k->memory, b, c->model->engine->arenas, in, out, c->task, e);
 out:
+    graft_memory_free(&k->memory, there);
     graft_binding_release(b);
     graft_free(picture);
+    return st;
+}
+
+/* An array for each feature, and the strength. */
+static graft_status reserve(const graft_adapters *k, summed *s, graft_err *e)
+{
+    const float strength = (float)s->link->strength;
+    void *there;
+    graft_status st =
+        graft_memory_place(&k->memory, &strength, sizeof strength, "T2I-Adapter", &there, e);
+    s->strength = there;
+    for (int i = 0; i < k->n && !st; i++) {
+        size_t bytes = 0;
+        st = bytes_of(k, i, s->rows, s->box.height, s->box.width, &bytes, e);
+        if (!st && !(s->data[i] = graft_memory_alloc(&k->memory, bytes)))
+            st = graft_fail_nomem(e, "T2I-Adapter");
+    }
     return st;
 }
 
@@ -226,14 +264,10 @@ static graft_status place_for(graft_adapters *k, const graft_control *l, const g
     summed *s = graft_calloc(1, sizeof *s);
     if (!s) return graft_fail_nomem(e, "T2I-Adapter");
     *s = (summed){.link = l, .box = *box, .rows = rows};
-    for (int i = 0; i < k->n; i++) {
-        size_t bytes = 0;
-        graft_status st = bytes_of(k, i, rows, box->height, box->width, &bytes, e);
-        if (!st && !(s->data[i] = graft_malloc(bytes))) st = graft_fail_nomem(e, "T2I-Adapter");
-        if (st) {
-            drop(s);
-            return st;
-        }
+    graft_status st = reserve(k, s, e);
+    if (st) {
+        drop(k, s);
+        return st;
     }
     k->sum[k->n_sums++] = s;
     *out = s;
@@ -275,12 +309,11 @@ graft_status graft_adapters_run(graft_adapters *k, const graft_control *chain, f
     for (int i = 0; i < k->n && !st; i++) {
         size_t bytes = 0;
         st = bytes_of(k, i, 1, box->height, box->width, &bytes, e);
-        for (int64_t r = 0; r < n && !st; r++)
-            if (s)
-                memcpy(k->batch[i] + (size_t)r * bytes,
-                       s->data[i] + (size_t)(r % use->pictures % s->rows) * bytes, bytes);
-            else
-                memset(k->batch[i] + (size_t)r * bytes, 0, bytes);
+        for (int64_t r = 0; r < n && s && !st; r++)
+            st = graft_memory_copy(&k->memory, k->batch[i] + (size_t)r * bytes,
+                                   s->data[i] + (size_t)(r % use->pictures % s->rows) * bytes,
+                                   bytes, e);
+        if (!s && !st) st = graft_memory_clear(&k->memory, k->batch[i], (size_t)n * bytes, e);
     }
     return st;
 }

@@ -5,6 +5,7 @@
 #define GRAFT_DENOISE_ADAPTERS_H
 #include "engine/denoise/denoise.h"
 #include "engine/denoise/regions.h"
+#include "engine/exec/memory.h"
 #include "engine/objects/control.h"
 
 typedef struct graft_adapters graft_adapters;
@@ -14,6 +15,8 @@ typedef struct graft_adapters graft_adapters;
 graft_status graft_adapters_create(const graft_guided_config *c, const graft_control *const *chain,
                                    graft_dtype dtype, graft_adapters **out, graft_err *e);
 void graft_adapters_destroy(graft_adapters *k);
+/* As graft_controls_move(). */
+graft_status graft_adapters_move(graft_adapters *k, graft_memory to, graft_err *e);
 
 /* Makes the features of a batch that this chain steers, all of which sees this part of the latent:
  * zeros where none of its adapters is active. beside: bytes of packed weights that others hold now,

@@ -12,25 +12,51 @@ graft_status graft_attending_create(const graft_guided_config *c, graft_attendin
 {
     const graft_attended_shape shape = graft_model_attended(c->model);
     const size_t slots = graft_guided_slots(c);
-    int64_t count;
+    int64_t n;
+    size_t bytes;
     *out = (graft_attending){.m = c->model, .height = c->shape[2], .width = c->shape[3]};
     if (!c->model->n_seen) return GRAFT_OK;
     graft_crossings_of(&c->model->arch.unet, &out->crossings);
     const int64_t channels = graft_crossings_before(&out->crossings, out->crossings.n);
     const int64_t all[] = {2, graft_attended_tokens(&shape), channels, c->shape[0], (int64_t)slots};
-    if (!graft_size_product(all, 5, &count))
+    if (!graft_size_product(all, 5, &n) || !graft_size_mul((size_t)n, sizeof *out->values, &bytes))
         return graft_fail(e, GRAFT_E_ARG, "the batch is too large");
-    out->values = graft_malloc_array((size_t)count, sizeof *out->values);
+    out->n_values = (size_t)n;
     out->kept = graft_calloc(slots, sizeof *out->kept);
-    return out->values && out->kept ? GRAFT_OK : graft_fail_nomem(e, "pictures beside a prompt");
+    return out->kept ? GRAFT_OK : graft_fail_nomem(e, "pictures beside a prompt");
+}
+
+static void clear_arrays(graft_attending *a)
+{
+    for (int i = 0; i < GRAFT_ATTENDING_SETS; i++) {
+        graft_memory_free(&a->memory, a->set[i].values);
+        a->set[i] = (graft_attending_set){0};
+    }
+    graft_memory_free(&a->memory, a->masks_there);
+    graft_free(a->masks);
+    graft_free(a->values);
+    a->masks_there = NULL;
+    a->masks = a->values = NULL;
+    a->n_masks = 0;
+    a->masked.count = 0;
+}
+
+graft_status graft_attending_move(graft_attending *a, graft_memory to, graft_err *e)
+{
+    clear_arrays(a);
+    a->memory = to;
+    if (!to.backend || !a->n_values) return GRAFT_OK;
+    a->values = graft_malloc_array(a->n_values, sizeof *a->values);
+    return a->values ? GRAFT_OK : graft_fail_nomem(e, "pictures beside a prompt");
 }
 
 void graft_attending_finish(graft_attending *a)
 {
-    graft_free(a->values);
-    graft_free(a->masks);
+    clear_arrays(a);
     graft_free(a->kept);
 }
+
+/* ------------------------------------------------------------------ keys and values */
 
 /* n numbers of each row, times a factor. */
 static float *fill(float *to, const struct graft_seen *s, int64_t at, int64_t n, float factor,
@@ -45,12 +71,10 @@ static float *fill(float *to, const struct graft_seen *s, int64_t at, int64_t n,
     return to;
 }
 
-const float *graft_attending_fill(graft_attending *a, uint32_t now, const active *list,
-                                  const size_t *which, size_t count, int64_t pictures)
+/* Returns what is behind them. */
+static float *fill_all(const graft_attending *a, uint32_t now, const active *const *row,
+                       size_t count, int64_t pictures, float *to)
 {
-    const active *row[GROUP_MAX];
-    float *to = a->values;
-    for (size_t i = 0; i < count; i++) row[i] = &list[which[i]];
     for (int i = 0; i < a->m->n_seen; i++) {
         const struct graft_seen *s = &a->m->seen[i];
         const float factor = now >> i & 1 ? (float)s->weight : 0.0f;
@@ -62,7 +86,55 @@ const float *graft_attending_fill(graft_attending *a, uint32_t now, const active
             at += 2 * n;
         }
     }
-    return a->values;
+    return to;
+}
+
+static bool is_of(const graft_attending_set *s, uint32_t now, const active *const *row,
+                  size_t count)
+{
+    bool same = count && s->now == now && s->count == count;
+    for (size_t i = 0; i < count && same; i++) same = s->slot[i] == row[i]->slot;
+    return same;
+}
+
+/* What no step has needed for the longest time gives its place up. */
+static graft_status make_set(graft_attending *a, uint32_t now, const active *const *row,
+                             size_t count, int64_t pictures, graft_attending_set **out,
+                             graft_err *e)
+{
+    graft_attending_set *s = &a->set[a->next];
+    *out = s;
+    a->next = (a->next + 1) % GRAFT_ATTENDING_SETS;
+    s->count = 0;
+    if (!s->values) s->values = graft_memory_alloc(&a->memory, a->n_values * sizeof *s->values);
+    if (!s->values) return graft_fail_nomem(e, "pictures beside a prompt");
+    float *to = a->memory.backend ? a->values : s->values;
+    const float *end = fill_all(a, now, row, count, pictures, to);
+    if (a->memory.backend) {
+        const size_t bytes = (size_t)(end - to) * sizeof *to;
+        graft_status st = graft_memory_put(&a->memory, s->values, to, bytes, e);
+        if (st) return st;
+    }
+    s->now = now;
+    s->count = count;
+    for (size_t i = 0; i < count; i++) s->slot[i] = row[i]->slot;
+    return GRAFT_OK;
+}
+
+graft_status graft_attending_fill(graft_attending *a, uint32_t now, const active *list,
+                                  const size_t *which, size_t count, int64_t pictures,
+                                  const void **out, graft_err *e)
+{
+    const active *row[GROUP_MAX];
+    graft_attending_set *s = NULL;
+    graft_status st = GRAFT_OK;
+    *out = NULL;
+    for (size_t i = 0; i < count; i++) row[i] = &list[which[i]];
+    for (int i = 0; i < GRAFT_ATTENDING_SETS && !s; i++)
+        if (is_of(&a->set[i], now, row, count)) s = &a->set[i];
+    if (!s) st = make_set(a, now, row, count, pictures, &s, e);
+    if (!st) *out = s->values;
+    return st;
 }
 
 /* ------------------------------------------------------------------ masks */
@@ -112,9 +184,14 @@ static graft_status reserve(graft_attending *a, const int64_t side[][2], int blo
         return graft_fail(e, GRAFT_E_ARG, "the batch is too large");
     if ((size_t)n <= a->n_masks) return GRAFT_OK;
     graft_free(a->masks);
+    graft_memory_free(&a->memory, a->masks_there);
+    a->masks_there = NULL;
     a->masks = graft_malloc_array((size_t)n, sizeof *a->masks);
-    a->n_masks = a->masks ? (size_t)n : 0;
-    return a->masks ? GRAFT_OK : graft_fail_nomem(e, "masks of pictures");
+    if (a->masks && a->memory.backend)
+        a->masks_there = graft_memory_alloc(&a->memory, (size_t)n * sizeof *a->masks);
+    const bool ok = a->masks && (a->masks_there || !a->memory.backend);
+    a->n_masks = ok ? (size_t)n : 0;
+    return ok ? GRAFT_OK : graft_fail_nomem(e, "masks of pictures");
 }
 
 /* Whether the masks are there from the step before; notes what they are of from now on. */
@@ -134,32 +211,46 @@ static bool are_there(graft_attending *a, const graft_unet_use *use, const activ
     return same;
 }
 
+/* One mask for all blocks; *to goes on to what is behind it. */
+static graft_status put_mask(const graft_attending *a, const graft_image *mask,
+                             const int64_t side[][2], int blocks, const active *list,
+                             const size_t *which, size_t count, int64_t pictures, float **to,
+                             graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    for (int i = 0; i < blocks; i++)
+        for (size_t r = 0; r < count; r++)
+            for (int64_t p = 0; p < pictures && !st; p++) {
+                const graft_box *box = list[which[r]].box;
+                st = resize_mask(a, mask, p, box, *to, side[i][0], side[i][1], e);
+                *to += side[i][0] * side[i][1];
+            }
+    return st;
+}
+
 graft_status graft_attending_masks(graft_attending *a, const graft_unet_use *use,
                                    const active *list, const size_t *which, size_t count,
-                                   int64_t pictures, const float **out, graft_err *e)
+                                   int64_t pictures, const void **out, graft_err *e)
 {
     int64_t side[GRAFT_UNET_SIDES][2];
+    graft_status st = GRAFT_OK;
     *out = NULL;
     if (!graft_model_attended(a->m).masked) return GRAFT_OK;
-    if (are_there(a, use, list, which, count)) {
-        *out = a->masks;
-        return GRAFT_OK;
-    }
-    const int blocks = sides_of(a, use, side);
-    graft_status st = reserve(a, side, blocks, (int64_t)count * pictures, e);
-    float *to = a->masks;
-    for (int k = 0; k < a->m->n_seen && !st; k++) {
-        const graft_image *mask = a->m->seen[k].mask;
-        for (int i = 0; i < blocks && mask; i++)
-            for (size_t r = 0; r < count; r++)
-                for (int64_t p = 0; p < pictures && !st; p++) {
-                    st = resize_mask(a, mask, p, list[which[r]].box, to, side[i][0], side[i][1], e);
-                    to += side[i][0] * side[i][1];
-                }
+    if (!are_there(a, use, list, which, count)) {
+        const int blocks = sides_of(a, use, side);
+        st = reserve(a, side, blocks, (int64_t)count * pictures, e);
+        float *to = a->masks;
+        for (int k = 0; k < a->m->n_seen && !st; k++)
+            if (a->m->seen[k].mask)
+                st = put_mask(a, a->m->seen[k].mask, side, blocks, list, which, count, pictures,
+                              &to, e);
+        if (!st && a->masks_there)
+            st = graft_memory_put(&a->memory, a->masks_there, a->masks,
+                                  (size_t)(to - a->masks) * sizeof *to, e);
     }
     if (st)
         a->masked.count = 0;
     else
-        *out = a->masks;
+        *out = a->masks_there ? a->masks_there : a->masks;
     return st;
 }

@@ -1,11 +1,13 @@
 #include "engine/denoise/controls.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/size.h"
 #include "engine/denoise/adapters.h"
 #include "engine/denoise/known.h"
+#include "engine/exec/memory.h"
 
 #define INPUTS_MAX (GRAFT_NET_RESIDUALS + 8)
 #define SCALING    "nearest-exact" /* of hints, as ComfyUI scales them */
@@ -18,11 +20,18 @@ typedef struct seen_latent {
     graft_latent *latent;
 } seen_latent;
 
+/* A link's numbers, as its graphs take them. */
+typedef struct numbers {
+    float strength, told, type[GRAFT_CONTROL_MODES];
+} numbers;
+
 /* A link whose hint, or this part of it, has gone through its convolutions. */
 typedef struct seen_hint {
     const graft_control *link;
     graft_box box;
+    int64_t pictures;
     uint8_t *features; /* of all pictures */
+    numbers *numbers;
 } seen_hint;
 
 typedef struct bound_net {
@@ -46,6 +55,7 @@ struct graft_controls {
     const graft_control **chain; /* of each slot */
     int n_residuals;             /* the most that any chain gives */
     graft_dtype dtype;
+    graft_memory memory;                    /* of the arrays from here to kept[].data */
     uint8_t *residual[GRAFT_NET_RESIDUALS]; /* of one batch */
     float *x;                               /* of one batch, in whole patches; NULL: it is so */
     uint8_t *embedded;                      /* as the network embeds it; NULL: nobody asks */
@@ -125,6 +135,13 @@ static bool embeds(const graft_controls *k)
     return false;
 }
 
+/* Room for every slot. */
+static void *for_all(const graft_controls *k, size_t bytes)
+{
+    size_t all;
+    return graft_size_mul(k->slots, bytes, &all) ? graft_memory_alloc(&k->memory, all) : NULL;
+}
+
 /* What is between the latent and a ControlNet of a transformer, where anything is. */
 static graft_status allocate_x(graft_controls *k, const graft_unet_shape *whole, graft_err *e)
 {
@@ -137,13 +154,13 @@ static graft_status allocate_x(graft_controls *k, const graft_unet_shape *whole,
     graft_status st = GRAFT_OK;
     if (pads(a, c->shape[2], c->shape[3])) {
         if ((st = bytes_for(x, GRAFT_F32, &bytes, e))) return st;
-        k->x = graft_malloc_array(k->slots, bytes);
+        k->x = for_all(k, bytes);
         if (!k->x) return graft_fail_nomem(e, "ControlNet");
     }
     if (embeds(k)) {
         graft_net_residual_shape(a, whole, 0, dim);
         if ((st = bytes_for(dim, k->dtype, &bytes, e))) return st;
-        k->embedded = graft_malloc_array(k->slots, bytes);
+        k->embedded = for_all(k, bytes);
         if (!k->embedded) return graft_fail_nomem(e, "ControlNet");
     }
     return st;
@@ -159,14 +176,13 @@ static graft_status allocate(graft_controls *k, graft_err *e)
         graft_options_resolve(c->model->engine, &c->model->options, &backend, &k->dtype, e);
     if (st) return st;
     const graft_unet_shape shape = shape_of(k, &whole, (graft_steered){{0}});
-    const int n = most_residuals(k, &whole);
-    for (; k->n_residuals < n; k->n_residuals++) {
-        const int i = k->n_residuals;
+    k->n_residuals = most_residuals(k, &whole);
+    for (int i = 0; i < k->n_residuals; i++) {
         int64_t dim[4];
         size_t bytes;
         graft_net_residual_shape(a, &shape, i, dim);
         if ((st = bytes_for(dim, k->dtype, &bytes, e))) return st;
-        k->residual[i] = graft_malloc_array(k->slots, bytes);
+        k->residual[i] = for_all(k, bytes);
         if (!k->residual[i]) return graft_fail_nomem(e, "ControlNet");
     }
     return allocate_x(k, &shape, e);
@@ -215,17 +231,43 @@ graft_status graft_controls_create(const graft_guided_config *c, const graft_reg
     return st;
 }
 
+/* Gives all that is in k->memory back. */
+static void clear_arrays(graft_controls *k)
+{
+    for (size_t i = 0; i < k->n_hints; i++) {
+        graft_memory_free(&k->memory, k->hint[i].features);
+        graft_memory_free(&k->memory, k->hint[i].numbers);
+    }
+    k->n_hints = 0;
+    for (size_t i = 0; k->kept && i < k->slots; i++) {
+        graft_memory_free(&k->memory, k->kept[i].data);
+        k->kept[i].data = NULL;
+    }
+    for (int i = 0; i < k->n_residuals; i++) {
+        graft_memory_free(&k->memory, k->residual[i]);
+        k->residual[i] = NULL;
+    }
+    graft_memory_free(&k->memory, k->x);
+    graft_memory_free(&k->memory, k->embedded);
+    k->x = NULL;
+    k->embedded = NULL;
+}
+
+graft_status graft_controls_move(graft_controls *k, graft_memory to, graft_err *e)
+{
+    clear_arrays(k);
+    k->memory = to;
+    graft_status st = allocate(k, e);
+    return st || !k->adapters ? st : graft_adapters_move(k->adapters, to, e);
+}
+
 void graft_controls_destroy(graft_controls *k)
 {
     if (!k) return;
     for (size_t i = 0; i < k->n_bound; i++) graft_binding_release(k->bound[i].binding);
-    for (size_t i = 0; i < k->n_hints; i++) graft_free(k->hint[i].features);
     for (size_t i = 0; i < k->n_latents; i++) graft_latent_release(k->latent[i].latent);
-    for (size_t i = 0; k->kept && i < k->slots; i++) graft_free(k->kept[i].data);
-    for (int i = 0; i < k->n_residuals; i++) graft_free(k->residual[i]);
+    clear_arrays(k);
     graft_adapters_destroy(k->adapters);
-    graft_free(k->x);
-    graft_free(k->embedded);
     graft_free(k->latent);
     graft_free(k->bound);
     graft_free(k->hint);
@@ -395,50 +437,74 @@ static graft_status hint_latents(graft_controls *k, const graft_control *l, cons
     return GRAFT_OK;
 }
 
-static graft_status run_hint(graft_controls *k, const graft_control *l, const graft_box *box,
-                             const graft_unet_use *use, int64_t rows, uint8_t *features,
-                             graft_err *e)
+/* Of `rows` pictures, into h->features. */
+static graft_status run_hint(graft_controls *k, const seen_hint *h, const graft_unet_use *use,
+                             int64_t rows, graft_err *e)
 {
     const graft_guided_config *c = k->c;
+    const graft_control *l = h->link;
     graft_binding *b = NULL;
     float *values = NULL;
+    void *there = NULL;
     graft_status st;
-    GRAFT_TRY(l->vae ? hint_latents(k, l, box, rows, &values, e)
-                     : hint_colours(k, l, box, rows, &values, e));
+    GRAFT_TRY(l->vae ? hint_latents(k, l, &h->box, rows, &values, e)
+                     : hint_colours(k, l, &h->box, rows, &values, e));
     GRAFT_TRY(graft_control_bind_hint(c->model, l->net, rows, use, c->task, &b, e));
     graft_task_phase(c->task, "sample");
-    const void *in[3] = {values, l->net->type, &l->net->told}; /* a UNet's union takes all */
-    st = graft_exe_run(b, c->model->engine->arenas, in, (void *[]){features}, c->task, NULL, e);
+    GRAFT_TRY(graft_memory_place(&k->memory, values, (size_t)b->exe->input[0].bytes,
+                                 "ControlNet's picture", &there, e));
+    const void *in[3] = {there, h->numbers->type, &h->numbers->told}; /* a UNet's union takes all */
+    st = graft_memory_run(&k->memory, b, c->model->engine->arenas, in, (void *[]){h->features},
+                          c->task, e);
 out:
+    graft_memory_free(&k->memory, there);
     graft_binding_release(b);
     graft_free(values);
     return st;
 }
 
 /* Pictures of a hint repeat in turn, surplus ones are left out. */
-static graft_status features_of(graft_controls *k, const graft_control *l, const graft_box *box,
-                                const graft_unet_use *use, const uint8_t **out, graft_err *e)
+static graft_status make_hint(graft_controls *k, const graft_unet_use *use, seen_hint *h,
+                              graft_err *e)
 {
-    int64_t pictures = use->pictures, rows = graft_control_rows(l, pictures);
-    size_t bytes = bytes_of(k, 0, box) / (size_t)pictures; /* as the first block's output */
+    const graft_controlnet *net = h->link->net;
+    const int64_t n_run = k->c->shape[0], rows = graft_control_rows(h->link, n_run);
+    const size_t bytes = bytes_of(k, 0, &h->box) / (size_t)n_run; /* as the first block's output */
+    numbers n = {.strength = (float)h->link->strength, .told = net->told};
+    void *there;
+    memcpy(n.type, net->type, sizeof n.type);
+    graft_status st = graft_memory_place(&k->memory, &n, sizeof n, "ControlNet", &there, e);
+    h->numbers = there;
+    if (st) return st;
+    h->features = graft_memory_alloc(&k->memory, (size_t)h->pictures * bytes);
+    if (!h->features) return graft_fail_nomem(e, "ControlNet");
+    st = run_hint(k, h, use, rows, e);
+    for (int64_t i = rows; i < h->pictures && !st; i++)
+        st = graft_memory_copy(&k->memory, h->features + (size_t)i * bytes,
+                               h->features + (size_t)(i % n_run % rows) * bytes, bytes, e);
+    return st;
+}
+
+/* What is known of the link's hint in this part of the latent. */
+static graft_status hint_of(graft_controls *k, const graft_control *l, const graft_box *box,
+                            const graft_unet_use *use, seen_hint *out, graft_err *e)
+{
     for (size_t i = 0; i < k->n_hints; i++)
-        if (k->hint[i].link == l && graft_box_equal(&k->hint[i].box, box)) {
-            *out = k->hint[i].features;
+        if (k->hint[i].link == l && k->hint[i].pictures == use->pictures &&
+            graft_box_equal(&k->hint[i].box, box)) {
+            *out = k->hint[i];
             return GRAFT_OK;
         }
     if (graft_grow(&k->hint, &k->cap_hints, k->n_hints + 1, sizeof *k->hint))
         return graft_fail_nomem(e, "ControlNet");
-    uint8_t *features = graft_malloc_array((size_t)pictures, bytes);
-    if (!features) return graft_fail_nomem(e, "ControlNet");
-    graft_status st = run_hint(k, l, box, use, rows, features, e);
+    *out = (seen_hint){.link = l, .box = *box, .pictures = use->pictures};
+    graft_status st = make_hint(k, use, out, e);
     if (st) {
-        graft_free(features);
+        graft_memory_free(&k->memory, out->features);
+        graft_memory_free(&k->memory, out->numbers);
         return st;
     }
-    for (int64_t i = rows; i < pictures; i++)
-        memcpy(features + (size_t)i * bytes, features + (size_t)(i % rows) * bytes, bytes);
-    k->hint[k->n_hints++] = (seen_hint){l, *box, features};
-    *out = features;
+    k->hint[k->n_hints++] = *out;
     return GRAFT_OK;
 }
 
@@ -487,8 +553,8 @@ static graft_status embed(graft_controls *k, const call *c, graft_err *e)
     graft_binding *b = NULL;
     graft_status st = graft_control_bind_embed(k->c->model, c->use, k->c->task, &b, e);
     if (!st)
-        st = graft_exe_run(b, k->c->model->engine->arenas, (const void *[]){c->in[0]},
-                           (void *[]){k->embedded}, k->c->task, NULL, e);
+        st = graft_memory_run(&k->memory, b, k->c->model->engine->arenas,
+                              (const void *[]){c->in[0]}, (void *[]){k->embedded}, k->c->task, e);
     graft_binding_release(b);
     return st;
 }
@@ -510,20 +576,19 @@ static graft_status run_link(graft_controls *k, const graft_control *l, int part
     const bool union_of_unet = net->arch.types && !graft_control_sees_latent(&net->arch);
     const void *all[INPUTS_MAX];
     void *out[GRAFT_NET_RESIDUALS];
-    const uint8_t *features = NULL;
+    seen_hint hint;
     graft_binding *b = NULL;
-    float strength = (float)l->strength;
     size_t n = k->c->model->arch.adm_channels ? 4 : 3, n_out = 0;
-    graft_status st = features_of(k, l, c->box, c->use, &features, e);
+    graft_status st = hint_of(k, l, c->box, c->use, &hint, e);
     if (!st) st = bind_net(k, net, parts & own, c->use, &b, e);
     if (!st && graft_control_embeds(net)) st = embed(k, c, e);
     if (st) return st;
     memcpy(all, c->in, n * sizeof *all);
     if (graft_control_embeds(net)) all[0] = k->embedded;
-    all[n++] = features;
-    all[n++] = &strength;
-    if (union_of_unet || (net->arch.types && net->told != 0)) all[n++] = net->type;
-    if (union_of_unet) all[n++] = &net->told;
+    all[n++] = hint.features;
+    all[n++] = &hint.numbers->strength;
+    if (union_of_unet || (net->arch.types && net->told != 0)) all[n++] = hint.numbers->type;
+    if (union_of_unet) all[n++] = &hint.numbers->told;
     for (int part = 0; part < GRAFT_STEERED_PARTS; part++) {
         int first, count = of_part(k, c->use, part, &first);
         for (int i = first; own >> part & 1 && i < first + count; i++) {
@@ -531,7 +596,7 @@ static graft_status run_link(graft_controls *k, const graft_control *l, int part
             if (parts >> part & 1) all[n++] = k->residual[i];
         }
     }
-    return graft_exe_run(b, k->c->model->engine->arenas, all, out, k->c->task, NULL, e);
+    return graft_memory_run(&k->memory, b, k->c->model->engine->arenas, all, out, k->c->task, e);
 }
 
 /* Those that were put on first come first. */
@@ -555,6 +620,7 @@ static const float *whole_x(graft_controls *k, const call *c)
     const int64_t shape[3] = {c->use->pictures * c->use->entries * k->c->shape[1], at_0.height,
                               at_0.width};
     if (!pads(a, at_0.height, at_0.width)) return c->in[0];
+    assert(!k->memory.backend);
     graft_known_fill(k->c->model, c->in[0], shape, &at_0, k->x);
     return k->x;
 }
@@ -574,14 +640,15 @@ graft_status graft_controls_run(graft_controls *k, const graft_control *chain, f
     call c = {box, use, in};
     const void *all[4] = {whole_x(k, &c), in[1], in[2],
                           k->c->model->arch.adm_channels ? in[3] : NULL};
+    const size_t entries = (size_t)(use->pictures / k->c->shape[0] * use->entries);
     int parts = 0;
     c.in = all;
     if (!use->control) return GRAFT_OK;
     graft_status st = run_chain(k, chain, sigma, &parts, &c, e);
     for (int part = 0; part < GRAFT_STEERED_PARTS && !st; part++) {
         int first, count = of_part(k, use, part, &first);
-        for (int i = first; !(parts >> part & 1) && i < first + count; i++)
-            memset(k->residual[i], 0, bytes_of(k, i, box) * (size_t)use->entries);
+        for (int i = first; !(parts >> part & 1) && i < first + count && !st; i++)
+            st = graft_memory_clear(&k->memory, k->residual[i], bytes_of(k, i, box) * entries, e);
     }
     return st;
 }
@@ -631,20 +698,21 @@ graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_con
     const graft_box *box = &k->regions->list[slot].box;
     size_t at = 0;
     const int n = fast_residuals(k, chain);
+    graft_status st = GRAFT_OK;
     s->chain = NULL;
     s->sigma = sigma;
     if (!chain) return GRAFT_OK;
     for (int r = 0; r < n; r++) at += bytes_of(k, r, box);
-    if (n && !s->data) s->data = graft_malloc(at);
+    if (n && !s->data) s->data = graft_memory_alloc(&k->memory, at);
     if (n && !s->data) return graft_fail_nomem(e, "ControlNet");
     at = 0;
-    for (int r = 0; r < n; r++) {
+    for (int r = 0; r < n && !st; r++) {
         size_t bytes = bytes_of(k, r, box);
-        memcpy(s->data + at, k->residual[r] + i * bytes, bytes);
+        st = graft_memory_copy(&k->memory, s->data + at, k->residual[r] + i * bytes, bytes, e);
         at += bytes;
     }
-    s->chain = chain;
-    return GRAFT_OK;
+    if (!st) s->chain = chain;
+    return st;
 }
 
 const graft_control *graft_controls_kept(const graft_controls *k, size_t slot)
@@ -652,13 +720,16 @@ const graft_control *graft_controls_kept(const graft_controls *k, size_t slot)
     return k ? k->kept[slot].chain : NULL;
 }
 
-void graft_controls_restore(graft_controls *k, size_t slot, size_t i)
+graft_status graft_controls_restore(graft_controls *k, size_t slot, size_t i, graft_err *e)
 {
     size_t at = 0;
     const int n = fast_residuals(k, k->kept[slot].chain);
-    for (int r = 0; r < n; r++) {
+    graft_status st = GRAFT_OK;
+    for (int r = 0; r < n && !st; r++) {
         size_t bytes = bytes_of(k, r, &k->regions->list[slot].box);
-        memcpy(k->residual[r] + i * bytes, k->kept[slot].data + at, bytes);
+        st = graft_memory_copy(&k->memory, k->residual[r] + i * bytes, k->kept[slot].data + at,
+                               bytes, e);
         at += bytes;
     }
+    return st;
 }

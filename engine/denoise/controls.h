@@ -5,6 +5,7 @@
 #include "engine/objects/control.h"
 #include "engine/denoise/denoise.h"
 #include "engine/denoise/regions.h"
+#include "engine/exec/memory.h"
 
 typedef struct graft_controls graft_controls;
 
@@ -13,6 +14,10 @@ typedef struct graft_controls graft_controls;
 graft_status graft_controls_create(const graft_guided_config *c, const graft_regions *r,
                                    graft_controls **out, graft_err *e);
 void graft_controls_destroy(graft_controls *k);
+/* Before the first call: its arrays, and those that it is given, are in this memory from now on; at
+ * first they are in the host's. In a device's the latent has to be of whole patches. After
+ * GRAFT_E_NOMEM it can be moved elsewhere. */
+graft_status graft_controls_move(graft_controls *k, graft_memory to, graft_err *e);
 
 /* What slot's prompt is steered by at this sigma; NULL: nothing. `k` may be NULL in both. */
 const graft_control *graft_controls_active(const graft_controls *k, size_t slot, float sigma);
@@ -39,7 +44,7 @@ graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_con
 /* Whether the same ControlNets are active for this slot now as when its residuals were kept; what
  * began or ended since must be seen at once, however rarely DeepCache looks. */
 bool graft_controls_alike(const graft_controls *k, size_t slot, float sigma);
-void graft_controls_restore(graft_controls *k, size_t slot, size_t i);
+graft_status graft_controls_restore(graft_controls *k, size_t slot, size_t i, graft_err *e);
 /* Appends residuals and features to the network's inputs, as many as this use of it takes; in has
  * room. */
 void graft_controls_append(const graft_controls *k, const graft_unet_use *use, const void **in,

@@ -13,8 +13,6 @@
 #include "engine/objects/sight.h"
 #include "engine/task.h"
 
-#define INPUTS_MAX (GRAFT_NET_RESIDUALS + GRAFT_T2I_FEATURES + 9)
-
 /* ------------------------------------------------------------------ the UNet */
 
 /* Where the call's perturbed predictions go; NULL: it has none. */
@@ -261,8 +259,19 @@ static void restore(graft_guided *g, const size_t *which, size_t count)
         if (i < again)
             memcpy(g->feature + (count + i) * bytes,
                    graft_features_get(g->features, perturbed_slot(g, a)), bytes);
-        if (a->control) graft_controls_restore(g->controls, a->slot, i);
     }
+}
+
+graft_status graft_guided_keep(graft_guided *g, const size_t *which, size_t count, float sigma,
+                               graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < count && !st; i++) {
+        const active *a = &g->active[which[i]];
+        if (g->controls) st = graft_controls_keep(g->controls, a->slot, a->control, sigma, i, e);
+        if (g->attending.kept) g->attending.kept[a->slot] = g->sees;
+    }
+    return st;
 }
 
 static graft_status keep(graft_guided *g, const size_t *which, size_t count, float sigma,
@@ -278,11 +287,8 @@ static graft_status keep(graft_guided *g, const size_t *which, size_t count, flo
         if (!st && i < again)
             st = graft_features_store(g->features, perturbed_slot(g, a), g->feature_dtype,
                                       g->feature + (count + i) * bytes, bytes, e);
-        if (!st && g->controls)
-            st = graft_controls_keep(g->controls, a->slot, a->control, sigma, i, e);
-        if (g->attending.kept) g->attending.kept[a->slot] = g->sees;
     }
-    return st;
+    return st ? st : graft_guided_keep(g, which, count, sigma, e);
 }
 
 /* One prompt's prediction joins those of its kind. */
@@ -316,19 +322,38 @@ static int64_t bound_bytes(const graft_guided *g)
     return (int64_t)graft_bindings_bytes(all, g->n_bound) + graft_controls_bytes(g->controls);
 }
 
-/* Makes what steers the batch; `in` as the network takes it, but ControlNets see the latent alone.
- */
-static graft_status steer(graft_guided *g, const active *first, const graft_unet_use *use,
-                          float sigma, const void *const *in, graft_err *e)
+graft_status graft_guided_steer(graft_guided *g, const size_t *which, size_t count,
+                                const graft_unet_use *use, float sigma, const void *const *in,
+                                graft_err *e)
 {
-    if (!first->control) return GRAFT_OK;
+    const active *first = &g->active[which[0]];
     graft_status st = GRAFT_OK;
-    if (use->adapted)
+    if (!first->control) return GRAFT_OK;
+    for (size_t i = 0; i < count && first->fast && !st; i++)
+        st = graft_controls_restore(g->controls, g->active[which[i]].slot, i, e);
+    if (!st && use->adapted)
         st = graft_controls_adapt(g->controls, first->control, sigma, first->box, use,
                                   bound_bytes(g), e);
     if (st || first->fast) return st;
-    return graft_controls_run(g->controls, first->control, sigma, first->box, use,
-                              (const void *[]){g->batch_latent, in[1], in[2], in[3]}, e);
+    return graft_controls_run(g->controls, first->control, sigma, first->box, use, in, e);
+}
+
+graft_status graft_guided_append(graft_guided *g, const size_t *which, size_t count,
+                                 const graft_unet_use *use, const void **in, size_t *n,
+                                 graft_err *e)
+{
+    const void *masks = NULL;
+    graft_status st = GRAFT_OK;
+    if (g->active[which[0]].control) graft_controls_append(g->controls, use, in, n);
+    if (use->attends) {
+        graft_attending *a = &g->attending;
+        const int64_t pictures = g->c.shape[0];
+        st = graft_attending_fill(a, g->sees, g->active, which, count, pictures, &in[*n], e);
+        ++*n;
+        if (!st) st = graft_attending_masks(a, use, g->active, which, count, pictures, &masks, e);
+    }
+    if (masks) in[(*n)++] = masks;
+    return st;
 }
 
 /* Of a network that is looked at, which has no feature to give. */
@@ -349,30 +374,23 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
 {
     const active *first = &g->active[which[0]];
     const graft_unet_use use = graft_guided_use(g, which, count);
-    const void *in[INPUTS_MAX] = {g->batch_x, g->timesteps, g->context};
+    const void *in[GRAFT_GUIDED_INPUTS] = {g->batch_x, g->timesteps, g->context};
     size_t n = 3;
     graft_binding *b;
     fill_batch(g, which, count, timestep);
     if (g->c.model->arch.adm_channels) in[n++] = g->y;
     if (first->fast) restore(g, which, count);
-    graft_status st = steer(g, first, &use, sigma, in, e);
+    /* ControlNets see the latent alone. */
+    const void *const alone[] = {g->batch_latent, in[1], in[2], in[3]};
+    graft_status st = graft_guided_steer(g, which, count, &use, sigma, alone, e);
     if (!st) st = graft_guided_bind(g, &use, &b, e);
     if (st) return st;
     if (first->fast) in[n++] = g->feature;
-    if (first->control) graft_controls_append(g->controls, &use, in, &n);
-    if (use.attends) {
-        const float *masks;
-        in[n++] =
-            graft_attending_fill(&g->attending, g->sees, g->active, which, count, g->c.shape[0]);
-        st = graft_attending_masks(&g->attending, &use, g->active, which, count, g->c.shape[0],
-                                   &masks, e);
-        if (st) return st;
-        if (masks) in[n++] = masks;
-    }
+    st = graft_guided_append(g, which, count, &use, in, &n, e);
     if (g->c.model->hyper.net) in[n++] = &g->c.model->hyper.strength;
     in[n++] = graft_model_freeu_factors(g->c.model, use.variant); /* not looked at where NULL */
     void *out[3] = {g->batch_out, g->feature};
-    if (use.watched) st = watched_outputs(g, &use, out, e);
+    if (!st && use.watched) st = watched_outputs(g, &use, out, e);
     if (st) return st;
     double start = graft_clock_now();
     graft_invariants *series = graft_series_get(&g->series, g->c.model, b, g->active, which, count);

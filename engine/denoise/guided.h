@@ -64,6 +64,20 @@ graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size
  * memory, alone or with the others of the run (graft_unets_room()). */
 graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft_binding **out,
                                graft_err *e);
+/* Makes what steers a batch of active entries, or takes it from the last whole step where they are
+ * fast. in: as for graft_controls_run(), in the memory that the controls are in. */
+graft_status graft_guided_steer(graft_guided *g, const size_t *which, size_t count,
+                                const graft_unet_use *use, float sigma, const void *const *in,
+                                graft_err *e);
+/* Appends what the network takes behind y and DeepCache's feature: residuals and features, and
+ * what it sees beside the prompts, in that memory, too. */
+#define GRAFT_GUIDED_INPUTS (GRAFT_NET_RESIDUALS + GRAFT_T2I_FEATURES + 9)
+graft_status graft_guided_append(graft_guided *g, const size_t *which, size_t count,
+                                 const graft_unet_use *use, const void **in, size_t *n,
+                                 graft_err *e);
+/* DeepCache: what the batch's whole step was steered by and saw, for the fast ones after it. */
+graft_status graft_guided_keep(graft_guided *g, const size_t *which, size_t count, float sigma,
+                               graft_err *e);
 /* What x is multiplied by for the network. */
 float graft_guided_scale(const graft_guided *g, float sigma);
 /* cos and sin of v at falling frequencies, as of timesteps: `width` numbers, which is even. */

@@ -13,6 +13,7 @@ struct graft_resident {
     graft_guided *g;
     graft_backend *backend;
     const graft_kernels_more *more;
+    graft_memory memory;
     graft_arrays arrays;
     float *x;
     float *block;      /* for each entry its context, then its y, of all pictures */
@@ -21,7 +22,11 @@ struct graft_resident {
     float *v;          /* what the UNet gave, where entries may need several batches; or NULL */
     uint8_t *feature;  /* DeepCache's, by slot; or NULL */
     float *freeu;      /* its factors; or NULL */
-    struct {           /* inpainting; or NULL */
+    float *hyper;      /* a hypernetwork's strength; or NULL */
+    struct {           /* a batch as ControlNets see it; or NULL */
+        float *x, *timesteps, *context, *y;
+    } batch;
+    struct { /* inpainting; or NULL */
         float *mask, *latent, *noise, *x;
     } inpaint;
     struct { /* RescaleCFG; or NULL */
@@ -32,9 +37,12 @@ struct graft_resident {
         const float *x;
         float *out, *unconditional; /* the latter may be NULL */
         float sigma;
-        size_t which[GROUP_MAX], count; /* the batch */
-        size_t done;                    /* entries of batches before it */
-        uint64_t negative;              /* a bit for each, in the order of batches */
+        size_t which[GROUP_MAX], count;        /* the batch */
+        const graft_exe *exe;                  /* what it runs on */
+        const void *more[GRAFT_GUIDED_INPUTS]; /* inputs behind y and DeepCache's feature */
+        size_t n_more;
+        size_t done;       /* entries of batches before it */
+        uint64_t negative; /* a bit for each, in the order of batches */
     } call;
     graft_fetch *fetch; /* of the last step; NULL: none */
     size_t fetch_step, fetch_total;
@@ -43,28 +51,26 @@ struct graft_resident {
 
 /* ------------------------------------------------------------------ whether */
 
-static bool has_all(const graft_kernels_more *more)
+static bool has_all(const graft_backend *b)
 {
-    return GRAFT_KERNELS_HAS(more, copy) && GRAFT_KERNELS_HAS(more, fill) &&
-           GRAFT_KERNELS_HAS(more, mix) && GRAFT_KERNELS_HAS(more, guide) &&
-           GRAFT_KERNELS_HAS(more, fetch) && GRAFT_KERNELS_HAS(more, fetched) &&
-           GRAFT_KERNELS_HAS(more, fetch_free) && GRAFT_KERNELS_HAS(more, send) &&
+    const graft_kernels_more *more = graft_backend_more(b);
+    return graft_memory_works(b) && GRAFT_KERNELS_HAS(more, mix) &&
+           GRAFT_KERNELS_HAS(more, guide) && GRAFT_KERNELS_HAS(more, fetch) &&
+           GRAFT_KERNELS_HAS(more, fetched) && GRAFT_KERNELS_HAS(more, fetch_free) &&
            GRAFT_KERNELS_HAS(more, blend) && GRAFT_KERNELS_HAS(more, rescale);
 }
 
-/* Nobody looks into the arrays of a run: no sampler, no onlooker, no ControlNet, no area or mask of
- * a prompt, no limit of DeepCache's error, no EasyCache, no perturbed rows, no self-attention
- * guidance, no third prompt, no change of guidance, no picture beside the prompts, no hypernetwork;
- * the network's x is the latent alone; a mask is the same for all steps; and a flow has neither a
- * mask nor a sampler of another form. */
+/* Nobody looks into the arrays of a run: no sampler, no onlooker, no area or mask of a prompt, no
+ * limit of DeepCache's error, no EasyCache, no perturbed rows, no self-attention guidance, no third
+ * prompt, no change of guidance; the network's x is the latent alone; a mask is the same for all
+ * steps; and a flow has neither a mask nor a sampler of another form. */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
     size_t n = graft_guided_slots(&g->c);
-    return !g->c.tap && !(t && t->latent) && !g->controls && !g->answers && !g->changes &&
-           !g->blurred && !g->regions.any && !g->known.joins && !graft_model_perturbs(g->c.model) &&
-           !g->c.third.prompt && !g->c.model->n_seen && !g->c.model->hyper.net &&
-           !(g->c.mask && g->c.model->differential > 0) &&
+    return !g->c.tap && !(t && t->latent) && !g->answers && !g->changes && !g->blurred &&
+           !g->regions.any && !g->known.joins && !graft_model_perturbs(g->c.model) &&
+           !g->c.third.prompt && !(g->c.mask && g->c.model->differential > 0) &&
            !(g->features && g->c.model->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
            graft_sampler_anywhere(sampler) && !(graft_model_is_flow(g->c.model) && g->c.mask) &&
            !graft_flow_form_wanted(g->c.model, sampler);
@@ -180,6 +186,20 @@ static graft_status place(graft_resident *r, size_t n, const float *from, float 
     return st ? device_failed(r, st, e) : GRAFT_OK;
 }
 
+/* Room for the largest batch. */
+static graft_status place_batch(graft_resident *r, graft_err *e)
+{
+    const graft_guided *g = r->g;
+    const size_t entries = graft_guided_slots(&g->c), rows = entries * (size_t)g->c.shape[0];
+    const size_t context = (size_t)(r->context[entries] - entries * r->y_bytes) / sizeof(float);
+    graft_status st = place(r, (size_t)g->n * entries, NULL, &r->batch.x, e);
+    if (!st) st = place(r, rows, NULL, &r->batch.timesteps, e);
+    if (!st) st = place(r, context, NULL, &r->batch.context, e);
+    if (!st && r->y_bytes)
+        st = place(r, entries * (size_t)(r->y_bytes / sizeof(float)), NULL, &r->batch.y, e);
+    return st;
+}
+
 static graft_status place_all(graft_resident *r, graft_err *e)
 {
     const graft_guided *g = r->g;
@@ -199,6 +219,9 @@ static graft_status place_all(graft_resident *r, graft_err *e)
         st = place(r, 2 * n + 4 * pictures, NULL, &work, e);
         r->rescale.work = work;
     }
+    const float strength = c->model->hyper.strength;
+    if (!st && c->model->hyper.net) st = place(r, 1, &strength, &r->hyper, e);
+    if (!st && g->controls) st = place_batch(r, e);
     if (!st && c->model->freeu.version)
         st = place(r, GRAFT_FREEU_FACTORS, c->model->freeu.factor, &r->freeu, e);
     if (!st && g->features) {
@@ -206,6 +229,13 @@ static graft_status place_all(graft_resident *r, graft_err *e)
         if (!r->feature) st = graft_fail_nomem(e, "DeepCache on the device");
     }
     return st;
+}
+
+/* What steers the prompts and what they see beside them, into this memory. */
+static graft_status move(graft_guided *g, graft_memory to, graft_err *e)
+{
+    graft_status st = g->controls ? graft_controls_move(g->controls, to, e) : GRAFT_OK;
+    return st ? st : graft_attending_move(&g->attending, to, e);
 }
 
 graft_status graft_resident_create(graft_guided *g, const char *sampler, graft_resident **out,
@@ -217,20 +247,22 @@ graft_status graft_resident_create(graft_guided *g, const char *sampler, graft_r
     graft_status st =
         graft_options_resolve(g->c.model->engine, &g->c.model->options, &backend, &dtype, e);
     if (st) return st;
-    const graft_kernels_more *more = graft_backend_more(backend);
-    if (backend->info.host_memory || !has_all(more) || !is_blind(g, sampler)) return GRAFT_OK;
+    if (!has_all(backend) || !is_blind(g, sampler)) return GRAFT_OK;
     graft_resident *r = graft_calloc(1, sizeof *r);
     if (!r) return graft_fail_nomem(e, "sampling");
     r->g = g;
     r->backend = backend;
-    r->more = more;
+    r->more = graft_backend_more(backend);
+    r->memory = (graft_memory){backend};
     r->arrays = (graft_arrays){r, array_alloc, array_free, array_mix, array_put};
     st = place_all(r, e);
+    if (!st) st = move(g, r->memory, e);
     if (st)
         graft_resident_destroy(r);
     else
         *out = r;
-    return st == GRAFT_E_NOMEM ? GRAFT_OK : st; /* the host's way needs less there */
+    /* The host's way needs less there. */
+    return st == GRAFT_E_NOMEM ? move(g, (graft_memory){NULL}, e) : st;
 }
 
 void graft_resident_destroy(graft_resident *r)
@@ -247,6 +279,11 @@ void graft_resident_destroy(graft_resident *r)
     array_free(r, r->rescale.negative);
     array_free(r, r->rescale.work);
     array_free(r, r->freeu);
+    array_free(r, r->hyper);
+    array_free(r, r->batch.x);
+    array_free(r, r->batch.timesteps);
+    array_free(r, r->batch.context);
+    array_free(r, r->batch.y);
     if (r->feature) r->backend->api->free(r->backend->device, r->feature);
     graft_free(r->context);
     graft_free(r);
@@ -283,11 +320,9 @@ static graft_status gather(const graft_resident *r, void *in, const void *base, 
     return st;
 }
 
-/* The UNet's inputs: scaled latents, timesteps, contexts, y, DeepCache's features and FreeU's
- * factors of a batch. */
-static graft_status write_inputs(void *ctx, void *const *in)
+/* What every network takes of a batch: scaled latents, timesteps, contexts and y. */
+static graft_status write_batch(const graft_resident *r, void *const *in)
 {
-    const graft_resident *r = ctx;
     const graft_guided *g = r->g;
     const graft_kernels_more *m = r->more;
     graft_device *d = r->backend->device;
@@ -301,14 +336,26 @@ static graft_status write_inputs(void *ctx, void *const *in)
     if (!st) st = m->fill(d, in[1], rows, graft_sigma_to_timestep(g->c.table, sigma));
     if (!st) st = gather(r, in[2], r->block, r->context, 0, context_bytes);
     if (!st && r->y_bytes) st = gather(r, in[3], r->block, r->context, context_bytes, r->y_bytes);
+    return st;
+}
+
+/* The UNet's inputs: of a batch, DeepCache's features, what steers it, and FreeU's factors. */
+static graft_status write_inputs(void *ctx, void *const *in)
+{
+    const graft_resident *r = ctx;
+    const graft_guided *g = r->g;
+    const graft_kernels_more *m = r->more;
+    graft_device *d = r->backend->device;
+    const bool fast = g->active[r->call.which[0]].fast;
     size_t next = r->y_bytes ? 4 : 3;
-    for (size_t i = 0; i < r->call.count && first->fast && !st; i++)
+    graft_status st = write_batch(r, in);
+    for (size_t i = 0; i < r->call.count && fast && !st; i++)
         st = m->copy(d, (char *)in[next] + i * g->feature_bytes,
                      r->feature + g->active[r->call.which[i]].slot * g->feature_bytes,
                      g->feature_bytes);
-    next += first->fast;
-    if (!st && graft_model_freeu_factors(g->c.model, graft_guided_variant(g, first->fast)))
-        st = m->copy(d, in[next], r->freeu, GRAFT_FREEU_FACTORS * sizeof *r->freeu);
+    next += fast;
+    for (size_t i = 0; i < r->call.n_more && !st; i++, next++)
+        st = m->copy(d, in[next], r->call.more[i], (uint64_t)r->call.exe->input[next].bytes);
     return st;
 }
 
@@ -361,7 +408,7 @@ static graft_status guide(const graft_resident *r, const float *v)
 static graft_status read_outputs(void *ctx, void *const *out)
 {
     const graft_resident *r = ctx;
-    const graft_guided *g = r->g;
+    graft_guided *g = r->g;
     const graft_kernels_more *m = r->more;
     graft_device *d = r->backend->device;
     size_t n = (size_t)g->n;
@@ -373,6 +420,7 @@ static graft_status read_outputs(void *ctx, void *const *out)
                      (const char *)out[1] + i * g->feature_bytes, g->feature_bytes);
         if (!st) graft_features_made(g->features, slot);
     }
+    if (!st && stores) st = graft_guided_keep(g, r->call.which, r->call.count, r->call.sigma, NULL);
     if (st) return st;
     if (r->call.count == g->n_active) return guide(r, out[0]);
     st = m->copy(d, r->v + r->call.done * n, out[0], r->call.count * n * sizeof *r->v);
@@ -397,6 +445,41 @@ static graft_status blend(graft_resident *r, const float *x, const float *noise,
     return st ? device_failed(r, st, e) : GRAFT_OK;
 }
 
+/* Has what steers the batch made, and lists what the UNet takes of that. */
+static graft_status steer(graft_resident *r, const graft_unet_use *use, graft_err *e)
+{
+    graft_guided *g = r->g;
+    const active *first = &g->active[r->call.which[0]];
+    void *const in[] = {r->batch.x, r->batch.timesteps, r->batch.context, r->batch.y};
+    const void *const seen[] = {in[0], in[1], in[2], in[3]};
+    graft_status st = GRAFT_OK;
+    if (first->control && !first->fast) st = write_batch(r, in);
+    if (st) return device_failed(r, st, e);
+    return graft_guided_steer(g, r->call.which, r->call.count, use, r->call.sigma, seen, e);
+}
+
+static graft_status run_batch(graft_resident *r, graft_err *e)
+{
+    graft_guided *g = r->g;
+    const graft_unet_use use = graft_guided_use(g, r->call.which, r->call.count);
+    graft_binding *b;
+    r->call.n_more = 0;
+    graft_status st = steer(r, &use, e);
+    if (!st) st = graft_guided_bind(g, &use, &b, e);
+    if (!st)
+        st = graft_guided_append(g, r->call.which, r->call.count, &use, r->call.more,
+                                 &r->call.n_more, e);
+    if (st) return st;
+    if (r->hyper) r->call.more[r->call.n_more++] = r->hyper;
+    if (graft_model_freeu_factors(g->c.model, use.variant))
+        r->call.more[r->call.n_more++] = r->freeu;
+    r->call.exe = b->exe;
+    return graft_exe_run_there(
+        b, g->c.model->engine->arenas,
+        graft_series_get(&g->series, g->c.model, b, g->active, r->call.which, r->call.count),
+        write_inputs, read_outputs, r, g->c.task, NULL, e);
+}
+
 /* The active entries, batch by batch. */
 static graft_status run_batches(graft_resident *r, graft_err *e)
 {
@@ -404,17 +487,10 @@ static graft_status run_batches(graft_resident *r, graft_err *e)
     graft_status st = GRAFT_OK;
     graft_guided_settle(g, NULL);
     while (!st && (r->call.count = graft_guided_group(g, r->call.which))) {
-        graft_binding *b;
         for (size_t i = 0; i < r->call.count; i++)
             r->call.negative |= (uint64_t)(g->active[r->call.which[i]].side != GRAFT_POSITIVE)
                                 << (r->call.done + i);
-        const graft_unet_use use = graft_guided_use(g, r->call.which, r->call.count);
-        st = graft_guided_bind(g, &use, &b, e);
-        if (!st)
-            st = graft_exe_run_there(b, g->c.model->engine->arenas,
-                                     graft_series_get(&g->series, g->c.model, b, g->active,
-                                                      r->call.which, r->call.count),
-                                     write_inputs, read_outputs, r, g->c.task, NULL, e);
+        st = run_batch(r, e);
         r->call.done += r->call.count;
     }
     return st;

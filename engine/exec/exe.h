@@ -143,7 +143,7 @@ graft_status graft_exe_run_again(const graft_binding *b, graft_arenas *arenas,
  * addresses of the inputs, `after` reads from those of the outputs, both by work that the device
  * does in the order it is given. Does not wait; a failure of the device may show later. profile may
  * be NULL. */
-#define GRAFT_EXE_PLACES 8 /* inputs, and outputs, at most */
+#define GRAFT_EXE_PLACES 160 /* inputs, and outputs, at most: as many as residuals, and more */
 typedef graft_status graft_exe_place(void *ctx, void *const *address);
 graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
                                  graft_invariants *series, graft_exe_place *before,

@@ -1,18 +1,9 @@
 /* Sampling on the CUDA library with the fake driver: latents that stay on the device give the bits
  * that the host's way gives, and no step touches the host. */
-#include "base/alloc.h"
-#include "engine/denoise/sample.h"
 #include "engine/exec/recordings.h"
 #include "engine/sampling/sampler.h"
+#include "tests/cuda/both_ways.h"
 #include "tests/cuda/least.h"
-#include "tests/cuda/networks.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-enum { SANITIZED = 1, MANY = 3 }; /* the emulator is ten times slower under it */
-#else
-enum { SANITIZED = 0, MANY = 5 };
-#endif
-enum { PLACE = 4, N = 4 * PLACE * PLACE, PICTURES = 2, WORDS = 3 };
 
 #define FREEU GRAFT_SOURCE_DIR "/golden/small/freeu.safetensors"
 #define TAESD GRAFT_SOURCE_DIR "/golden/small/taesd_levels.safetensors"
@@ -142,112 +133,6 @@ static void every_sampler(void)
 }
 
 /* ------------------------------------------------------------------ whole runs */
-
-static graft_status look_on(void *ctx, const graft_guided_call *call, graft_err *e)
-{
-    (void)call, (void)e;
-    ++*(int *)ctx;
-    return GRAFT_OK;
-}
-
-static graft_cond *words(const graft_model *m, int64_t tokens)
-{
-    graft_cond *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    int64_t n = tokens * m->arch.context_dim;
-    float *data = graft_malloc_array((size_t)n, sizeof *data);
-    for (int64_t i = 0; i < n; i++) data[i] = fixed_value((uint64_t)(i + 1000 * tokens));
-    CHECK_OK(graft_cond_create(tokens, m->arch.context_dim, data, 0, NULL, NULL, &out, &e), &e);
-    return out;
-}
-
-/* What a run is made of, and what it begins with; latent NULL: one picture of zeros. */
-typedef struct job {
-    const graft_model *m;
-    const graft_cond *positive, *negative;
-    const graft_latent *latent;
-    graft_sample_params p;
-} job;
-
-static job job_of(const graft_model *m, const graft_cond *positive, const graft_cond *negative,
-                  const char *sampler, int64_t steps)
-{
-    return (job){m,
-                 positive,
-                 negative,
-                 NULL,
-                 {.seed = 7,
-                  .add_noise = true,
-                  .steps = steps,
-                  .cfg = 4.0,
-                  .sampler = sampler,
-                  .scheduler = "karras",
-                  .denoise = 1.0,
-                  .end_at_step = 10000}};
-}
-
-static size_t values_of_latent(const graft_latent *l, float *out)
-{
-    int64_t shape[4] = {0, 0, 0, 0};
-    const float *data = l ? graft_latent_data(l, shape) : NULL;
-    size_t n = (size_t)(shape[0] * shape[1] * shape[2] * shape[3]);
-    CHECK(n > 0 && n <= PICTURES * N);
-    if (data) memcpy(out, data, n * sizeof *out);
-    return n;
-}
-
-/* tapped: someone looks on, so the latents come to the host. Returns the values in `out`, and in
- * `denoised` where that is not NULL. */
-static size_t sample_both(const job *j, const graft_task *task, bool tapped, float *out,
-                          float *denoised)
-{
-    graft_latent *from = NULL, *to = NULL, *last = NULL;
-    graft_sigmas *sigmas = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    int calls = 0;
-    const graft_guided_tap tap = {&calls, look_on};
-    CHECK_OK(graft_latent_empty(4, 8 * PLACE, 8 * PLACE, 1, &from, &e), &e);
-    CHECK_OK(graft_sigmas_for_ksampler(j->m, &j->p, &sigmas, &e), &e);
-    const graft_sampling s = {.model = j->m,
-                              .positive = j->positive,
-                              .negative = j->negative,
-                              .cfg = j->p.cfg,
-                              .sampler = j->p.sampler,
-                              .sigmas = sigmas,
-                              .add_noise = true,
-                              .seed = j->p.seed};
-    CHECK_OK(graft_sample_tapped(&s, j->latent ? j->latent : from, task, tapped ? &tap : NULL, &to,
-                                 denoised ? &last : NULL, &e),
-             &e);
-    CHECK(!tapped || calls > 0);
-    size_t n = values_of_latent(to, out);
-    if (denoised) CHECK_INT(values_of_latent(last, denoised), n);
-    graft_sigmas_release(sigmas);
-    graft_latent_release(from);
-    graft_latent_release(to);
-    graft_latent_release(last);
-    return n;
-}
-
-static size_t sample(const job *j, const graft_task *task, bool tapped, float *out)
-{
-    return sample_both(j, task, tapped, out, NULL);
-}
-
-/* Both ways have the same bits; the device's brings nothing but the two results to the host. */
-static void both_ways(const job *j)
-{
-    float host[PICTURES * N], device[PICTURES * N], host_last[PICTURES * N], last[PICTURES * N];
-    int failures = test_failures;
-    size_t n = sample_both(j, NULL, true, host, host_last);
-    uint64_t before = fake->download_bytes;
-    CHECK_INT(sample_both(j, NULL, false, device, last), n);
-    CHECK_INT(fake->download_bytes - before, 2 * n * sizeof(float));
-    CHECK(memcmp(host, device, n * sizeof *host) == 0);
-    CHECK(memcmp(host_last, last, n * sizeof *last) == 0);
-    CHECK(host[0] == host[0]);
-    if (test_failures != failures) fprintf(stderr, "  with %s\n", j->p.sampler);
-}
 
 /* Of each kind of draws and calls one, in whole runs. */
 static void bits_of_the_host(void)

@@ -102,12 +102,12 @@ static void holds(const char *net, const char *golden)
                             {.box = &whole, .side = GRAFT_NEGATIVE}};
     const size_t which[2] = {0, 1};
     graft_attending a;
-    const float *masks = NULL;
+    const void *masks = NULL, *seen = NULL;
     float *out = calloc((size_t)n, sizeof *out);
     graft_binding *b = NULL;
     CHECK_OK(graft_attending_create(&c, &a, &e), &e);
     CHECK_OK(graft_attending_masks(&a, &use, list, which, 2, pictures, &masks, &e), &e);
-    const float *seen = graft_attending_fill(&a, 1, list, which, 2, pictures);
+    CHECK_OK(graft_attending_fill(&a, 1, list, which, 2, pictures, &seen, &e), &e);
     const void *in[6] = {g.x, g.timesteps, g.context};
     size_t k = 3;
     if (g.y) in[k++] = g.y;
