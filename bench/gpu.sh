@@ -27,7 +27,7 @@ set -u
 
 first="versions:10 ops:90 demo:50 sdxl:150 sd15:60 vae:50 torch:90 ceilings:30"
 second="quant:80 swaps:130 levels:200 start:100"
-third="untried:230 int8:50 sanitizer:110"
+third="untried:230 steered:70 int8:50 sanitizer:110"
 
 # The parts that are meant by names of parts and sets, with their seconds.
 parts_of() {
@@ -95,7 +95,7 @@ sdxl_b=$models/sdxl${small:+-small}-b.safetensors
 
 # Makes what the parts need, two at a time, the largest first.
 make_models() {
-    case " $* " in *" sdxl:"* | *" swaps:"* | *" levels:"* | *" start:"* | *" untried:"* | *" torch:"*)
+    case " $* " in *" sdxl:"* | *" swaps:"* | *" levels:"* | *" start:"* | *" untried:"* | *" steered:"* | *" torch:"*)
         model sdxl 1 unet,vae,clip "$sdxl" & ;;
     esac
     case " $* " in *" swaps:"*) model sdxl 2 unet "$sdxl_b" & ;; esac
@@ -231,6 +231,34 @@ int8() {
     GRAFT_BACKEND=cuda "$build/bin/graft" compare "$here/workflows/txt2img.json" \
         "$here/workflows/quantize.json" --models "$here/models" --output "$work/pictures/int8" \
         --seeds 2
+}
+
+# drawn STRENGTH STEPS: seconds of a run of the workflow with a ControlNet.
+drawn() {
+    before=$(date +%s.%N)
+    GRAFT_BACKEND=cuda GRAFT_PRECISION=bf16 GRAFT_CACHE="$work/cache-steered" \
+        "$build/bin/graft" run "$here/workflows/controlnet.json" --models "$work/steered" \
+        --set 1.ckpt_name=sdxl.safetensors --set 9.control_net_name=control.safetensors \
+        --set 4.width=1024 --set 4.height=1024 --set "10.strength=$1" --set "5.steps=$2" \
+        ${small:+--set 4.width=64 --set 4.height=64} --set 5.sampler_name=euler \
+        --set 5.scheduler=normal --output "$work/pictures/steered" --quiet > /dev/null || return 1
+    echo "$before $(date +%s.%N)" | awk '{ print $2 - $1 }'
+}
+
+# A step of SDXL with a ControlNet and without, where nothing of it is brought to the host.
+steered() {
+    mkdir -p "$work/steered/checkpoints" "$work/steered/controlnet"
+    model sdxl 3 controlnet "$models/sdxl-control${small:+-small}.safetensors" || return 1
+    ln -sf "$sdxl" "$work/steered/checkpoints/sdxl.safetensors"
+    ln -sf "$models/sdxl-control${small:+-small}.safetensors" \
+        "$work/steered/controlnet/control.safetensors"
+    few=${small:+1} few=${few:-5} many=${small:+2} many=${many:-25}
+    for strength in 0.0 0.7; do
+        drawn $strength $few > /dev/null || return 1 # compiles
+        one=$(drawn $strength $few) && more=$(drawn $strength $many) || return 1
+        echo "$one $more $few $many $strength" |
+            awk '{ printf "a step, strength %s: %.2f ms\n", $5, 1000 * ($2 - $1) / ($4 - $3) }'
+    done
 }
 
 # PyTorch compiles for minutes, a process for each network, beside the parts before the first that
@@ -407,7 +435,7 @@ part() {
     name=$1 most=$2
     case " ${GRAFT_GPU_SKIP:-} " in *" $name "*) say "== $name: left out"; return 0 ;; esac
     case $name in
-    sdxl | sd15 | vae | ceilings | swaps | levels | start | untried | torch)
+    sdxl | sd15 | vae | ceilings | swaps | levels | start | untried | steered | torch)
         wait $models_pid
         torch_settle
         ;;

@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "engine/denoise/features.h"
 #include "engine/denoise/guided.h"
+#include "engine/denoise/masked.h"
 #include "engine/denoise/third.h"
 #include "engine/denoise/unclip.h"
 #include "engine/objects/sight.h"
@@ -684,41 +685,6 @@ static graft_status guide_by_itself(graft_guided *g, float sigma, float *out, gr
     return GRAFT_OK;
 }
 
-/* From which grey on a mask's places change at this sigma: those of differential diffusion. */
-static float threshold_at(const graft_guided *g, float sigma)
-{
-    if (!g->c.mask || !(g->c.model->differential > 0)) return 0.0f;
-    const graft_sigma_table *t = g->c.table;
-    float end = g->c.last > t->sigma[0] ? g->c.last : t->sigma[0];
-    float last = graft_sigma_to_timestep(t, end), first = graft_sigma_to_timestep(t, g->c.first);
-    return first > last ? (graft_sigma_to_timestep(t, sigma) - last) / (first - last) : 0.0f;
-}
-
-/* How much value i of the latent may change now. */
-static float mask_of(const graft_guided *g, int64_t i, float threshold)
-{
-    int64_t area = g->c.shape[2] * g->c.shape[3];
-    float m = g->c.mask[i / g->per * area + i % area], share = (float)g->c.model->differential;
-    return share > 0 ? share * (float)(m >= threshold) + (1 - share) * m : m;
-}
-
-/* Outside the mask the state is the latent with its own noise, and the result the latent. */
-static void mask_input(graft_guided *g, float sigma, float threshold)
-{
-    float share = graft_model_is_flow(g->c.model) ? 1.0f - sigma : 1.0f;
-    for (int64_t i = 0; i < g->n; i++) {
-        float m = mask_of(g, i, threshold);
-        float kept = graft_blend_noised(share * g->c.latent[i], g->c.noise[i], sigma);
-        g->x[i] = graft_blend_value(m, g->x[i], kept);
-    }
-}
-
-static void mask_output(const graft_guided *g, float threshold, float *out)
-{
-    for (int64_t i = 0; i < g->n; i++)
-        out[i] = graft_blend_value(mask_of(g, i, threshold), out[i], g->c.latent[i]);
-}
-
 float graft_guided_scale(const graft_guided *g, float sigma)
 {
     const graft_model *m = g->c.model;
@@ -731,8 +697,8 @@ static graft_status denoise_any(graft_guided *g, const float *x, float sigma, fl
                                 float *unconditional, graft_err *e)
 {
     memcpy(g->x, x, (size_t)g->n * sizeof *x);
-    const float threshold = threshold_at(g, sigma);
-    if (g->c.mask) mask_input(g, sigma, threshold);
+    const float threshold = graft_masked_threshold(&g->c, sigma);
+    if (g->c.mask) graft_masked_input(&g->c, sigma, threshold, g->x);
     float scale = graft_guided_scale(g, sigma);
     for (int64_t i = 0; i < g->n; i++) g->scaled[i] = g->x[i] * scale;
     graft_guided_collect(g, sigma, unconditional != NULL);
@@ -742,7 +708,7 @@ static graft_status denoise_any(graft_guided *g, const float *x, float sigma, fl
     if (g->blurred) st = guide_by_itself(g, sigma, out, e);
     if (st) return st;
     if (unconditional) memcpy(unconditional, g->sum[1], (size_t)g->n * sizeof *x);
-    if (g->c.mask) mask_output(g, threshold, out);
+    if (g->c.mask) graft_masked_output(&g->c, threshold, out);
     return GRAFT_OK;
 }
 

@@ -8,6 +8,7 @@
 
 struct graft_flow_form {
     graft_denoiser inner;
+    const graft_arrays *arrays; /* NULL: the host's */
     size_t n;
     float *x;
 };
@@ -28,16 +29,17 @@ float graft_flow_form_sigma(float level)
     return (float)((double)level / (1 + (double)level));
 }
 
-graft_status graft_flow_form_create(const graft_denoiser *inner, size_t n, graft_flow_form **out,
-                                    graft_err *e)
+graft_status graft_flow_form_create(const graft_denoiser *inner, const graft_arrays *arrays,
+                                    size_t n, graft_flow_form **out, graft_err *e)
 {
     graft_flow_form *f = graft_calloc(1, sizeof *f);
-    if (f) f->x = graft_malloc_array(n, sizeof *f->x);
+    if (f) f->x = arrays ? arrays->alloc(arrays->ctx, n) : graft_malloc_array(n, sizeof *f->x);
     if (!f || !f->x) {
         graft_free(f);
         return graft_fail_nomem(e, "sampling a flow");
     }
     f->inner = *inner;
+    f->arrays = arrays;
     f->n = n;
     *out = f;
     return GRAFT_OK;
@@ -45,15 +47,21 @@ graft_status graft_flow_form_create(const graft_denoiser *inner, size_t n, graft
 
 void graft_flow_form_destroy(graft_flow_form *f)
 {
-    if (f) graft_free(f->x);
+    if (!f) return;
+    if (f->arrays)
+        f->arrays->free(f->arrays->ctx, f->x);
+    else
+        graft_free(f->x);
     graft_free(f);
 }
 
 /* x of the state y, and its sigma. */
 static float take_state(graft_flow_form *f, const float *y, float level)
 {
+    const graft_arrays *a = f->arrays;
     const float share = (float)(1 / (1 + (double)level));
-    for (size_t i = 0; i < f->n; i++) f->x[i] = y[i] * share;
+    if (a) a->mix(a->ctx, f->x, f->n, 1, (const double[]){(double)share}, &y);
+    for (size_t i = 0; !a && i < f->n; i++) f->x[i] = y[i] * share;
     return graft_flow_form_sigma(level);
 }
 

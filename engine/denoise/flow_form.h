@@ -17,10 +17,11 @@ float graft_flow_form_level(const graft_sigma_table *t, float sigma);
 float graft_flow_form_sigma(float level);
 
 /* A denoiser of y and s over one of x and sigma, for states of n values; for one run. `inner` is
- * copied, its context borrowed. */
+ * copied, its context borrowed, as are `arrays`: how states are kept, NULL where they are in the
+ * host's memory. */
 typedef struct graft_flow_form graft_flow_form;
-graft_status graft_flow_form_create(const graft_denoiser *inner, size_t n, graft_flow_form **out,
-                                    graft_err *e);
+graft_status graft_flow_form_create(const graft_denoiser *inner, const graft_arrays *arrays,
+                                    size_t n, graft_flow_form **out, graft_err *e);
 void graft_flow_form_destroy(graft_flow_form *f); /* NULL is fine */
 graft_denoiser graft_flow_form_denoiser(graft_flow_form *f);
 #endif

@@ -176,7 +176,8 @@ static float *keep(graft_known *k, const graft_guided_config *c, int64_t n, graf
     if (!made)
         (void)graft_fail_nomem(e, "the pictures beside the latent");
     else
-        k->made[k->n_made++] = made;
+        k->made[k->n_made++] =
+            (struct graft_known_made){made, NULL, (size_t)(c->shape[0] * n) * sizeof *made};
     return made;
 }
 
@@ -256,8 +257,7 @@ graft_status graft_known_create(const graft_guided_config *c, graft_known *out, 
     memset(out, 0, sizeof *out);
     out->slots = graft_guided_slots(c);
     out->channels = c->model->arch.in_channels - c->model->arch.latent_channels;
-    out->joins = out->channels > 0 || graft_net_side(&c->model->arch, c->shape[2]) != c->shape[2] ||
-                 graft_net_side(&c->model->arch, c->shape[3]) != c->shape[3];
+    out->joins = out->channels > 0 || graft_known_fills(c->model, c->shape);
     for (size_t i = 0; i < out->slots; i++)
         if (graft_known_references(c->model, graft_guided_entry(c, i)).n) out->joins = true;
     if (!out->joins) return GRAFT_OK;
@@ -271,9 +271,18 @@ graft_status graft_known_create(const graft_guided_config *c, graft_known *out, 
     return st;
 }
 
+static void clear_there(graft_known *k)
+{
+    for (size_t i = 0; i < k->n_made; i++) {
+        graft_memory_free(&k->memory, k->made[i].there);
+        k->made[i].there = NULL;
+    }
+}
+
 void graft_known_finish(graft_known *k)
 {
-    for (size_t i = 0; i < k->n_made; i++) graft_free(k->made[i]);
+    clear_there(k);
+    for (size_t i = 0; i < k->n_made; i++) graft_free(k->made[i].values);
     graft_free(k->made);
     graft_free(k->slot);
     memset(k, 0, sizeof *k);
@@ -306,6 +315,57 @@ void graft_known_join(const graft_known *k, const graft_guided_config *c, size_t
                    (size_t)s->reference_values * sizeof *x);
         x += s->reference_values;
     }
+}
+
+/* ------------------------------------------------------------------ on a device */
+
+graft_status graft_known_move(graft_known *k, graft_memory to, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    clear_there(k);
+    k->memory = to;
+    for (size_t i = 0; i < k->n_made && to.backend && !st; i++) {
+        void *there;
+        st = graft_memory_place(&to, k->made[i].values, k->made[i].bytes,
+                                "the pictures beside the latent", &there, e);
+        k->made[i].there = there;
+    }
+    return st;
+}
+
+static const float *there_of(const graft_known *k, const float *values)
+{
+    for (size_t i = 0; i < k->n_made; i++)
+        if (k->made[i].values == values) return k->made[i].there;
+    return NULL;
+}
+
+graft_status graft_known_join_there(const graft_known *k, const graft_guided_config *c, size_t slot,
+                                    const float *latent, float *x, graft_err *e)
+{
+    const graft_known_slot *s = &k->slot[slot];
+    const int64_t area = c->shape[2] * c->shape[3];
+    const struct part {
+        const float *from;
+        int64_t n;
+    } part[] = {{latent, c->shape[1] * area},
+                {there_of(k, s->planes), s->planes ? k->channels * area : 0},
+                {there_of(k, s->references), s->references ? s->reference_values : 0}};
+    graft_status st = GRAFT_OK;
+    for (int64_t p = 0; p < c->shape[0]; p++)
+        for (int i = 0; i < 3 && !st; i++) {
+            if (!part[i].n) continue;
+            st = graft_memory_copy(&k->memory, x, part[i].from + p * part[i].n,
+                                   (size_t)part[i].n * sizeof *x, e);
+            x += part[i].n;
+        }
+    return st;
+}
+
+bool graft_known_fills(const graft_model *m, const int64_t shape[4])
+{
+    return graft_net_side(&m->arch, shape[2]) != shape[2] ||
+           graft_net_side(&m->arch, shape[3]) != shape[3];
 }
 
 void graft_known_cut(const graft_model *m, const graft_box *box, int64_t planes, float *out)

@@ -16,6 +16,7 @@
 #define GRAFT_DENOISE_KNOWN_H
 #include "engine/denoise/denoise.h"
 #include "engine/denoise/regions.h"
+#include "engine/exec/memory.h"
 
 /* Of one prompt; both NULL: nothing. */
 typedef struct graft_known_slot {
@@ -29,8 +30,12 @@ typedef struct graft_known {
     bool joins;             /* x is more than the latent: planes, references, filled patches */
     graft_known_slot *slot; /* of each prompt, positive ones first */
     size_t slots;
-    float **made; /* those there are: prompts with one source share it */
+    struct graft_known_made {  /* those there are: prompts with one source share it */
+        float *values, *there; /* there: the same in `memory`, where that is a device's */
+        size_t bytes;
+    } * made;
     size_t n_made;
+    graft_memory memory;
 } graft_known;
 
 /* Planes come from graft_cond_inpaint() or graft_cond_picture(): scaled to the run's latent
@@ -51,6 +56,14 @@ int64_t graft_known_x_values(const graft_known *k, const graft_guided_config *c,
  * become (N, graft_known_x_values()). */
 void graft_known_join(const graft_known *k, const graft_guided_config *c, size_t slot,
                       const graft_box *box, const float *latent, float *x);
+/* Copies all of it into a device's memory; of no effect for the host's. After GRAFT_E_NOMEM it can
+ * be moved elsewhere. */
+graft_status graft_known_move(graft_known *k, graft_memory to, graft_err *e);
+/* graft_known_join() of the whole latent there, which is of whole patches. */
+graft_status graft_known_join_there(const graft_known *k, const graft_guided_config *c, size_t slot,
+                                    const float *latent, float *x, graft_err *e);
+/* Whether a latent of this shape is filled up to whole patches. */
+bool graft_known_fills(const graft_model *m, const int64_t shape[4]);
 /* `shape[0]` planes of shape[1] x shape[2], their part `box` filled up to whole patches; returns
  * what is behind them. */
 float *graft_known_fill(const graft_model *m, const float *from, const int64_t shape[3],

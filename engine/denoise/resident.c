@@ -8,6 +8,7 @@
 #include "engine/denoise/features.h"
 #include "engine/denoise/flow_form.h"
 #include "engine/denoise/guided.h"
+#include "engine/denoise/masked.h"
 
 struct graft_resident {
     graft_guided *g;
@@ -19,7 +20,7 @@ struct graft_resident {
     float *block;      /* for each entry its context, then its y, of all pictures */
     uint64_t *context; /* by slot: bytes from the block's start; one more for the end */
     uint64_t y_bytes;  /* of one entry */
-    float *v;          /* what the UNet gave, where entries may need several batches; or NULL */
+    float *v;          /* what the network gave, where entries need several batches */
     uint8_t *feature;  /* DeepCache's, by slot; or NULL */
     float *freeu;      /* its factors; or NULL */
     float *hyper;      /* a hypernetwork's strength; or NULL */
@@ -28,7 +29,13 @@ struct graft_resident {
     } batch;
     struct { /* inpainting; or NULL */
         float *mask, *latent, *noise, *x;
+        float *kept; /* the latent as a flow's state has it; NULL: as it is */
+        float *grey; /* differential diffusion's mask of a step, on the host; NULL: as it is */
     } inpaint;
+    float *scaled; /* the network's latent, where its x is more; or NULL */
+    struct {       /* guidance away from perturbed rows; or NULL */
+        float *v, *d, *positive;
+    } perturbed;
     struct { /* RescaleCFG; or NULL */
         float *negative;
         void *work;
@@ -42,6 +49,7 @@ struct graft_resident {
         const void *more[GRAFT_GUIDED_INPUTS]; /* inputs behind y and DeepCache's feature */
         size_t n_more;
         size_t done;       /* entries of batches before it */
+        size_t perturbed;  /* perturbed ones so far */
         uint64_t negative; /* a bit for each, in the order of batches */
     } call;
     graft_fetch *fetch; /* of the last step; NULL: none */
@@ -61,28 +69,19 @@ static bool has_all(const graft_backend *b)
 }
 
 /* Nobody looks into the arrays of a run: no sampler, no onlooker, no area or mask of a prompt, no
- * limit of DeepCache's error, no EasyCache, no perturbed rows, no self-attention guidance, no third
- * prompt, no change of guidance; the network's x is the latent alone; a mask is the same for all
- * steps; and a flow has neither a mask nor a sampler of another form. */
+ * limit of DeepCache's error, no EasyCache, no self-attention guidance, no third prompt, no change
+ * of guidance, no spread that skipped blocks are to have, no patches that are filled up. */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
-    size_t n = graft_guided_slots(&g->c);
+    const graft_model *m = g->c.model;
+    const size_t n = graft_guided_slots(&g->c);
+    const bool perturbs = graft_model_perturbs(m);
     return !g->c.tap && !(t && t->latent) && !g->answers && !g->changes && !g->blurred &&
-           !g->regions.any && !g->known.joins && !graft_model_perturbs(g->c.model) &&
-           !g->c.third.prompt && !(g->c.mask && g->c.model->differential > 0) &&
-           !(g->features && g->c.model->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
-           graft_sampler_anywhere(sampler) && !(graft_model_is_flow(g->c.model) && g->c.mask) &&
-           !graft_flow_form_wanted(g->c.model, sampler);
-}
-
-/* Whether every call is one batch, whose output guidance can take from where it is. */
-static bool is_one_batch(const graft_guided *g)
-{
-    for (size_t i = 1; i < graft_guided_slots(&g->c); i++)
-        if (graft_guided_entry(&g->c, i)->tokens != graft_guided_entry(&g->c, 0)->tokens)
-            return false;
-    return !g->features;
+           !g->regions.any && !g->c.third.prompt && !graft_known_fills(m, g->c.shape) &&
+           !(perturbs && (g->features || m->skip.rescale > 0)) &&
+           !(g->features && m->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
+           graft_sampler_anywhere(sampler);
 }
 
 /* ------------------------------------------------------------------ arrays */
@@ -186,6 +185,16 @@ static graft_status place(graft_resident *r, size_t n, const float *from, float 
     return st ? device_failed(r, st, e) : GRAFT_OK;
 }
 
+static graft_status place_perturbed(graft_resident *r, graft_err *e)
+{
+    const graft_guided *g = r->g;
+    const size_t n = (size_t)g->n;
+    graft_status st = place(r, n, NULL, &r->perturbed.d, e);
+    if (!st) st = place(r, n, NULL, &r->perturbed.positive, e);
+    if (!st) st = place(r, n * g->c.positive->n, NULL, &r->perturbed.v, e);
+    return st;
+}
+
 /* Room for the largest batch. */
 static graft_status place_batch(graft_resident *r, graft_err *e)
 {
@@ -208,11 +217,19 @@ static graft_status place_all(graft_resident *r, graft_err *e)
     size_t area = (size_t)(c->shape[2] * c->shape[3]);
     graft_status st = place(r, n, NULL, &r->x, e);
     if (!st) st = place_entries(r, e);
-    if (!st && !is_one_batch(g)) st = place(r, n * entries, NULL, &r->v, e);
+    if (!st) st = place(r, n * entries, NULL, &r->v, e);
     if (!st && c->mask) st = place(r, pictures * area, c->mask, &r->inpaint.mask, e);
     if (!st && c->mask) st = place(r, n, c->latent, &r->inpaint.latent, e);
     if (!st && c->mask) st = place(r, n, c->noise, &r->inpaint.noise, e);
     if (!st && c->mask) st = place(r, n, NULL, &r->inpaint.x, e);
+    if (!st && c->mask && graft_model_is_flow(c->model))
+        st = place(r, n, NULL, &r->inpaint.kept, e);
+    if (!st && c->mask && c->model->differential > 0) {
+        r->inpaint.grey = graft_malloc_array(pictures, area * sizeof *r->inpaint.grey);
+        if (!r->inpaint.grey) st = graft_fail_nomem(e, "mask");
+    }
+    if (!st && g->known.joins) st = place(r, n, NULL, &r->scaled, e);
+    if (!st && graft_model_perturbs(c->model)) st = place_perturbed(r, e);
     if (!st && c->model->rescale_cfg > 0) st = place(r, n, NULL, &r->rescale.negative, e);
     if (!st && c->model->rescale_cfg > 0) {
         float *work; /* two doubles a picture are four floats */
@@ -235,6 +252,7 @@ static graft_status place_all(graft_resident *r, graft_err *e)
 static graft_status move(graft_guided *g, graft_memory to, graft_err *e)
 {
     graft_status st = g->controls ? graft_controls_move(g->controls, to, e) : GRAFT_OK;
+    if (!st) st = graft_known_move(&g->known, to, e);
     return st ? st : graft_attending_move(&g->attending, to, e);
 }
 
@@ -276,6 +294,12 @@ void graft_resident_destroy(graft_resident *r)
     array_free(r, r->inpaint.latent);
     array_free(r, r->inpaint.noise);
     array_free(r, r->inpaint.x);
+    array_free(r, r->inpaint.kept);
+    graft_free(r->inpaint.grey);
+    array_free(r, r->scaled);
+    array_free(r, r->perturbed.v);
+    array_free(r, r->perturbed.d);
+    array_free(r, r->perturbed.positive);
     array_free(r, r->rescale.negative);
     array_free(r, r->rescale.work);
     array_free(r, r->freeu);
@@ -320,22 +344,45 @@ static graft_status gather(const graft_resident *r, void *in, const void *base, 
     return st;
 }
 
-/* What every network takes of a batch: scaled latents, timesteps, contexts and y. */
-static graft_status write_batch(const graft_resident *r, void *const *in)
+/* The scaled latent for each entry of a batch. */
+static graft_status write_latents(const graft_resident *r, float *x)
 {
     const graft_guided *g = r->g;
-    const graft_kernels_more *m = r->more;
-    graft_device *d = r->backend->device;
-    const active *first = &g->active[r->call.which[0]];
-    float sigma = r->call.sigma, scale = graft_guided_scale(g, sigma), *x = in[0];
-    size_t n = (size_t)g->n, rows = (size_t)g->c.shape[0] * r->call.count;
-    uint64_t context_bytes = r->context[first->slot + 1] - r->context[first->slot] - r->y_bytes;
+    const size_t n = (size_t)g->n;
+    const double scale = (double)graft_guided_scale(g, r->call.sigma);
+    graft_status st = r->more->mix(r->backend->device, x, n, 1, &scale, &r->call.x);
+    for (size_t i = 1; i < r->call.count && !st; i++)
+        st = r->more->copy(r->backend->device, x + i * n, x, n * sizeof *x);
+    return st;
+}
+
+/* The same with what is known beside it. */
+static graft_status write_joined(const graft_resident *r, float *x)
+{
+    const graft_guided *g = r->g;
+    const graft_box whole = {.height = g->c.shape[2], .width = g->c.shape[3]};
+    const double scale = (double)graft_guided_scale(g, r->call.sigma);
     graft_status st =
-        m->mix(d, x, n, 1, (const double[]){(double)scale}, (const float *const[]){r->call.x});
-    for (size_t i = 1; i < r->call.count && !st; i++) st = m->copy(d, x + i * n, x, n * sizeof *x);
-    if (!st) st = m->fill(d, in[1], rows, graft_sigma_to_timestep(g->c.table, sigma));
-    if (!st) st = gather(r, in[2], r->block, r->context, 0, context_bytes);
-    if (!st && r->y_bytes) st = gather(r, in[3], r->block, r->context, context_bytes, r->y_bytes);
+        r->more->mix(r->backend->device, r->scaled, (size_t)g->n, 1, &scale, &r->call.x);
+    for (size_t i = 0; i < r->call.count && !st; i++) {
+        const size_t slot = g->active[r->call.which[i]].slot;
+        st = graft_known_join_there(&g->known, &g->c, slot, r->scaled, x, NULL);
+        x += g->c.shape[0] * graft_known_x_values(&g->known, &g->c, slot, &whole);
+    }
+    return st;
+}
+
+/* What every network takes of a batch behind x: timesteps, contexts and y. */
+static graft_status write_prompts(const graft_resident *r, void *const *in)
+{
+    const graft_guided *g = r->g;
+    const active *first = &g->active[r->call.which[0]];
+    const size_t rows = (size_t)g->c.shape[0] * r->call.count;
+    const uint64_t bytes = r->context[first->slot + 1] - r->context[first->slot] - r->y_bytes;
+    const float timestep = graft_sigma_to_timestep(g->c.table, r->call.sigma);
+    graft_status st = r->more->fill(r->backend->device, in[1], rows, timestep);
+    if (!st) st = gather(r, in[2], r->block, r->context, 0, bytes);
+    if (!st && r->y_bytes) st = gather(r, in[3], r->block, r->context, bytes, r->y_bytes);
     return st;
 }
 
@@ -348,7 +395,8 @@ static graft_status write_inputs(void *ctx, void *const *in)
     graft_device *d = r->backend->device;
     const bool fast = g->active[r->call.which[0]].fast;
     size_t next = r->y_bytes ? 4 : 3;
-    graft_status st = write_batch(r, in);
+    graft_status st = g->known.joins ? write_joined(r, in[0]) : write_latents(r, in[0]);
+    if (!st) st = write_prompts(r, in);
     for (size_t i = 0; i < r->call.count && fast && !st; i++)
         st = m->copy(d, (char *)in[next] + i * g->feature_bytes,
                      r->feature + g->active[r->call.which[i]].slot * g->feature_bytes,
@@ -376,8 +424,31 @@ static graft_status rescale(const graft_resident *r)
     return r->more->rescale(r->backend->device, &p);
 }
 
+/* Adds the guidance away from the perturbed predictions, n_perturbed of them; p: of the call. */
+static graft_status perturb(const graft_resident *r, graft_guidance p, const float *perturbed,
+                            size_t n_perturbed)
+{
+    const graft_kernels_more *m = r->more;
+    graft_device *d = r->backend->device;
+    float *away = r->perturbed.d;
+    const float *const both[] = {r->perturbed.positive, away}, *const sum[] = {r->call.out, away};
+    const double scale = (double)(float)r->g->c.model->perturbed;
+    const size_t n = (size_t)p.n;
+    p.guided = 0;
+    p.out = r->perturbed.positive;
+    graft_status st = m->guide(d, &p);
+    p.v = perturbed;
+    p.entries = (uint32_t)n_perturbed;
+    p.negative = 0;
+    p.out = away;
+    if (!st) st = m->guide(d, &p);
+    if (!st) st = m->mix(d, away, n, 2, (const double[]){1, -1}, both);
+    if (!st) st = m->mix(d, away, n, 1, &scale, sum + 1);
+    return st ? st : m->mix(d, r->call.out, n, 2, (const double[]){1, 1}, sum);
+}
+
 /* From the UNet's outputs of all batches to the call's result. */
-static graft_status guide(const graft_resident *r, const float *v)
+static graft_status guide(const graft_resident *r, const float *v, const float *perturbed)
 {
     const graft_guided *g = r->g;
     graft_device *d = r->backend->device;
@@ -393,6 +464,7 @@ static graft_status guide(const graft_resident *r, const float *v)
                         .terms = graft_guided_terms(g, r->call.sigma)};
     bool rescaled = g->c.model->rescale_cfg > 0 && negative && negative != all;
     p.guided = !rescaled && (negative || g->c.cfg != 1.0);
+    const graft_guidance call = p;
     graft_status st = r->more->guide(d, &p);
     /* The negative prediction alone is the positive one of entries with their signs exchanged. */
     p.negative = all & ~negative;
@@ -402,12 +474,13 @@ static graft_status guide(const graft_resident *r, const float *v)
     if (!st && rescaled) st = rescale(r);
     p.out = r->call.unconditional;
     if (!st && p.out) st = r->more->guide(d, &p);
-    return st;
+    if (st || !r->call.perturbed) return st;
+    return perturb(r, call, perturbed, r->call.perturbed);
 }
 
 static graft_status read_outputs(void *ctx, void *const *out)
 {
-    const graft_resident *r = ctx;
+    graft_resident *r = ctx;
     graft_guided *g = r->g;
     const graft_kernels_more *m = r->more;
     graft_device *d = r->backend->device;
@@ -422,18 +495,25 @@ static graft_status read_outputs(void *ctx, void *const *out)
     }
     if (!st && stores) st = graft_guided_keep(g, r->call.which, r->call.count, r->call.sigma, NULL);
     if (st) return st;
-    if (r->call.count == g->n_active) return guide(r, out[0]);
+    const float *behind = (const float *)out[0] + r->call.count * n;
+    const size_t before = r->call.perturbed;
+    if (g->perturbs)
+        r->call.perturbed += graft_active_positive(g->active, r->call.which, r->call.count);
+    if (r->call.count == g->n_active) return guide(r, out[0], behind);
     st = m->copy(d, r->v + r->call.done * n, out[0], r->call.count * n * sizeof *r->v);
-    return st || r->call.done + r->call.count < g->n_active ? st : guide(r, r->v);
+    if (!st && r->call.perturbed > before)
+        st = m->copy(d, r->perturbed.v + before * n, behind,
+                     (r->call.perturbed - before) * n * sizeof *r->v);
+    return st || r->call.done + r->call.count < g->n_active ? st : guide(r, r->v, r->perturbed.v);
 }
 
-/* Between the latent with its noise, where the mask keeps it, and x; noise NULL: without. */
-static graft_status blend(graft_resident *r, const float *x, const float *noise, float *out,
-                          graft_err *e)
+/* Between x and what is kept, with noise where that is not NULL, by the mask. */
+static graft_status blend(graft_resident *r, const float *x, const float *kept, const float *noise,
+                          float *out, graft_err *e)
 {
     const graft_guided *g = r->g;
     const graft_blend p = {.x = x,
-                           .kept = r->inpaint.latent,
+                           .kept = kept,
                            .noise = noise,
                            .mask = r->inpaint.mask,
                            .out = out,
@@ -445,6 +525,27 @@ static graft_status blend(graft_resident *r, const float *x, const float *noise,
     return st ? device_failed(r, st, e) : GRAFT_OK;
 }
 
+/* The state as the network is to see it. A mask that changes from step to step is made here: its
+ * places are few beside the latent's values. */
+static graft_status mask_input(graft_resident *r, const float *x, graft_err *e)
+{
+    const graft_guided_config *c = &r->g->c;
+    const size_t places = (size_t)(c->shape[0] * c->shape[2] * c->shape[3]);
+    const float threshold = graft_masked_threshold(c, r->call.sigma);
+    const double share = (double)graft_masked_kept(c, r->call.sigma);
+    float *grey = r->inpaint.grey;
+    const float *kept = r->inpaint.latent;
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; grey && i < places; i++)
+        grey[i] = graft_masked_share(c, (int64_t)i, threshold);
+    if (grey) st = array_put(r, r->inpaint.mask, grey, places, e);
+    if (!st && r->inpaint.kept) {
+        array_mix(r, r->inpaint.kept, (size_t)r->g->n, 1, &share, &kept);
+        kept = r->inpaint.kept;
+    }
+    return st ? st : blend(r, x, kept, r->inpaint.noise, r->inpaint.x, e);
+}
+
 /* Has what steers the batch made, and lists what the UNet takes of that. */
 static graft_status steer(graft_resident *r, const graft_unet_use *use, graft_err *e)
 {
@@ -453,7 +554,8 @@ static graft_status steer(graft_resident *r, const graft_unet_use *use, graft_er
     void *const in[] = {r->batch.x, r->batch.timesteps, r->batch.context, r->batch.y};
     const void *const seen[] = {in[0], in[1], in[2], in[3]};
     graft_status st = GRAFT_OK;
-    if (first->control && !first->fast) st = write_batch(r, in);
+    if (first->control && !first->fast) st = write_latents(r, r->batch.x);
+    if (first->control && !first->fast && !st) st = write_prompts(r, in);
     if (st) return device_failed(r, st, e);
     return graft_guided_steer(g, r->call.which, r->call.count, use, r->call.sigma, seen, e);
 }
@@ -506,17 +608,18 @@ static graft_status denoise_any(graft_resident *r, const float *x, float sigma, 
     r->call.out = out;
     r->call.unconditional = unconditional;
     r->call.done = 0;
+    r->call.perturbed = 0;
     r->call.negative = 0;
-    if (r->inpaint.mask) st = blend(r, x, r->inpaint.noise, r->inpaint.x, e);
+    if (r->inpaint.mask) st = mask_input(r, x, e);
     if (st) return st;
     graft_guided_collect(g, sigma, unconditional != NULL);
     if (g->n_active) {
         st = run_batches(r, e);
     } else {
-        st = guide(r, r->call.x);
+        st = guide(r, r->call.x, NULL);
         if (st) device_failed(r, st, e);
     }
-    return st || !r->inpaint.mask ? st : blend(r, out, NULL, out, e);
+    return st || !r->inpaint.mask ? st : blend(r, out, r->inpaint.latent, NULL, out, e);
 }
 
 static graft_status denoise(void *ctx, const float *x, float sigma, float *out, graft_err *e)

@@ -49,8 +49,8 @@ static void finish(run_state *r)
     graft_free(r->denoised);
     graft_image_release(r->mask_image);
     graft_brownian_destroy(r->brownian);
-    graft_resident_destroy(r->resident);
     graft_flow_form_destroy(r->form);
+    graft_resident_destroy(r->resident);
     graft_free(r->levels);
     graft_free(r->shown);
     graft_guided_destroy(r->guided);
@@ -242,7 +242,8 @@ static graft_status make_denoiser(run_state *r, graft_denoiser *out, graft_err *
 {
     *out = r->resident ? graft_resident_denoiser(r->resident) : graft_guided_denoiser(r->guided);
     if (!r->levels) return GRAFT_OK;
-    graft_status st = graft_flow_form_create(out, (size_t)r->n, &r->form, e);
+    const graft_arrays *arrays = r->resident ? graft_resident_arrays(r->resident) : NULL;
+    graft_status st = graft_flow_form_create(out, arrays, (size_t)r->n, &r->form, e);
     if (!st) *out = graft_flow_form_denoiser(r->form);
     return st;
 }

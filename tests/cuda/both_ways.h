@@ -13,6 +13,7 @@ enum { SANITIZED = 1, MANY = 3 }; /* the emulator is ten times slower under it *
 enum { SANITIZED = 0, MANY = 5 };
 #endif
 enum { PLACE = 4, N = 4 * PLACE * PLACE, PICTURES = 2, WORDS = 3 };
+enum { MOST = PICTURES * 16 * PLACE * PLACE }; /* values of a run's latents */
 
 static inline graft_status look_on(void *ctx, const graft_guided_call *call, graft_err *e)
 {
@@ -62,23 +63,23 @@ static inline size_t values_of_latent(const graft_latent *l, float *out)
     int64_t shape[4] = {0, 0, 0, 0};
     const float *data = l ? graft_latent_data(l, shape) : NULL;
     size_t n = (size_t)(shape[0] * shape[1] * shape[2] * shape[3]);
-    CHECK(n > 0 && n <= PICTURES * N);
+    CHECK(n > 0 && n <= MOST);
     if (data) memcpy(out, data, n * sizeof *out);
     return n;
 }
 
-/* tapped: someone looks on, so the latents come to the host. Returns the values in `out`, and in
+/* tapped: someone looks on, so the latents come to the host. *n: values in `out`, and in
  * `denoised` where that is not NULL. */
-static inline size_t sample_both(const job *j, const graft_task *task, bool tapped, float *out,
-                                 float *denoised)
+static inline graft_status try_both(const job *j, const graft_task *task, bool tapped, float *out,
+                                    float *denoised, size_t *n, graft_err *e)
 {
     graft_latent *from = NULL, *to = NULL, *last = NULL;
     graft_sigmas *sigmas = NULL;
-    graft_err e = GRAFT_ERR_INIT;
     int calls = 0;
     const graft_guided_tap tap = {&calls, look_on};
-    CHECK_OK(graft_latent_empty(4, 8 * PLACE, 8 * PLACE, 1, &from, &e), &e);
-    CHECK_OK(graft_sigmas_for_ksampler(j->m, &j->p, &sigmas, &e), &e);
+    graft_status st;
+    GRAFT_TRY(graft_latent_empty(4, 8 * PLACE, 8 * PLACE, 1, &from, e));
+    GRAFT_TRY(graft_sigmas_for_ksampler(j->m, &j->p, &sigmas, e));
     const graft_sampling s = {.model = j->m,
                               .positive = j->positive,
                               .negative = j->negative,
@@ -87,16 +88,26 @@ static inline size_t sample_both(const job *j, const graft_task *task, bool tapp
                               .sigmas = sigmas,
                               .add_noise = true,
                               .seed = j->p.seed};
-    CHECK_OK(graft_sample_tapped(&s, j->latent ? j->latent : from, task, tapped ? &tap : NULL, &to,
-                                 denoised ? &last : NULL, &e),
-             &e);
+    GRAFT_TRY(graft_sample_tapped(&s, j->latent ? j->latent : from, task, tapped ? &tap : NULL, &to,
+                                  denoised ? &last : NULL, e));
     CHECK(!tapped || calls > 0);
-    size_t n = values_of_latent(to, out);
-    if (denoised) CHECK_INT(values_of_latent(last, denoised), n);
+    *n = values_of_latent(to, out);
+    if (denoised) CHECK_INT(values_of_latent(last, denoised), *n);
+out:
     graft_sigmas_release(sigmas);
     graft_latent_release(from);
     graft_latent_release(to);
     graft_latent_release(last);
+    return st;
+}
+
+/* Returns the values. */
+static inline size_t sample_both(const job *j, const graft_task *task, bool tapped, float *out,
+                                 float *denoised)
+{
+    size_t n = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(try_both(j, task, tapped, out, denoised, &n, &e), &e);
     return n;
 }
 
@@ -108,7 +119,7 @@ static inline size_t sample(const job *j, const graft_task *task, bool tapped, f
 /* Both ways have the same bits; the device's brings nothing but the two results to the host. */
 static inline void both_ways(const job *j)
 {
-    float host[PICTURES * N], device[PICTURES * N], host_last[PICTURES * N], last[PICTURES * N];
+    float host[MOST], device[MOST], host_last[MOST], last[MOST];
     int failures = test_failures;
     size_t n = sample_both(j, NULL, true, host, host_last);
     uint64_t before = fake->download_bytes;

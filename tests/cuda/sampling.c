@@ -1,12 +1,15 @@
 /* Sampling on the CUDA library with the fake driver: latents that stay on the device give the bits
  * that the host's way gives, and no step touches the host. */
+#include "engine/cfg.h"
 #include "engine/exec/recordings.h"
 #include "engine/sampling/sampler.h"
 #include "tests/cuda/both_ways.h"
 #include "tests/cuda/least.h"
 
-#define FREEU GRAFT_SOURCE_DIR "/golden/small/freeu.safetensors"
-#define TAESD GRAFT_SOURCE_DIR "/golden/small/taesd_levels.safetensors"
+#define FREEU   GRAFT_SOURCE_DIR "/golden/small/freeu.safetensors"
+#define SD3     GRAFT_SOURCE_DIR "/golden/small/mmdit_sd3.safetensors"
+#define KONTEXT GRAFT_SOURCE_DIR "/golden/small/flux_kontext.safetensors"
+#define TAESD   GRAFT_SOURCE_DIR "/golden/small/taesd_levels.safetensors"
 
 static char least[256], least_xl[256]; /* files */
 
@@ -209,15 +212,15 @@ static void several_prompts(void)
 }
 
 /* Two pictures with samples, and masks between 0 and 1 of their own. */
-static graft_latent *masked_latent(void)
+static graft_latent *masked_latent(int64_t channels)
 {
-    static const int64_t shape[4] = {PICTURES, 4, PLACE, PLACE},
-                         mask_shape[4] = {PICTURES, PLACE, PLACE, 1};
-    float data[PICTURES * N], mask[PICTURES * PLACE * PLACE];
+    const int64_t shape[4] = {PICTURES, channels, PLACE, PLACE},
+                  mask_shape[4] = {PICTURES, PLACE, PLACE, 1};
+    float data[MOST], mask[PICTURES * PLACE * PLACE];
     graft_latent *plain = NULL, *out = NULL;
     graft_image *image = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    for (int i = 0; i < PICTURES * N; i++) data[i] = 3 * fixed_value((uint64_t)i);
+    for (int i = 0; i < MOST; i++) data[i] = 3 * fixed_value((uint64_t)i);
     for (int i = 0; i < PICTURES * PLACE * PLACE; i++)
         mask[i] = fabsf(fixed_value((uint64_t)(i + 7000)));
     CHECK_OK(graft_latent_from_data(data, shape, &plain, &e), &e);
@@ -233,7 +236,7 @@ static void masks_and_rescaling(void)
     graft_engine *g = engine_in("cuda", "bf16");
     graft_model *m = load_model(g, least), *rescaled = NULL;
     graft_cond *a = words(m, WORDS), *b = words(m, WORDS);
-    graft_latent *latent = masked_latent();
+    graft_latent *latent = masked_latent(4);
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_model_rescale_cfg(m, 0.7, &rescaled, &e), &e);
     job j = job_of(rescaled, a, b, "euler_cfg_pp", 2);
@@ -253,6 +256,132 @@ static void masks_and_rescaling(void)
     graft_cond_release(b);
     graft_model_release(rescaled);
     graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
+/* A mask's grey is the moment from which on a place changes. */
+static void differential_masks(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, least), *with = NULL;
+    graft_cond *a = words(m, WORDS), *b = words(m, WORDS);
+    graft_latent *latent = masked_latent(4);
+    graft_err e = GRAFT_ERR_INIT;
+    float plain[MOST], grey[MOST];
+    CHECK_OK(graft_model_differential(m, 0.8, &with, &e), &e);
+    job j = job_of(m, a, b, "euler", 4);
+    j.latent = latent;
+    size_t n = sample(&j, NULL, false, plain);
+    j.m = with;
+    both_ways(&j);
+    CHECK_INT(sample(&j, NULL, false, grey), n);
+    CHECK(memcmp(grey, plain, n * sizeof *grey) != 0);
+    graft_latent_release(latent);
+    graft_cond_release(a);
+    graft_cond_release(b);
+    graft_model_release(with);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
+/* Rows that are computed a second time, in one batch and in several. */
+static void perturbed_attention(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, least), *with = NULL;
+    graft_cond *a = words(m, WORDS), *longer = words(m, WORDS + 2), *two = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float plain[N], away[N];
+    CHECK_OK(graft_model_perturbed_attention(m, 2.5, &with, &e), &e);
+    CHECK_OK(graft_cond_combine(longer, a, &two, &e), &e);
+    job j = job_of(m, a, a, "euler", 2);
+    sample(&j, NULL, false, plain);
+    j.m = with;
+    both_ways(&j);
+    sample(&j, NULL, false, away);
+    CHECK(memcmp(away, plain, sizeof away) != 0);
+    j = job_of(with, two, a, "euler_cfg_pp", 2);
+    both_ways(&j);
+    j.p.cfg = 1;
+    both_ways(&j);
+    graft_cond_release(two);
+    graft_cond_release(longer);
+    graft_cond_release(a);
+    graft_model_release(with);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
+/* Flows: samplers that are written for other states, masks, and rows without some blocks. */
+static void flows(void)
+{
+    const graft_skip_options o = {.layers = "0", .single_layers = "", .scale = 2, .end = 1};
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, SD3), *with = NULL;
+    graft_cond *a = words(m, WORDS), *b = words(m, WORDS);
+    graft_latent *latent = masked_latent(16);
+    graft_err e = GRAFT_ERR_INIT;
+    job j = job_of(m, a, b, "dpmpp_2m", 2);
+    j.p.scheduler = "simple";
+    j.latent = latent;
+    both_ways(&j);
+    j.p.sampler = "euler";
+    for (int negative = SANITIZED; negative < 2; negative++) { /* these are batches of their own */
+        CHECK_OK(negative ? graft_model_skip_negative(m, &o, &with, &e)
+                          : graft_model_skip_blocks(m, &o, &with, &e),
+                 &e);
+        j.m = with;
+        both_ways(&j);
+        graft_model_release(with);
+    }
+    graft_latent_release(latent);
+    graft_cond_release(a);
+    graft_cond_release(b);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
+/* Pictures beside the latent: planes of an inpainting UNet, and FLUX's references. */
+static void pictures_beside(void)
+{
+    char path[256];
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_safetensors *f = open_file(least);
+    snprintf(path, sizeof path, "%s", temp_path("wide.safetensors"));
+    write_file(widened_file(copy_file(f, ""), 5, 1), path, graft_safetensors_metadata(f, "config"));
+    graft_safetensors_close(f);
+    graft_model *m = load_model(g, path), *flux = load_model(g, KONTEXT);
+    graft_cond *a = words(m, WORDS), *b = words(m, WORDS), *known = NULL;
+    graft_latent *latent = masked_latent(4), *other = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float alone[MOST], beside[MOST];
+    CHECK_OK(graft_cond_inpaint(a, latent, &known, &e), &e);
+    job j = job_of(m, known, b, "euler", 2);
+    j.latent = latent;
+    both_ways(&j);
+    graft_cond_release(known);
+    graft_cond_release(a);
+    graft_cond_release(b);
+    a = words(flux, WORDS);
+    graft_latent_release(latent);
+    latent = masked_latent(16);
+    CHECK_OK(graft_latent_empty(16, 8 * PLACE, 8 * PLACE, 1, &other, &e), &e);
+    CHECK_OK(graft_cond_reference(a, latent, &known, &e), &e);
+    j = job_of(flux, a, a, "euler", 2);
+    j.p.scheduler = "simple";
+    j.latent = other;
+    size_t n = sample(&j, NULL, false, alone);
+    j.positive = known;
+    both_ways(&j);
+    CHECK_INT(sample(&j, NULL, false, beside), n);
+    CHECK(memcmp(alone, beside, n * sizeof *alone) != 0);
+    graft_latent_release(other);
+    graft_latent_release(latent);
+    graft_cond_release(known);
+    graft_cond_release(a);
+    graft_model_release(flux);
+    graft_model_release(m);
+    remove(path);
     graft_engine_destroy(g);
 }
 
@@ -585,6 +714,10 @@ int main(void)
     RUN(all_that_predicts);
     RUN(several_prompts);
     RUN(masks_and_rescaling);
+    RUN(differential_masks);
+    RUN(perturbed_attention);
+    RUN(flows);
+    RUN(pictures_beside);
     RUN(placed_prompts);
     RUN(factors_of_freeu);
     RUN(smaller_inside);

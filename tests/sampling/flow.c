@@ -52,7 +52,7 @@ static double sampled(const char *name, const graft_sigma_table *t, bool own)
     graft_rng_randn(&rng, x, VALUES);
     graft_noise_source source = graft_noise_plain(&rng);
     if (!own && graft_flow_form_wanted(&flow, name)) {
-        CHECK_OK(graft_flow_form_create(&d, VALUES, &form, &e), &e);
+        CHECK_OK(graft_flow_form_create(&d, NULL, VALUES, &form, &e), &e);
         d = graft_flow_form_denoiser(form);
         for (size_t i = 0; i < n; i++) sigma[i] = graft_flow_form_level(t, sigma[i]);
         double scale = hypot(sigma[0], SPREAD);
