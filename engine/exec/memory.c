@@ -25,11 +25,10 @@ void graft_memory_free(const graft_memory *m, void *p)
         m->backend->api->free(m->backend->device, p);
 }
 
-/* With the library's words where it has any. */
-static graft_status checked(const graft_memory *m, graft_status st, graft_err *e)
+graft_status graft_memory_check(const graft_memory *m, graft_status st, graft_err *e)
 {
     char text[512] = "";
-    if (!st) return GRAFT_OK;
+    if (!st || !m->backend) return st;
     m->backend->api->wait(m->backend->device, text, sizeof text);
     return graft_fail(e, st, "backend %s: %s", m->backend->name,
                       text[0] ? text : graft_status_text(st));
@@ -39,7 +38,7 @@ graft_status graft_memory_copy(const graft_memory *m, void *to, const void *from
                                graft_err *e)
 {
     const graft_backend *b = m->backend;
-    if (b) return checked(m, graft_backend_more(b)->copy(b->device, to, from, bytes), e);
+    if (b) return graft_memory_check(m, graft_backend_more(b)->copy(b->device, to, from, bytes), e);
     memcpy(to, from, bytes);
     return GRAFT_OK;
 }
@@ -48,7 +47,7 @@ graft_status graft_memory_clear(const graft_memory *m, void *p, size_t bytes, gr
 {
     const graft_backend *b = m->backend;
     const size_t floats = bytes / sizeof(float) + (bytes % sizeof(float) > 0);
-    if (b) return checked(m, graft_backend_more(b)->fill(b->device, p, floats, 0), e);
+    if (b) return graft_memory_check(m, graft_backend_more(b)->fill(b->device, p, floats, 0), e);
     memset(p, 0, bytes);
     return GRAFT_OK;
 }
@@ -57,7 +56,7 @@ graft_status graft_memory_put(const graft_memory *m, void *to, const void *from,
                               graft_err *e)
 {
     const graft_backend *b = m->backend;
-    if (b) return checked(m, graft_backend_more(b)->send(b->device, to, from, bytes), e);
+    if (b) return graft_memory_check(m, graft_backend_more(b)->send(b->device, to, from, bytes), e);
     memcpy(to, from, bytes);
     return GRAFT_OK;
 }

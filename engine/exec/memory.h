@@ -27,6 +27,8 @@ graft_status graft_memory_put(const graft_memory *m, void *to, const void *from,
  * NULL where there is no room for it. what: the message's word for it. */
 graft_status graft_memory_place(const graft_memory *m, const void *from, size_t bytes,
                                 const char *what, void **out, graft_err *e);
+/* st, with the device's words in e where it has any; GRAFT_OK is fine. */
+graft_status graft_memory_check(const graft_memory *m, graft_status st, graft_err *e);
 /* graft_exe_run() with inputs and outputs in this memory. The binding's backend is that of m, where
  * m has one. */
 graft_status graft_memory_run(const graft_memory *m, const graft_binding *b, graft_arenas *arenas,

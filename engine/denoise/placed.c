@@ -1,0 +1,178 @@
+#include "engine/denoise/placed.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+
+bool graft_placed_works(const graft_backend *b)
+{
+    const graft_kernels_more *more = graft_backend_more(b);
+    return graft_memory_works(b) && GRAFT_KERNELS_HAS(more, mix) &&
+           GRAFT_KERNELS_HAS(more, guide) && GRAFT_KERNELS_HAS(more, fetch) &&
+           GRAFT_KERNELS_HAS(more, fetched) && GRAFT_KERNELS_HAS(more, fetch_free) &&
+           GRAFT_KERNELS_HAS(more, blend) && GRAFT_KERNELS_HAS(more, rescale);
+}
+
+/* ------------------------------------------------------------------ arrays */
+
+static float *array_alloc(void *ctx, size_t n)
+{
+    const graft_placed *p = ctx;
+    size_t bytes;
+    return graft_size_mul(n, sizeof(float), &bytes) ? graft_memory_alloc(&p->memory, bytes) : NULL;
+}
+
+static void array_free(void *ctx, float *array)
+{
+    const graft_placed *p = ctx;
+    graft_memory_free(&p->memory, array);
+}
+
+static void array_mix(void *ctx, float *out, size_t n, int count, const double *factor,
+                      const float *const *in)
+{
+    const graft_placed *p = ctx;
+    (void)p->more->mix(p->backend->device, out, n, (uint32_t)count, factor, in);
+}
+
+static graft_status array_put(void *ctx, float *out, const float *from, size_t n, graft_err *e)
+{
+    const graft_placed *p = ctx;
+    return graft_memory_put(&p->memory, out, from, n * sizeof *from, e);
+}
+
+/* An array of n values, those of `from` where it is not NULL. */
+static graft_status place(graft_placed *p, size_t n, const float *from, float **out, graft_err *e)
+{
+    assert(p->n_owned < GRAFT_PLACED_ARRAYS);
+    *out = array_alloc(p, n);
+    if (!*out) return graft_fail_nomem(e, "sampling on the device");
+    p->owned[p->n_owned++] = *out;
+    return from ? graft_memory_put(&p->memory, *out, from, n * sizeof *from, e) : GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ conditioning */
+
+/* Rows of the entry for all pictures, as they lie in the UNet's input. */
+static void spread_rows(float *to, const float *row, size_t n, int64_t pictures)
+{
+    for (int64_t i = 0; i < pictures; i++) memcpy(to + (size_t)i * n, row, n * sizeof *to);
+}
+
+static graft_status place_entry(graft_placed *p, const graft_guided *g, size_t slot, float *host,
+                                graft_err *e)
+{
+    const graft_cond_entry *k = graft_guided_entry(&g->c, slot);
+    int64_t pictures = g->c.shape[0];
+    size_t adm = (size_t)g->c.model->arch.adm_channels, row = (size_t)(k->tokens * k->width);
+    float *y = host + (size_t)pictures * row;
+    spread_rows(host, k->data, row, pictures);
+    for (int64_t i = 0; i < pictures && adm; i++)
+        graft_guided_fill_y(g, k, slot >= g->c.positive->n, y + (size_t)i * adm);
+    return graft_memory_put(&p->memory, (char *)p->block + p->context[slot], host,
+                            p->context[slot + 1] - p->context[slot], e);
+}
+
+static graft_status place_entries(graft_placed *p, const graft_guided *g, graft_err *e)
+{
+    uint64_t pictures = (uint64_t)g->c.shape[0], largest = 0;
+    size_t entries = graft_guided_slots(&g->c);
+    p->y_bytes = pictures * (uint64_t)g->c.model->arch.adm_channels * sizeof(float);
+    p->context = graft_calloc(entries + 1, sizeof *p->context);
+    if (!p->context) return graft_fail_nomem(e, "conditioning");
+    for (size_t i = 0; i < entries; i++) {
+        const graft_cond_entry *k = graft_guided_entry(&g->c, i);
+        uint64_t bytes = pictures * (uint64_t)(k->tokens * k->width) * sizeof(float) + p->y_bytes;
+        p->context[i + 1] = p->context[i] + bytes;
+        if (bytes > largest) largest = bytes;
+    }
+    float *host = graft_malloc(largest);
+    graft_status st = host ? GRAFT_OK : graft_fail_nomem(e, "conditioning");
+    if (!st) st = place(p, p->context[entries] / sizeof *p->block, NULL, &p->block, e);
+    for (size_t i = 0; i < entries && !st; i++) st = place_entry(p, g, i, host, e);
+    graft_free(host);
+    return st;
+}
+
+/* ------------------------------------------------------------------ all */
+
+static graft_status place_perturbed(graft_placed *p, const graft_guided *g, graft_err *e)
+{
+    const size_t n = (size_t)g->n;
+    graft_status st = place(p, n, NULL, &p->perturbed.d, e);
+    if (!st) st = place(p, n, NULL, &p->perturbed.positive, e);
+    if (!st) st = place(p, n * g->c.positive->n, NULL, &p->perturbed.v, e);
+    return st;
+}
+
+/* Room for the largest batch. */
+static graft_status place_batch(graft_placed *p, const graft_guided *g, graft_err *e)
+{
+    const size_t entries = graft_guided_slots(&g->c), rows = entries * (size_t)g->c.shape[0];
+    const size_t context = (size_t)(p->context[entries] - entries * p->y_bytes) / sizeof(float);
+    graft_status st = place(p, (size_t)g->n * entries, NULL, &p->batch.x, e);
+    if (!st) st = place(p, rows, NULL, &p->batch.timesteps, e);
+    if (!st) st = place(p, context, NULL, &p->batch.context, e);
+    if (!st && p->y_bytes)
+        st = place(p, entries * (size_t)(p->y_bytes / sizeof(float)), NULL, &p->batch.y, e);
+    return st;
+}
+
+static graft_status place_all(graft_placed *p, const graft_guided *g, graft_err *e)
+{
+    const graft_guided_config *c = &g->c;
+    size_t n = (size_t)g->n, pictures = (size_t)c->shape[0], entries = graft_guided_slots(&g->c);
+    size_t area = (size_t)(c->shape[2] * c->shape[3]);
+    graft_status st = place(p, n, NULL, &p->x, e);
+    if (!st) st = place_entries(p, g, e);
+    if (!st) st = place(p, n * entries, NULL, &p->v, e);
+    if (!st && c->mask) st = place(p, pictures * area, c->mask, &p->inpaint.mask, e);
+    if (!st && c->mask) st = place(p, n, c->latent, &p->inpaint.latent, e);
+    if (!st && c->mask) st = place(p, n, c->noise, &p->inpaint.noise, e);
+    if (!st && c->mask) st = place(p, n, NULL, &p->inpaint.x, e);
+    if (!st && c->mask && graft_model_is_flow(c->model))
+        st = place(p, n, NULL, &p->inpaint.kept, e);
+    if (!st && c->mask && c->model->differential > 0) {
+        p->inpaint.grey = graft_malloc_array(pictures, area * sizeof *p->inpaint.grey);
+        if (!p->inpaint.grey) st = graft_fail_nomem(e, "mask");
+    }
+    if (!st && g->known.joins) st = place(p, n, NULL, &p->scaled, e);
+    if (!st && graft_model_perturbs(c->model)) st = place_perturbed(p, g, e);
+    if (!st && c->model->rescale_cfg > 0) st = place(p, n, NULL, &p->rescale.negative, e);
+    if (!st && c->model->rescale_cfg > 0) {
+        float *work; /* two doubles a picture are four floats */
+        st = place(p, 2 * n + 4 * pictures, NULL, &work, e);
+        p->rescale.work = work;
+    }
+    const float strength = c->model->hyper.strength;
+    if (!st && c->model->hyper.net) st = place(p, 1, &strength, &p->hyper, e);
+    if (!st && g->controls) st = place_batch(p, g, e);
+    if (!st && c->model->freeu.version)
+        st = place(p, GRAFT_FREEU_FACTORS, c->model->freeu.factor, &p->freeu, e);
+    if (!st && g->features) {
+        float *feature;
+        const size_t bytes = entries * g->feature_bytes;
+        st = place(p, (bytes + sizeof *feature - 1) / sizeof *feature, NULL, &feature, e);
+        p->feature = (uint8_t *)feature;
+    }
+    return st;
+}
+
+graft_status graft_placed_create(graft_placed *p, const graft_guided *g, graft_backend *backend,
+                                 graft_err *e)
+{
+    p->backend = backend;
+    p->more = graft_backend_more(backend);
+    p->memory = (graft_memory){backend};
+    p->arrays = (graft_arrays){p, array_alloc, array_free, array_mix, array_put};
+    return place_all(p, g, e);
+}
+
+void graft_placed_finish(graft_placed *p)
+{
+    for (size_t i = 0; i < p->n_owned; i++) array_free(p, p->owned[i]);
+    graft_free(p->inpaint.grey);
+    graft_free(p->context);
+}
