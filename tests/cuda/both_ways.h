@@ -11,6 +11,7 @@
 enum { SANITIZED = 1, MANY = 3 }; /* the emulator is ten times slower under it */
 #else
 enum { SANITIZED = 0, MANY = 5 };
+
 #endif
 enum { PLACE = 4, N = 4 * PLACE * PLACE, PICTURES = 2, WORDS = 3 };
 enum { MOST = PICTURES * 16 * PLACE * PLACE }; /* values of a run's latents */
@@ -116,18 +117,25 @@ static inline size_t sample(const job *j, const graft_task *task, bool tapped, f
     return sample_both(j, task, tapped, out, NULL);
 }
 
-/* Both ways have the same bits; the device's brings nothing but the two results to the host. */
-static inline void both_ways(const job *j)
+/* Both ways have the same bits; the device's brings nothing but the two results to the host, and
+ * `more` bytes before its steps. */
+static inline void both_ways_with(const job *j, uint64_t more)
 {
     float host[MOST], device[MOST], host_last[MOST], last[MOST];
     int failures = test_failures;
     size_t n = sample_both(j, NULL, true, host, host_last);
     uint64_t before = fake->download_bytes;
     CHECK_INT(sample_both(j, NULL, false, device, last), n);
-    CHECK_INT(fake->download_bytes - before, 2 * n * sizeof(float));
+    CHECK_INT(fake->download_bytes - before, 2 * n * sizeof(float) + more);
     CHECK(memcmp(host, device, n * sizeof *host) == 0);
     CHECK(memcmp(host_last, last, n * sizeof *last) == 0);
     CHECK(host[0] == host[0]);
     if (test_failures != failures) fprintf(stderr, "  with %s\n", j->p.sampler);
 }
+
+static inline void both_ways(const job *j)
+{
+    both_ways_with(j, 0);
+}
+
 #endif
