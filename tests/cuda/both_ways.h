@@ -11,7 +11,6 @@
 enum { SANITIZED = 1, MANY = 3 }; /* the emulator is ten times slower under it */
 #else
 enum { SANITIZED = 0, MANY = 5 };
-
 #endif
 enum { PLACE = 4, N = 4 * PLACE * PLACE, PICTURES = 2, WORDS = 3 };
 enum { MOST = PICTURES * 16 * PLACE * PLACE }; /* values of a run's latents */
