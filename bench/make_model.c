@@ -6,16 +6,10 @@
  *                     --parts vision | --parts clip-vision | --parts redux |
  *                     --parts qwen3 | --parts ip-adapter | --parts ip-adapter-plus]
  *
- * KIND: sd15, sd21, sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large; ssd1b and bk-sdm-small, which
- * are pruned; or tiny-sd1, tiny-sd2, tiny-unclip, tiny-sdxl, tiny-sd3, which are small enough to
- * run whole workflows in tests; z-image, tiny-z-image, flux2-klein, flux2-klein-9b and tiny-flux2,
- * and z-image-layer and flux2-layer, which have one block of each kind in the real width, have no
- * text encoder, and FLUX.2's no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae);
- * tiny-chroma has neither; chroma has T5 as flux-dev; tiny-qwen3-deep has as many layers as FLUX.2
- * asks for; tiny-refiner is a UNet alone, whose prompts are as wide as all. Those of SD 3 have no
- * T5. The names come from the same graph builders that read them. Weights are normal with a spread
- * of 1 / sqrt(inputs), so that activations stay in float16's range; a tensor depends on seed and
- * name only. Pictures made with them are noise, but always the same noise. */
+ * KIND: one of those in model_kind.c. The names come from the same graph builders that read them.
+ * Weights are normal with a spread of 1 / sqrt(inputs), so that activations stay in float16's
+ * range; a tensor depends on seed and name only. Pictures made with them are noise, but always the
+ * same noise. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,260 +19,14 @@
 #include "base/str.h"
 #include "bench/make_vision.h"
 #include "bench/model_file.h"
+#include "bench/model_kind.h"
 #include "engine/models/controlnet.h"
-#include "engine/models/flux.h"
-#include "engine/models/flux2.h"
-#include "engine/models/mmdit.h"
-#include "engine/models/qwen3.h"
-#include "engine/models/t5.h"
-#include "engine/models/textenc.h"
-#include "engine/models/unet.h"
 #include "engine/models/upscaler.h"
 #include "engine/models/vae.h"
-#include "engine/models/zimage.h"
-
-#define VOCAB 49408
-
-typedef struct encoder {
-    const char *prefix; /* NULL: none */
-    graft_text_arch arch;
-} encoder;
-
-typedef struct kind {
-    const char *name;
-    int32_t model_channels, mult[4], levels, res_blocks;
-    int32_t depth[4], middle; /* transformer blocks by level */
-    /* Pruned UNets: their transformer blocks in the output blocks where those differ, outermost
-     * last; how many of the middle's two residual blocks are gone. */
-    int32_t depth_after[GRAFT_MAX_BLOCKS], middle_pruned;
-    int32_t context_dim, adm_channels, linear_proj, num_heads, head_dim;
-    graft_mmdit_arch mmdit; /* instead of a UNet, where it has a depth */
-    graft_flux_arch flux;   /* likewise */
-    graft_zimage_arch zimage;
-    graft_flux2_arch flux2;
-    bool unclip; /* with an encoder of pictures, as its clip's */
-    int32_t vae_channels, vae_mult[4], vae_res_blocks;
-    bool vae_folds; /* FLUX.2's, as a file of its own */
-    encoder text[2];
-    graft_t5_arch t5;       /* a file of its own, without a prefix */
-    graft_qwen3_arch qwen3; /* likewise */
-    const char *config;     /* __metadata__.config, or NULL */
-} kind;
-
-#define HF(layers, width, heads)                                                                   \
-    {                                                                                              \
-        GRAFT_TEXT_HF, layers, width, heads, 4 * (width), VOCAB, 77, GRAFT_ACT_QUICK_GELU, 0, 0,   \
-            49407                                                                                  \
-    }
-#define HF_LARGE(layers, width, heads)                                                             \
-    {                                                                                              \
-        GRAFT_TEXT_HF, layers, width, heads, 4 * (width), VOCAB, 77, GRAFT_ACT_GELU, width, 0,     \
-            49407                                                                                  \
-    }
-#define OPENCLIP(layers, width, heads)                                                             \
-    {                                                                                              \
-        GRAFT_TEXT_OPENCLIP, layers, width, heads, 4 * (width), VOCAB, 77, GRAFT_ACT_GELU, width,  \
-            1, 49407                                                                               \
-    }
-/* T5-XXL, version 1.1. */
-#define T5_XXL                                                                                     \
-    {                                                                                              \
-        .layers = 24, .width = 4096, .heads = 64, .head_dim = 64, .intermediate = 10240,           \
-        .vocab = 32128, .buckets = 32                                                              \
-    }
-#define SD1_TEXT     "cond_stage_model.transformer."
-#define SD2_TEXT     "cond_stage_model.model."
-#define SDXL_TEXT_L  "conditioner.embedders.0.transformer."
-#define SDXL_TEXT_G  "conditioner.embedders.1.model."
-#define REFINER_TEXT "conditioner.embedders.0.model."
-#define SD3_TEXT_L   "text_encoders.clip_l.transformer."
-#define SD3_TEXT_G   "text_encoders.clip_g.transformer."
-/* Stable Diffusion 3's, with this depth, table and number of blocks with a second attention. */
-#define MMDIT(blocks, side, normed, two)                                                           \
-    {                                                                                              \
-        .channels = 16, .hidden = 64 * (blocks), .depth = blocks, .heads = blocks,                 \
-        .mlp = 256 * (blocks), .patch = 2, .table = side, .time_dim = 256, .context_dim = 4096,    \
-        .pooled_dim = 2048, .qk_norm = normed, .dual = two                                         \
-    }
-/* FLUX.1's and Chroma's, which are told the time by so many waves, and more. */
-#define FLUX_NET(waves, ...)                                                                       \
-    {                                                                                              \
-        .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = 19,                    \
-        .single_depth = 38, .patch = 2, .rope_dim = 56, .time_dim = waves, .context_dim = 4096,    \
-        __VA_ARGS__                                                                                \
-    }
-#define TINY_NET(waves, ...)                                                                       \
-    {                                                                                              \
-        .channels = 16, .hidden = 64, .heads = 2, .mlp = 256, .depth = 1, .single_depth = 2,       \
-        .patch = 2, .rope_dim = 14, .time_dim = waves, .context_dim = 112, __VA_ARGS__             \
-    }
-/* Z-Image's, with so many blocks of prompt and picture, and of each alone. */
-#define ZIMAGE_NET(blocks, before)                                                                 \
-    {                                                                                              \
-        .channels = 16, .hidden = 3840, .heads = 30, .mlp = 10240, .depth = blocks,                \
-        .noise_depth = before, .context_depth = before, .patch = 2, .rope_dim = 48,                \
-        .time_dim = 256, .time_mlp = 1024, .told = 256, .context_dim = 2560                        \
-    }
-/* FLUX.2 klein's, with so many heads and blocks, and words of so many numbers. */
-#define FLUX2_NET(n, two, one, words)                                                              \
-    {                                                                                              \
-        .channels = 128, .hidden = 128 * (n), .heads = n, .mlp = 384 * (n), .depth = two,          \
-        .single_depth = one, .time_dim = 256, .context_dim = words                                 \
-    }
-/* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
-#define TINY_FLUX(more)                                                                            \
-    .flux = TINY_NET(256, .beside = more, .pooled_dim = 32, .guidance = 1), .vae_channels = 32,    \
-    .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1, .text = {{SD3_TEXT_L, HF(3, 32, 2)}},           \
-    .t5 = {.layers = 2,                                                                            \
-           .width = 112,                                                                           \
-           .heads = 3,                                                                             \
-           .head_dim = 16,                                                                         \
-           .intermediate = 64,                                                                     \
-           .vocab = 400,                                                                           \
-           .buckets = 32},                                                                         \
-    .config = "{\"text\": {\"heads\": 2}}"
-#define SD3_TEXT                                                                                   \
-    {                                                                                              \
-        {SD3_TEXT_L, HF(12, 768, 12)},                                                             \
-        {                                                                                          \
-            SD3_TEXT_G, HF_LARGE(32, 1280, 20)                                                     \
-        }                                                                                          \
-    }
-
-/* clang-format off */
-static const kind kinds[] = {
-    {.name = "sd15",
-     .model_channels = 320, .mult = {1, 2, 4, 4}, .levels = 4, .res_blocks = 2,
-     .depth = {1, 1, 1, 0}, .middle = 1, .context_dim = 768, .num_heads = 8,
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
-     .text = {{SD1_TEXT, HF(12, 768, 12)}}},
-    {.name = "sd21",
-     .model_channels = 320, .mult = {1, 2, 4, 4}, .levels = 4, .res_blocks = 2,
-     .depth = {1, 1, 1, 0}, .middle = 1, .context_dim = 1024, .linear_proj = 1, .head_dim = 64,
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
-     .text = {{SD2_TEXT, OPENCLIP(24, 1024, 16)}}},
-    {.name = "sdxl",
-     .model_channels = 320, .mult = {1, 2, 4}, .levels = 3, .res_blocks = 2,
-     .depth = {0, 2, 10}, .middle = 10, .context_dim = 2048, .adm_channels = 1280 + 6 * 256,
-     .linear_proj = 1, .head_dim = 64,
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
-     .text = {{SDXL_TEXT_L, HF(12, 768, 12)}, {SDXL_TEXT_G, OPENCLIP(32, 1280, 20)}}},
-    {.name = "ssd1b",
-     .model_channels = 320, .mult = {1, 2, 4}, .levels = 3, .res_blocks = 2,
-     .depth = {0, 2, 4}, .depth_after = {4, 4, 10, 2, 1, 1, 0, 0, 0}, .middle_pruned = 1,
-     .context_dim = 2048, .adm_channels = 1280 + 6 * 256, .linear_proj = 1, .head_dim = 64,
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
-     .text = {{SDXL_TEXT_L, HF(12, 768, 12)}, {SDXL_TEXT_G, OPENCLIP(32, 1280, 20)}}},
-    {.name = "bk-sdm-small",
-     .model_channels = 320, .mult = {1, 2, 4, 4}, .levels = 4, .res_blocks = 1,
-     .depth = {1, 1, 1, 0}, .middle_pruned = 2, .context_dim = 768, .num_heads = 8,
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
-     .text = {{SD1_TEXT, HF(12, 768, 12)}}},
-    {.name = "sdxl-refiner",
-     .model_channels = 384, .mult = {1, 2, 4, 4}, .levels = 4, .res_blocks = 2,
-     .depth = {0, 4, 4, 0}, .middle = 4, .context_dim = 1280, .adm_channels = 1280 + 5 * 256,
-     .linear_proj = 1, .head_dim = 64,
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
-     .text = {{REFINER_TEXT, OPENCLIP(32, 1280, 20)}}},
-    {.name = "sd3", .mmdit = MMDIT(24, 192, 0, 0),
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT,
-     .t5 = T5_XXL},
-    {.name = "sd35-medium", .mmdit = MMDIT(24, 384, 1, 13),
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT,
-     .t5 = T5_XXL},
-    {.name = "sd35-large", .mmdit = MMDIT(38, 192, 1, 0),
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT,
-     .t5 = T5_XXL},
-    {.name = "flux-dev", .flux = FLUX_NET(256, .pooled_dim = 768, .guidance = 1),
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
-     .text = {{SD3_TEXT_L, HF(12, 768, 12)}}, .t5 = T5_XXL},
-    {.name = "flux-schnell", .flux = FLUX_NET(256, .pooled_dim = 768, .guidance = 0),
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
-     .text = {{SD3_TEXT_L, HF(12, 768, 12)}}, .t5 = T5_XXL},
-    {.name = "chroma", .flux = FLUX_NET(16, .approximator = 5120, .approximator_layers = 5),
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .t5 = T5_XXL},
-    {.name = "qwen3-4b",
-     .qwen3 = {.layers = 36, .width = 2560, .head_dim = 128, .intermediate = 9728, .vocab = 151936,
-               .heads = 32, .key_heads = 8}},
-    {.name = "qwen3-8b",
-     .qwen3 = {.layers = 36, .width = 4096, .head_dim = 128, .intermediate = 12288,
-               .vocab = 151936, .heads = 32, .key_heads = 8}},
-    {.name = "tiny-qwen3-deep",
-     .qwen3 = {.layers = 28, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
-               .heads = 4, .key_heads = 2}},
-    {.name = "flux2-vae", .vae_folds = true,
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2},
-    {.name = "tiny-flux2-vae", .vae_folds = true,
-     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1},
-    {.name = "tiny-qwen3",
-     .qwen3 = {.layers = 3, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
-               .heads = 4, .key_heads = 2}},
-    {.name = "tiny-flux", TINY_FLUX(0)},
-    {.name = "tiny-flux-fill", TINY_FLUX(80)},
-    {.name = "tiny-chroma",
-     .flux = TINY_NET(16, .approximator = 48, .approximator_layers = 2)},
-    {.name = "z-image", .zimage = ZIMAGE_NET(30, 2),
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2},
-    {.name = "z-image-layer", .zimage = ZIMAGE_NET(1, 1)},
-    {.name = "tiny-z-image",
-     .zimage = {.channels = 16, .hidden = 64, .heads = 2, .mlp = 160, .depth = 2, .noise_depth = 1,
-                .context_depth = 1, .patch = 2, .rope_dim = 12, .time_dim = 256, .time_mlp = 48,
-                .told = 24, .context_dim = 32},
-     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1},
-    {.name = "flux2-klein", .flux2 = FLUX2_NET(24, 5, 20, 3 * 2560)},
-    {.name = "flux2-klein-9b", .flux2 = FLUX2_NET(32, 8, 24, 3 * 4096)},
-    {.name = "flux2-layer", .flux2 = FLUX2_NET(24, 1, 1, 3 * 2560)},
-    {.name = "tiny-flux2",
-     .flux2 = {.channels = 128, .hidden = 64, .heads = 2, .mlp = 192, .depth = 1, .single_depth = 2,
-               .time_dim = 256, .context_dim = 96}},
-    {.name = "tiny-sd3",
-     .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
-               .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,
-               .dual = 1},
-     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
-     .text = {{SD3_TEXT_L, HF(3, 32, 2)}, {SD3_TEXT_G, HF_LARGE(3, 64, 2)}},
-     .t5 = {.layers = 2, .width = 112, .heads = 3, .head_dim = 16, .intermediate = 64, .vocab = 400,
-            .buckets = 32},
-     .config = "{\"text\": {\"heads\": 2}}"},
-    {.name = "tiny-sd1",
-     .model_channels = 32, .mult = {1, 2}, .levels = 2, .res_blocks = 1,
-     .depth = {1, 1}, .middle = 1, .context_dim = 64, .num_heads = 2,
-     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
-     .text = {{SD1_TEXT, HF(2, 64, 2)}},
-     .config = "{\"unet\": {\"num_heads\": 2}, "
-               "\"text\": {\"heads\": 2, \"hidden_act\": \"quick_gelu\"}}"},
-    {.name = "tiny-sd2",
-     .model_channels = 32, .mult = {1, 2}, .levels = 2, .res_blocks = 1,
-     .depth = {1, 1}, .middle = 1, .context_dim = 64, .linear_proj = 1, .head_dim = 16,
-     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
-     .text = {{SD2_TEXT, OPENCLIP(3, 64, 2)}},
-     .config = "{\"prediction\": \"v\", \"unet\": {\"num_head_channels\": 16}, "
-               "\"text\": {\"heads\": 2}}"},
-    {.name = "tiny-unclip", .unclip = true,
-     .model_channels = 32, .mult = {1, 2}, .levels = 2, .res_blocks = 1,
-     .depth = {1, 1}, .middle = 1, .context_dim = 64, .adm_channels = 2 * 32, .linear_proj = 1,
-     .head_dim = 16,
-     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
-     .text = {{SD2_TEXT, OPENCLIP(3, 64, 2)}},
-     .config = "{\"unet\": {\"num_head_channels\": 16}, \"text\": {\"heads\": 2}}"},
-    {.name = "tiny-sdxl",
-     .model_channels = 32, .mult = {1, 2}, .levels = 2, .res_blocks = 1,
-     .depth = {0, 2}, .middle = 2, .context_dim = 32 + 64, .adm_channels = 64 + 6 * 256,
-     .linear_proj = 1, .head_dim = 16,
-     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
-     .text = {{SDXL_TEXT_L, HF(3, 32, 2)}, {SDXL_TEXT_G, OPENCLIP(3, 64, 2)}},
-     .config = "{\"scale_factor\": 0.13025, \"unet\": {\"num_head_channels\": 16}, "
-               "\"text\": {\"heads\": 2}}"},
-    {.name = "tiny-refiner",
-     .model_channels = 64, .mult = {1, 1}, .levels = 2, .res_blocks = 1,
-     .depth = {0, 1}, .middle = 1, .context_dim = 1280, .adm_channels = 1280 + 5 * 256,
-     .linear_proj = 1, .head_dim = 64,
-     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1},
-};
-/* clang-format on */
 
 typedef model_tensor tensor;
 typedef model_list list;
+typedef model_kind kind;
 
 typedef struct options {
     const kind *kind;
@@ -567,7 +315,7 @@ static graft_status add_taesd(const kind *k, list *l, graft_err *e)
     return st;
 }
 
-static graft_status add_encoder(const encoder *n, list *l, graft_err *e)
+static graft_status add_encoder(const model_encoder *n, list *l, graft_err *e)
 {
     const graft_text_arch *a = &n->arch;
     graft_textenc_shape shape = {1, a->positions, a->layers, true, true, true, GRAFT_F32};
@@ -743,7 +491,7 @@ static int usage(void)
           "                         --parts redux | --parts qwen3 | --parts ip-adapter |\n"
           "                         --parts ip-adapter-plus]\nkinds:",
           stderr);
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) fprintf(stderr, " %s", kinds[i].name);
+    for (size_t i = 0; model_kind_at(i); i++) fprintf(stderr, " %s", model_kind_at(i)->name);
     fputs("\n", stderr);
     return 2;
 }
@@ -752,8 +500,8 @@ static bool parse(int argc, char **argv, options *o)
 {
     *o = (options){.parts = "unet,vae,clip", .dtype = GRAFT_F16, .seed = 1};
     if (argc < 3 || argc % 2 == 0) return false;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(argv[1], kinds[i].name) == 0) o->kind = &kinds[i];
+    for (size_t i = 0; model_kind_at(i); i++)
+        if (strcmp(argv[1], model_kind_at(i)->name) == 0) o->kind = model_kind_at(i);
     o->path = argv[2];
     for (int i = 3; i + 1 < argc; i += 2) {
         const char *value = argv[i + 1];

@@ -10,31 +10,42 @@
 
 #define HEADER_BYTES ((uint64_t)100 << 20) /* longest header of a model file that is read */
 
-static bool known_folder(const char *key)
+/* Frees the names. */
+static graft_status answer_names(char **names, graft_http_response *r, graft_err *e)
 {
-    for (const char *const *k = graft_folders_keys(); *k; k++)
-        if (strcmp(*k, key) == 0) return true;
-    return strcmp(key, "clip") == 0 || strcmp(key, "unet") == 0;
-}
-
-graft_status graft_route_embeddings(graft_serve *s, const graft_http_request *q, const char *rest,
-                                    graft_http_response *r, graft_err *e)
-{
-    char **names = NULL;
     graft_str t = GRAFT_STR_INIT;
-    (void)q, (void)rest;
-    graft_status st = graft_folders_list(&s->session.folders, "embeddings", &names, e);
-    if (st) return st;
     graft_str_puts(&t, "[");
     for (size_t i = 0; names[i]; i++) {
-        char *dot = strrchr(names[i], '.');
-        if (dot) *dot = 0;
         graft_str_puts(&t, i ? "," : "");
         graft_str_json(&t, names[i]);
     }
     graft_str_puts(&t, "]");
     graft_folders_free_names(names);
     return graft_http_str(r, 200, &t, e);
+}
+
+/* The files of a model folder; *names is NULL, and the answer 404, where `key` is none. */
+static graft_status list_folder(graft_serve *s, const char *key, char ***names,
+                                graft_http_response *r, graft_err *e)
+{
+    *names = NULL;
+    if (graft_folders_of_models(key)) return graft_folders_list(&s->session.folders, key, names, e);
+    graft_http_empty(r, 404);
+    return GRAFT_OK;
+}
+
+graft_status graft_route_embeddings(graft_serve *s, const graft_http_request *q, const char *rest,
+                                    graft_http_response *r, graft_err *e)
+{
+    char **names = NULL;
+    (void)q, (void)rest;
+    graft_status st = graft_folders_list(&s->session.folders, "embeddings", &names, e);
+    if (st) return st;
+    for (size_t i = 0; names[i]; i++) {
+        char *dot = strrchr(names[i], '.');
+        if (dot) *dot = 0;
+    }
+    return answer_names(names, r, e);
 }
 
 graft_status graft_route_models(graft_serve *s, const graft_http_request *q, const char *rest,
@@ -43,9 +54,9 @@ graft_status graft_route_models(graft_serve *s, const graft_http_request *q, con
     graft_str t = GRAFT_STR_INIT;
     (void)s, (void)q, (void)rest;
     graft_str_puts(&t, "[");
-    for (const char *const *k = graft_folders_keys(); *k; k++) {
-        graft_str_puts(&t, t.len > 1 ? "," : "");
-        graft_str_json(&t, *k);
+    for (size_t i = 0; graft_folders_key(i); i++) {
+        graft_str_puts(&t, i ? "," : "");
+        graft_str_json(&t, graft_folders_key(i));
     }
     graft_str_puts(&t, "]");
     return graft_http_str(r, 200, &t, e);
@@ -54,23 +65,10 @@ graft_status graft_route_models(graft_serve *s, const graft_http_request *q, con
 graft_status graft_route_models_folder(graft_serve *s, const graft_http_request *q,
                                        const char *rest, graft_http_response *r, graft_err *e)
 {
-    char **names = NULL;
-    graft_str t = GRAFT_STR_INIT;
+    char **names;
     (void)q;
-    if (!known_folder(rest)) {
-        graft_http_empty(r, 404);
-        return GRAFT_OK;
-    }
-    graft_status st = graft_folders_list(&s->session.folders, rest, &names, e);
-    if (st) return st;
-    graft_str_puts(&t, "[");
-    for (size_t i = 0; names[i]; i++) {
-        graft_str_puts(&t, i ? "," : "");
-        graft_str_json(&t, names[i]);
-    }
-    graft_str_puts(&t, "]");
-    graft_folders_free_names(names);
-    return graft_http_str(r, 200, &t, e);
+    graft_status st = list_folder(s, rest, &names, r, e);
+    return names ? answer_names(names, r, e) : st;
 }
 
 /* The folder is named by its key: answers hold no absolute path. */
@@ -80,9 +78,9 @@ graft_status graft_route_experiment_models(graft_serve *s, const graft_http_requ
     graft_str t = GRAFT_STR_INIT;
     (void)s, (void)q, (void)rest;
     graft_str_puts(&t, "[");
-    for (const char *const *k = graft_folders_keys(); *k; k++)
-        graft_str_printf(&t, "%s{\"name\":\"%s\",\"folders\":[\"%s\"]}", t.len > 1 ? "," : "", *k,
-                         *k);
+    for (size_t i = 0; graft_folders_key(i); i++)
+        graft_str_printf(&t, "%s{\"name\":\"%s\",\"folders\":[\"%s\"]}", i ? "," : "",
+                         graft_folders_key(i), graft_folders_key(i));
     graft_str_puts(&t, "]");
     return graft_http_str(r, 200, &t, e);
 }
@@ -90,15 +88,11 @@ graft_status graft_route_experiment_models(graft_serve *s, const graft_http_requ
 graft_status graft_route_experiment_folder(graft_serve *s, const graft_http_request *q,
                                            const char *rest, graft_http_response *r, graft_err *e)
 {
-    char **names = NULL;
+    char **names;
     graft_str t = GRAFT_STR_INIT;
     (void)q;
-    if (!known_folder(rest)) {
-        graft_http_empty(r, 404);
-        return GRAFT_OK;
-    }
-    graft_status st = graft_folders_list(&s->session.folders, rest, &names, e);
-    if (st) return st;
+    graft_status st = list_folder(s, rest, &names, r, e);
+    if (!names) return st;
     graft_str_puts(&t, "[");
     for (size_t i = 0; names[i]; i++) {
         char *path = NULL;
@@ -145,7 +139,7 @@ graft_status graft_route_view_metadata(graft_serve *s, const graft_http_request 
     const char *name = graft_http_arg(q, "filename");
     char *path = NULL;
     cJSON *header = NULL;
-    if (name && known_folder(rest) &&
+    if (name && graft_folders_of_models(rest) &&
         !graft_folders_resolve(&s->session.folders, rest, name, &path, NULL))
         header = read_header(path);
     graft_free(path);

@@ -38,23 +38,9 @@ static const struct model_folder {
 };
 #define N_MODEL_FOLDERS (sizeof model_folders / sizeof *model_folders)
 
-const char *const *graft_folders_keys(void)
+const char *graft_folders_key(size_t i)
 {
-    static const char *const keys[] = {"checkpoints",
-                                       "loras",
-                                       "vae",
-                                       "vae_approx",
-                                       "text_encoders",
-                                       "diffusion_models",
-                                       "embeddings",
-                                       "controlnet",
-                                       "upscale_models",
-                                       "clip_vision",
-                                       "style_models",
-                                       "ipadapter",
-                                       "hypernetworks",
-                                       NULL};
-    return keys;
+    return i < N_MODEL_FOLDERS ? model_folders[i].key : NULL;
 }
 
 static const struct model_folder *find_models(const char *key)
@@ -64,6 +50,11 @@ static const struct model_folder *find_models(const char *key)
         if (strcmp(m->key, key) == 0 || (m->alias && strcmp(m->alias, key) == 0)) return m;
     }
     return NULL;
+}
+
+bool graft_folders_of_models(const char *key)
+{
+    return find_models(key) != NULL;
 }
 
 static char *absolute(const char *path)

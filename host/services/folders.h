@@ -1,6 +1,8 @@
 /* The folders that nodes may reach by key, and the names inside them. Any thread after init. */
 #ifndef GRAFT_HOST_SERVICES_FOLDERS_H
 #define GRAFT_HOST_SERVICES_FOLDERS_H
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -14,8 +16,10 @@ graft_status graft_folders_init(graft_folders *f, const char *models, const char
                                 const char *output, const char *temp, graft_err *e);
 void graft_folders_finish(graft_folders *f); /* fine on a zeroed one */
 
-/* Keys of the model folders, NULL-terminated. */
-const char *const *graft_folders_keys(void);
+/* The key of model folder i, from 0 on; NULL behind the last. */
+const char *graft_folders_key(size_t i);
+/* Whether it is such a key, or one's older name ("clip", "unet"). */
+bool graft_folders_of_models(const char *key);
 /* The root of "input", "output" or "temp"; NULL for any other key. */
 const char *graft_folders_root(const graft_folders *f, const char *key);
 /* Whether files could be written to the folder `below` of this root, neither of which need exist;

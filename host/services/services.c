@@ -21,7 +21,7 @@ static void note(const graft_host *h, const char *key)
 {
     graft_services *s = services_of(h);
     bool model = false;
-    for (const char *const *k = graft_folders_keys(); *k; k++) model |= strcmp(key, *k) == 0;
+    for (size_t i = 0; graft_folders_key(i); i++) model |= strcmp(key, graft_folders_key(i)) == 0;
     pthread_mutex_lock(&s->lock);
     for (graft_lookup *l = s->lookup; l; l = l->next)
         if (pthread_equal(l->thread, pthread_self()))

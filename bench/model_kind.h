@@ -1,0 +1,64 @@
+/* The kinds of models that graft-make-model makes, with the shapes of published ones: sd15, sd21,
+ * sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, flux-dev, flux-schnell, chroma, z-image,
+ * flux2-klein, flux2-klein-9b; ssd1b and bk-sdm-small, which are pruned. Those whose names begin
+ * with "tiny" are small enough to run whole workflows in tests.
+ *
+ * FLUX.2's have no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae), and neither they nor
+ * Z-Image's have a text encoder, which qwen3-4b and its like are; z-image-layer and flux2-layer
+ * have one block of each kind in the real width. tiny-chroma has neither VAE nor text encoder;
+ * chroma has T5 as flux-dev. tiny-qwen3-deep has as many layers as FLUX.2 asks for. tiny-refiner is
+ * a UNet alone, whose prompts are as wide as all. Of SD 3's and FLUX.1's a checkpoint has no T5,
+ * which is a file of its own. */
+#ifndef GRAFT_BENCH_MODEL_KIND_H
+#define GRAFT_BENCH_MODEL_KIND_H
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/models/flux.h"
+#include "engine/models/flux2.h"
+#include "engine/models/mmdit.h"
+#include "engine/models/qwen3.h"
+#include "engine/models/t5.h"
+#include "engine/models/textenc.h"
+#include "engine/models/unet.h"
+#include "engine/models/zimage.h"
+
+/* Prefixes of text encoders in checkpoints. */
+#define SD1_TEXT     "cond_stage_model.transformer."
+#define SD2_TEXT     "cond_stage_model.model."
+#define SDXL_TEXT_L  "conditioner.embedders.0.transformer."
+#define SDXL_TEXT_G  "conditioner.embedders.1.model."
+#define REFINER_TEXT "conditioner.embedders.0.model."
+#define SD3_TEXT_L   "text_encoders.clip_l.transformer."
+#define SD3_TEXT_G   "text_encoders.clip_g.transformer."
+
+/* A text encoder. */
+typedef struct model_encoder {
+    const char *prefix; /* NULL: none */
+    graft_text_arch arch;
+} model_encoder;
+
+typedef struct model_kind {
+    const char *name;
+    int32_t model_channels, mult[4], levels, res_blocks;
+    int32_t depth[4], middle; /* transformer blocks by level */
+    /* Pruned UNets: their transformer blocks in the output blocks where those differ, outermost
+     * last; how many of the middle's two residual blocks are gone. */
+    int32_t depth_after[GRAFT_MAX_BLOCKS], middle_pruned;
+    int32_t context_dim, adm_channels, linear_proj, num_heads, head_dim;
+    graft_mmdit_arch mmdit; /* instead of a UNet, where it has a depth */
+    graft_flux_arch flux;   /* likewise */
+    graft_zimage_arch zimage;
+    graft_flux2_arch flux2;
+    bool unclip; /* with an encoder of pictures, as its clip's */
+    int32_t vae_channels, vae_mult[4], vae_res_blocks;
+    bool vae_folds; /* FLUX.2's, as a file of its own */
+    model_encoder text[2];
+    graft_t5_arch t5;       /* a file of its own, without a prefix */
+    graft_qwen3_arch qwen3; /* likewise */
+    const char *config;     /* __metadata__.config, or NULL */
+} model_kind;
+
+/* Kind i, from 0 on; NULL behind the last. */
+const model_kind *model_kind_at(size_t i);
+#endif
