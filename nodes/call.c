@@ -183,6 +183,14 @@ graft_status graft_call_out_sigmas(graft_call *c, int slot, graft_sigmas *v)
     return out_object(c, slot, GRAFT_VALUE_SIGMAS, v);
 }
 
+graft_status graft_call_out_picture(graft_call *c, graft_image *image, graft_image *mask)
+{
+    graft_status st = graft_call_out_image(c, 0, image);
+    if (st == GRAFT_OK) return graft_call_out_mask(c, 1, mask);
+    graft_image_release(mask);
+    return st;
+}
+
 graft_status graft_call_out_two_sigmas(graft_call *c, graft_sigmas *a, graft_sigmas *b)
 {
     graft_status st = graft_call_out_sigmas(c, 0, a);

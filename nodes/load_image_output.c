@@ -19,9 +19,7 @@ static graft_status run(graft_call *c)
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_files_of_input(c, IMAGE, "output", &path));
     GRAFT_TRY(graft_image_load(path, &image, &mask, &c->err));
-    st = graft_call_out_image(c, 0, image);
-    graft_status st_mask = graft_call_out_mask(c, 1, mask);
-    if (st == GRAFT_OK) st = st_mask;
+    st = graft_call_out_picture(c, image, mask);
 out:
     graft_free(path);
     return st;

@@ -29,13 +29,7 @@ static graft_status run(graft_call *c)
     graft_image *image = NULL, *mask = NULL;
     graft_status st =
         graft_image_porter_duff(&pair, graft_arg_text(c, MODE), &image, &mask, &c->err);
-    if (st) return st;
-    st = graft_call_out_image(c, 0, image);
-    if (st) {
-        graft_image_release(mask);
-        return st;
-    }
-    return graft_call_out_mask(c, 1, mask);
+    return st ? st : graft_call_out_picture(c, image, mask);
 }
 
 GRAFT_NODE(porter_duff_image_composite, .id = "PorterDuffImageComposite",

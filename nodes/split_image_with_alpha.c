@@ -12,13 +12,7 @@ static graft_status run(graft_call *c)
 {
     graft_image *image = NULL, *mask = NULL;
     graft_status st = graft_image_split_alpha(graft_arg_image(c, IMAGE), &image, &mask, &c->err);
-    if (st) return st;
-    st = graft_call_out_image(c, 0, image);
-    if (st) {
-        graft_image_release(mask);
-        return st;
-    }
-    return graft_call_out_mask(c, 1, mask);
+    return st ? st : graft_call_out_picture(c, image, mask);
 }
 
 GRAFT_NODE(
