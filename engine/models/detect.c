@@ -30,6 +30,16 @@ graft_status graft_detect_number(const graft_safetensors *f, const char *config,
     return GRAFT_OK;
 }
 
+graft_status graft_detect_others(const graft_safetensors *f, const char *prefix,
+                                 const graft_detect_other *other, size_t n, graft_err *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (graft_detect_find(f, prefix, "%s", other[i].tensor))
+            return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: %s", graft_safetensors_path(f),
+                              other[i].what);
+    return GRAFT_OK;
+}
+
 /* ------------------------------------------------------------------ UNet */
 
 int32_t graft_detect_depth(const graft_safetensors *f, const char *prefix, const char *transformer)

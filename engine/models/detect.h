@@ -30,6 +30,14 @@ static inline graft_status graft_detect_missing(const graft_safetensors *f, cons
                       graft_safetensors_path(f), t ? "" : prefix, t ? graft_st_called(t) : name);
 }
 
+/* A tensor that only another network has, and which one that is. */
+typedef struct graft_detect_other {
+    const char *tensor, *what;
+} graft_detect_other;
+/* GRAFT_E_UNSUPPORTED, saying what it is, where the file has one of them. */
+graft_status graft_detect_others(const graft_safetensors *f, const char *prefix,
+                                 const graft_detect_other *other, size_t n, graft_err *e);
+
 static inline int32_t graft_detect_dim(const graft_st_tensor *t, int i)
 {
     return t && t->rank > i && t->shape[i] > 0 && t->shape[i] < (1 << 24) ? (int32_t)t->shape[i]

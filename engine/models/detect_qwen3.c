@@ -9,18 +9,12 @@
 
 static graft_status other_structure(const graft_safetensors *f, const char *prefix, graft_err *e)
 {
-    static const struct {
-        const char *tensor, *what;
-    } others[] = {
+    static const graft_detect_other others[] = {
         {LAYER "self_attn.q_proj.bias", "a Qwen 2, whose layers have biases"},
         {LAYER "mlp.gate.weight", "a Qwen 3 with experts"},
         {LAYER "pre_feedforward_layernorm.weight", "a Gemma, whose layers have more norms"},
     };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (graft_detect_find(f, prefix, "%s", others[i].tensor))
-            return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: %s", graft_safetensors_path(f),
-                              others[i].what);
-    return GRAFT_OK;
+    return graft_detect_others(f, prefix, others, sizeof others / sizeof *others, e);
 }
 
 /* A layer counts with any of these, so that a file that lacks another is refused by its name. */

@@ -10,18 +10,12 @@
 
 static graft_status other_structure(const graft_safetensors *f, const char *prefix, graft_err *e)
 {
-    static const struct {
-        const char *tensor, *what;
-    } others[] = {
+    static const graft_detect_other others[] = {
         {DENSE "wi.weight", "a T5 of version 1.0, whose layers are not gated"},
         {"encoder.block.1.layer.0.SelfAttention.relative_attention_bias.weight",
          "a UMT5, whose layers have a bias of their own each"},
     };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (graft_detect_find(f, prefix, "%s", others[i].tensor))
-            return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: %s", graft_safetensors_path(f),
-                              others[i].what);
-    return GRAFT_OK;
+    return graft_detect_others(f, prefix, others, sizeof others / sizeof *others, e);
 }
 
 /* A layer counts with any of these, so that a file that lacks another is refused by its name. */
