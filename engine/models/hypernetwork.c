@@ -251,7 +251,7 @@ graft_vid graft_hypernetwork_build(const graft_build *b, const graft_hypernetwor
         if (x < 0 || graft_build_dim(b, x, 2) != a->pair[i].width) continue;
         graft_vid h = layers(b, a, &a->pair[i], part, x);
         graft_vid s = graft_graph_reshape(b->g, strength, 3, (const int64_t[]){1, 1, 1});
-        return graft_build_add(b, x, times(b, h, s));
+        return graft_build_add(b, x, graft_build_mul(b, h, s));
     }
     return x;
 }

@@ -1,32 +1,19 @@
-/* MODEL recipes: copies that share what did not change. */
+/* Models: copies with another option, which share what did not change. */
 #include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/image/resize.h"
 #include "engine/models/flux2.h"
 #include "engine/objects/alike.h"
 #include "engine/objects/objects.h"
 #include "engine/objects/quantizer.h"
 #include "engine/objects/sight.h"
-#include "engine/image/resize.h"
 
 graft_model *graft_model_retain(graft_model *m)
 {
     atomic_fetch_add(&m->refs, 1);
     return m;
-}
-
-graft_hypernetwork *graft_hypernetwork_retain(graft_hypernetwork *h)
-{
-    if (h) atomic_fetch_add(&h->refs, 1);
-    return h;
-}
-
-void graft_hypernetwork_release(graft_hypernetwork *h)
-{
-    if (!h || atomic_fetch_sub(&h->refs, 1) != 1) return;
-    graft_engine_release_weights(h->engine, h->weights);
-    graft_free(h);
 }
 
 void graft_model_release(graft_model *m)

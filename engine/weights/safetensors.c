@@ -455,9 +455,9 @@ static graft_status index_names(graft_safetensors *f, graft_err *e)
 
 /* ------------------------------------------------------------------ open */
 
-/* A length that no header has, or none at all. */
-static graft_status not_one(const graft_safetensors *f, const uint8_t *bytes, size_t size,
-                            uint64_t length, graft_err *e)
+/* What a file is whose first bytes are a length that no header has, or no length at all. */
+static graft_status not_safetensors(const graft_safetensors *f, const uint8_t *bytes, size_t size,
+                                    uint64_t length, graft_err *e)
 {
     const char *seems = graft_safetensors_foreign(bytes, size);
     if (seems) return graft_fail(e, GRAFT_E_FORMAT, "%s: %s", f->what, seems);
@@ -497,7 +497,8 @@ static graft_status parse(graft_safetensors *f, const uint8_t *bytes, size_t siz
     uint64_t length = 0;
     if (graft_gguf_is_one(bytes, size)) return parse_gguf(f, bytes, size, e);
     for (size_t i = 0; i < LENGTH_BYTES && i < size; i++) length |= (uint64_t)bytes[i] << (8 * i);
-    if (size < LENGTH_BYTES || length > MAX_HEADER) return not_one(f, bytes, size, length, e);
+    if (size < LENGTH_BYTES || length > MAX_HEADER)
+        return not_safetensors(f, bytes, size, length, e);
     if (length > size - LENGTH_BYTES)
         return graft_fail(e, GRAFT_E_FORMAT,
                           "%s: cut short: the header needs %" PRIu64
