@@ -31,9 +31,16 @@ graft_vid graft_build_linear(const graft_build *b, graft_name name, graft_vid x,
 {
     if (x < 0) return x;
     int64_t dim[2] = {width, b->g->value[x].dim[b->g->value[x].rank - 1]};
-    graft_vid in[3] = {x, weight(b, name, ".weight", 2, dim),
-                       bias ? weight(b, name, ".bias", 1, dim) : GRAFT_NO_VALUE};
-    return graft_graph_node(b->g, GRAFT_OP_LINEAR, NULL, in, 3, b->act_dtype);
+    const graft_vid weights = weight(b, name, ".weight", 2, dim);
+    return graft_build_linear_by(b, x, weights,
+                                 bias ? weight(b, name, ".bias", 1, dim) : GRAFT_NO_VALUE);
+}
+
+graft_vid graft_build_linear_by(const graft_build *b, graft_vid x, graft_vid weights,
+                                graft_vid bias)
+{
+    graft_vid in[3] = {x, weights, bias};
+    return x < 0 ? x : graft_graph_node(b->g, GRAFT_OP_LINEAR, NULL, in, 3, b->act_dtype);
 }
 
 static graft_vid conv(const graft_build *b, graft_name name, graft_vid x, graft_conv_spec spec,
@@ -101,17 +108,44 @@ graft_vid graft_build_layer_norm_of(const graft_build *b, graft_name name, graft
     return graft_graph_node(b->g, GRAFT_OP_LAYER_NORM, &a, in, 3, GRAFT_DTYPE_NONE);
 }
 
+graft_vid graft_build_rms_norm(const graft_build *b, graft_name weight, graft_vid x, int32_t heads,
+                               float eps)
+{
+    if (x < 0) return x;
+    const int64_t dim[1] = {b->g->value[x].dim[b->g->value[x].rank - 1] / heads};
+    const graft_attrs a = {.eps = eps, .heads = heads};
+    graft_vid in[2] = {x, graft_graph_weight(b->g, weight.text, 1, dim)};
+    return graft_graph_node(b->g, GRAFT_OP_RMS_NORM, &a, in, 2, GRAFT_DTYPE_NONE);
+}
+
 graft_vid graft_build_act(const graft_build *b, graft_vid x, graft_act act)
 {
     graft_attrs a = {.act = act};
     return x < 0 ? x : graft_graph_node(b->g, GRAFT_OP_ACT, &a, &x, 1, GRAFT_DTYPE_NONE);
 }
 
-graft_vid graft_build_add(const graft_build *b, graft_vid x, graft_vid y)
+/* An operator of two values and no attributes. */
+static graft_vid of_two(const graft_build *b, graft_op op, graft_vid x, graft_vid y)
 {
     graft_vid in[2] = {x, y};
     return x < 0 || y < 0 ? GRAFT_NO_VALUE
-                          : graft_graph_node(b->g, GRAFT_OP_ADD, NULL, in, 2, GRAFT_DTYPE_NONE);
+                          : graft_graph_node(b->g, op, NULL, in, 2, GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_build_add(const graft_build *b, graft_vid x, graft_vid y)
+{
+    return of_two(b, GRAFT_OP_ADD, x, y);
+}
+
+graft_vid graft_build_mul(const graft_build *b, graft_vid x, graft_vid y)
+{
+    return of_two(b, GRAFT_OP_MUL, x, y);
+}
+
+graft_vid graft_build_scale(const graft_build *b, graft_vid x, float scale, float shift)
+{
+    const graft_attrs a = {.scale = scale, .shift = shift};
+    return x < 0 ? x : graft_graph_node(b->g, GRAFT_OP_SCALE, &a, &x, 1, GRAFT_DTYPE_NONE);
 }
 
 graft_vid graft_build_attention(const graft_build *b, graft_vid q, graft_vid k, graft_vid v,
@@ -126,9 +160,24 @@ graft_vid graft_build_attention(const graft_build *b, graft_vid q, graft_vid k, 
 
 graft_vid graft_build_concat(const graft_build *b, graft_vid x, graft_vid y)
 {
-    graft_vid in[2] = {x, y};
-    return x < 0 || y < 0 ? GRAFT_NO_VALUE
-                          : graft_graph_node(b->g, GRAFT_OP_CONCAT, NULL, in, 2, GRAFT_DTYPE_NONE);
+    return of_two(b, GRAFT_OP_CONCAT, x, y);
+}
+
+graft_vid graft_build_join(const graft_build *b, graft_vid x, graft_vid y)
+{
+    return of_two(b, GRAFT_OP_JOIN, x, y);
+}
+
+graft_vid graft_build_waves(const graft_build *b, graft_vid t, int32_t width)
+{
+    const graft_attrs a = {.up_w = width};
+    return t < 0 ? t : graft_graph_node(b->g, GRAFT_OP_TIMESTEP, &a, &t, 1, GRAFT_F32);
+}
+
+graft_vid graft_build_rope(const graft_build *b, graft_vid x, const graft_rope_grid *grid)
+{
+    const graft_attrs a = graft_rope_attrs(grid);
+    return x < 0 ? x : graft_graph_node(b->g, GRAFT_OP_ROPE, &a, &x, 1, GRAFT_DTYPE_NONE);
 }
 
 graft_vid graft_build_upsample(const graft_build *b, graft_vid x, int64_t height, int64_t width)
@@ -137,25 +186,35 @@ graft_vid graft_build_upsample(const graft_build *b, graft_vid x, int64_t height
     return x < 0 ? x : graft_graph_node(b->g, GRAFT_OP_UPSAMPLE, &a, &x, 1, GRAFT_DTYPE_NONE);
 }
 
-graft_vid graft_build_cast(const graft_build *b, graft_vid x, graft_dtype dtype)
+graft_vid graft_build_dense(const graft_build *b, graft_vid x, graft_dtype dtype)
 {
-    if (x < 0 || b->g->value[x].dtype == dtype) return x;
-    return graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &x, 1, dtype);
+    return x < 0 ? x : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &x, 1, dtype);
 }
 
-static graft_vid permuted(const graft_build *b, graft_vid x, const int32_t order[4],
-                          graft_dtype dtype)
+graft_vid graft_build_permuted(const graft_build *b, graft_vid x, const int32_t order[4],
+                               graft_dtype dtype)
 {
-    graft_vid v = graft_graph_permute(b->g, x, order);
-    return v < 0 ? v : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, dtype);
+    return graft_build_dense(b, graft_graph_permute(b->g, x, order), dtype);
+}
+
+graft_vid graft_build_exchanged(const graft_build *b, graft_vid x, const int64_t dim[4],
+                                graft_dtype dtype)
+{
+    x = graft_graph_reshape(b->g, x, 4, dim);
+    return graft_build_permuted(b, x, (const int32_t[4]){0, 2, 1, 3}, dtype);
+}
+
+graft_vid graft_build_cast(const graft_build *b, graft_vid x, graft_dtype dtype)
+{
+    return x < 0 || b->g->value[x].dtype == dtype ? x : graft_build_dense(b, x, dtype);
 }
 
 graft_vid graft_build_to_nhwc(const graft_build *b, graft_vid x, graft_dtype dtype)
 {
-    return permuted(b, x, (const int32_t[4]){0, 2, 3, 1}, dtype);
+    return graft_build_permuted(b, x, (const int32_t[4]){0, 2, 3, 1}, dtype);
 }
 
 graft_vid graft_build_to_nchw(const graft_build *b, graft_vid x, graft_dtype dtype)
 {
-    return permuted(b, x, (const int32_t[4]){0, 3, 1, 2}, dtype);
+    return graft_build_permuted(b, x, (const int32_t[4]){0, 3, 1, 2}, dtype);
 }

@@ -5,6 +5,7 @@
 #ifndef GRAFT_MODELS_BUILD_H
 #define GRAFT_MODELS_BUILD_H
 #include "engine/graph/graph.h"
+#include "kernels/rope.h"
 
 typedef struct graft_build {
     graft_graph *g;
@@ -31,6 +32,9 @@ graft_vid graft_build_conv_plain(const graft_build *b, graft_name name, graft_vi
 graft_vid graft_build_conv3(const graft_build *b, graft_name name, graft_vid x, int32_t channels);
 graft_vid graft_build_linear(const graft_build *b, graft_name name, graft_vid x, int32_t width,
                              bool bias);
+/* The same by given weights (width,K), and a bias or GRAFT_NO_VALUE. */
+graft_vid graft_build_linear_by(const graft_build *b, graft_vid x, graft_vid weights,
+                                graft_vid bias);
 graft_vid graft_build_group_norm(const graft_build *b, graft_name name, graft_vid x, float eps);
 /* With the statistics (N,groups,2) of a larger picture in place of x's own. */
 graft_vid graft_build_group_norm_given(const graft_build *b, graft_name name, graft_vid x,
@@ -39,13 +43,36 @@ graft_vid graft_build_group_norm_given(const graft_build *b, graft_name name, gr
 graft_vid graft_build_layer_norm(const graft_build *b, graft_name name, graft_vid x);
 /* With an epsilon of its own. */
 graft_vid graft_build_layer_norm_of(const graft_build *b, graft_name name, graft_vid x, float eps);
+/* An RMS norm of each of the `heads` parts of a row by a weight of their size, whose whole name is
+ * given. */
+graft_vid graft_build_rms_norm(const graft_build *b, graft_name weight, graft_vid x, int32_t heads,
+                               float eps);
 graft_vid graft_build_act(const graft_build *b, graft_vid x, graft_act act);
 graft_vid graft_build_add(const graft_build *b, graft_vid x, graft_vid y);
+/* y may have size 1 in any dimension; of what type it may be, ops.def says. */
+graft_vid graft_build_mul(const graft_build *b, graft_vid x, graft_vid y);
+/* x * scale + shift */
+graft_vid graft_build_scale(const graft_build *b, graft_vid x, float scale, float shift);
 graft_vid graft_build_attention(const graft_build *b, graft_vid q, graft_vid k, graft_vid v,
                                 int32_t heads, bool causal);
+/* Along the last dimension. */
 graft_vid graft_build_concat(const graft_build *b, graft_vid x, graft_vid y);
+/* (N,T,C) and (N,S,C) to (N,T+S,C). */
+graft_vid graft_build_join(const graft_build *b, graft_vid x, graft_vid y);
+/* Numbers (N) as waves (N,width), float32: TIMESTEP. */
+graft_vid graft_build_waves(const graft_build *b, graft_vid t, int32_t width);
+/* Tokens (N,T,C) with their places on a grid turned into them (kernels/rope.h). */
+graft_vid graft_build_rope(const graft_build *b, graft_vid x, const graft_rope_grid *grid);
 /* Nearest, to height x width. */
 graft_vid graft_build_upsample(const graft_build *b, graft_vid x, int64_t height, int64_t width);
+/* A view as a value of its own, dense and of this type; GRAFT_DTYPE_NONE: of the view's. */
+graft_vid graft_build_dense(const graft_build *b, graft_vid x, graft_dtype dtype);
+/* The same of x (a,b,c,d) with dimension i being x's dimension order[i]. */
+graft_vid graft_build_permuted(const graft_build *b, graft_vid x, const int32_t order[4],
+                               graft_dtype dtype);
+/* The same of x, reshaped to (a,b,c,d), as (a,c,b,d). */
+graft_vid graft_build_exchanged(const graft_build *b, graft_vid x, const int64_t dim[4],
+                                graft_dtype dtype);
 /* Converts, also between (N,C,H,W) and (N,H,W,C). */
 graft_vid graft_build_cast(const graft_build *b, graft_vid x, graft_dtype dtype);
 graft_vid graft_build_to_nhwc(const graft_build *b, graft_vid x, graft_dtype dtype);

@@ -52,9 +52,8 @@ static graft_vid waves(const graft_build *b, graft_vid t, int32_t width)
 {
     const int64_t rows = graft_build_dim(b, t, 0), n = graft_build_dim(b, t, 1), all = rows * n;
     t = graft_graph_reshape(b->g, t, 1, &all);
-    if (t < 0) return t;
-    t = graft_graph_node(b->g, GRAFT_OP_TIMESTEP, &(graft_attrs){.up_w = width}, &t, 1, GRAFT_F32);
-    return graft_graph_reshape(b->g, t, 3, (int64_t[]){rows, n, width});
+    return graft_graph_reshape(b->g, graft_build_waves(b, t, width), 3,
+                               (int64_t[]){rows, n, width});
 }
 
 /* What the network sees of all vectors, (N,vectors,4*time_dim): it was trained with a guidance
@@ -64,8 +63,7 @@ static graft_vid seen(const graft_build *b, const graft_flux_arch *a, graft_vid 
     const int64_t rows = graft_build_dim(b, t, 0), n = graft_chroma_vectors(a);
     t = graft_graph_reshape(b->g, t, 2, (int64_t[]){rows, 1});
     if (t < 0) return t;
-    const graft_vid none =
-        graft_graph_node(b->g, GRAFT_OP_SCALE, &(graft_attrs){.scale = 0}, &t, 1, GRAFT_F32);
+    const graft_vid none = graft_build_scale(b, t, 0, 0);
     const graft_vid of_time = waves(b, repeated(b, t, n, false), a->time_dim);
     const graft_vid of_none = waves(b, repeated(b, none, n, false), a->time_dim);
     const graft_vid own = waves(b, repeated(b, none, n, true), 2 * a->time_dim);
@@ -74,13 +72,7 @@ static graft_vid seen(const graft_build *b, const graft_flux_arch *a, graft_vid 
 
 static graft_vid normed(const graft_build *b, graft_vid v, int layer)
 {
-    const int64_t width = graft_build_dim(b, v, 2);
-    graft_vid in[2] = {
-        v, graft_graph_weight(b->g, NAME(PART ".norms.%d.scale", layer).text, 1, &width)};
-    if (in[0] < 0 || in[1] < 0) return GRAFT_NO_VALUE;
-    return graft_graph_node(b->g, GRAFT_OP_RMS_NORM,
-                            &(graft_attrs){.eps = GRAFT_STREAM_EPS, .heads = 1}, in, 2,
-                            GRAFT_DTYPE_NONE);
+    return graft_build_rms_norm(b, NAME(PART ".norms.%d.scale", layer), v, 1, GRAFT_STREAM_EPS);
 }
 
 graft_vid graft_chroma_build(const graft_build *b, const graft_flux_arch *a, graft_vid t)

@@ -26,11 +26,10 @@ static graft_vid mode(const graft_flux_blocks *m, const graft_control_arch *a, g
     const graft_build *b = &m->b;
     const int32_t hidden = a->flux.hidden;
     graft_vid t = graft_graph_reshape(b->g, type, 2, (int64_t[]){1, a->types});
-    graft_vid in[2] = {graft_build_cast(b, t, b->act_dtype),
-                       graft_graph_weight_transposed(b->g, "controlnet_mode_embedder.weight",
-                                                     (int64_t[]){hidden, a->types})};
-    if (in[0] < 0 || in[1] < 0) return GRAFT_NO_VALUE;
-    t = graft_graph_node(b->g, GRAFT_OP_LINEAR, NULL, in, 2, b->act_dtype);
+    t = graft_build_cast(b, t, b->act_dtype);
+    const graft_vid table = graft_graph_weight_transposed(b->g, "controlnet_mode_embedder.weight",
+                                                          (int64_t[]){hidden, a->types});
+    t = graft_build_linear_by(b, t, table, GRAFT_NO_VALUE);
     t = graft_graph_reshape(b->g, t, 3, (int64_t[]){1, 1, hidden});
     return graft_control_wide(b, t, n);
 }
@@ -58,7 +57,7 @@ static void all_blocks(const graft_flux_blocks *m, graft_control_residuals *r, g
         graft_flux_double_block(m, i, text, both);
         graft_control_residual(r, 0, i, NAME("controlnet_blocks.%d", i), both->h);
     }
-    both->h = graft_stream_join(b, text->h, both->h);
+    both->h = graft_build_join(b, text->h, both->h);
     for (int i = 0; i < m->a->single_depth; i++) {
         graft_flux_single_block(m, i, both);
         graft_control_residual(r, 1, i, NAME("controlnet_single_blocks.%d", i),
@@ -89,7 +88,7 @@ void graft_control_flux(const graft_control_arch *a, const graft_control_shape *
     graft_control_residuals_before(&r);
     c = graft_build_linear(b, NAME("txt_in"), graft_build_cast(b, c, s->act_dtype), f->hidden,
                            true);
-    if (s->told) c = graft_stream_join(b, mode(&m, a, type, n), c);
+    if (s->told) c = graft_build_join(b, mode(&m, a, type, n), c);
     graft_stream text = {.h = c}, both = {.h = pictures(&m, s, x, hint)};
     m.vec = graft_flux_conditioned(&m, t, y);
     all_blocks(&m, &r, &text, &both);

@@ -32,14 +32,6 @@ static graft_vid pictures(const graft_mmdit_blocks *m, const graft_control_shape
     return graft_control_wide(b, x, s->batch);
 }
 
-/* Zeros in y's place. */
-static graft_vid nothing(const graft_build *b, graft_vid y)
-{
-    if (y < 0) return y;
-    return graft_graph_node(b->g, GRAFT_OP_SCALE, &(graft_attrs){.scale = 0}, &y, 1,
-                            GRAFT_DTYPE_NONE);
-}
-
 /* It may know fewer places than the network that it steers. */
 static void check_places(graft_graph *g, const graft_mmdit_arch *a, const graft_control_shape *s)
 {
@@ -76,7 +68,8 @@ void graft_control_mmdit(const graft_control_arch *a, const graft_control_shape 
     if (w->context_dim)
         text.h = graft_build_linear(b, NAME("context_embedder"),
                                     graft_build_cast(b, c, s->act_dtype), w->hidden, true);
-    m.vec = graft_mmdit_conditioned(&m, t, w->table ? nothing(b, y) : y);
+    /* With a table it is told nothing of the pooled prompt. */
+    m.vec = graft_mmdit_conditioned(&m, t, w->table ? graft_build_scale(b, y, 0, 0) : y);
     for (int i = 0; i < w->depth; i++) {
         if (w->context_dim)
             graft_mmdit_block(&m, i, false, &text, &picture);

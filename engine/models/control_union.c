@@ -24,16 +24,14 @@ graft_control_union_type graft_control_union_input(const graft_control_arch *a, 
 /* v (any,any) where the network is told a type, else 0. */
 static graft_vid if_told(const graft_build *b, graft_control_union_type type, graft_vid v)
 {
-    graft_vid in[2] = {v, graft_graph_reshape(b->g, type.told, 2, (int64_t[]){1, 1})};
-    return v < 0 ? v : graft_graph_node(b->g, GRAFT_OP_MUL, NULL, in, 2, GRAFT_DTYPE_NONE);
+    return graft_build_mul(b, v, graft_graph_reshape(b->g, type.told, 2, (int64_t[]){1, 1}));
 }
 
 graft_vid graft_control_union_embedding(const graft_unet_blocks *u, const graft_control_arch *a,
                                         graft_control_union_type type)
 {
     const graft_build *b = &u->b;
-    graft_attrs sines = {.up_w = a->type_dim};
-    graft_vid v = graft_graph_node(b->g, GRAFT_OP_TIMESTEP, &sines, &type.t, 1, GRAFT_F32);
+    graft_vid v = graft_build_waves(b, type.t, a->type_dim);
     v = graft_graph_reshape(b->g, v, 2, (int64_t[]){1, (int64_t)a->types * a->type_dim});
     v = graft_unet_embedding(u, NAME("control_add_embedding.linear_1"),
                              NAME("control_add_embedding.linear_2"), v);
@@ -43,8 +41,7 @@ graft_vid graft_control_union_embedding(const graft_unet_blocks *u, const graft_
 /* Columns of a matrix as a matrix of their own. */
 static graft_vid columns(const graft_build *b, graft_vid x, int64_t first, int64_t count)
 {
-    x = graft_graph_slice(b->g, x, first, count);
-    return x < 0 ? x : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &x, 1, GRAFT_DTYPE_NONE);
+    return graft_build_dense(b, graft_graph_slice(b->g, x, first, count), GRAFT_DTYPE_NONE);
 }
 
 /* The mean over the pixels of x (N,H,W,C), as (N,C): attention that, with a scale of 0, finds all
@@ -70,8 +67,8 @@ static graft_vid task_of(const graft_build *b, const graft_control_arch *a,
     const int64_t dim[2] = {a->half.model_channels, a->types};
     graft_vid t = graft_graph_reshape(b->g, type.t, 2, (int64_t[]){1, a->types});
     t = graft_build_cast(b, t, b->act_dtype);
-    graft_vid in[2] = {t, graft_graph_weight_transposed(b->g, "task_embedding", dim)};
-    return t < 0 ? t : graft_graph_node(b->g, GRAFT_OP_LINEAR, NULL, in, 2, b->act_dtype);
+    return graft_build_linear_by(b, t, graft_graph_weight_transposed(b->g, "task_embedding", dim),
+                                 GRAFT_NO_VALUE);
 }
 
 static graft_vid layer(const graft_build *b, int i, graft_vid x)
@@ -80,11 +77,11 @@ static graft_vid layer(const graft_build *b, int i, graft_vid x)
     const graft_name name = NAME("transformer_layes.%d", i);
     graft_vid h = graft_build_layer_norm(b, NAME("%s.ln_1", name.text), x);
     const int64_t dim[2] = {3 * (int64_t)c, c};
-    graft_vid in[3] = {
-        h, graft_graph_weight(b->g, NAME("%s.attn.in_proj_weight", name.text).text, 2, dim),
-        graft_graph_weight(b->g, NAME("%s.attn.in_proj_bias", name.text).text, 1, dim)};
-    if (h < 0) return h;
-    h = graft_graph_node(b->g, GRAFT_OP_LINEAR, NULL, in, 3, b->act_dtype);
+    const graft_vid weights =
+        graft_graph_weight(b->g, NAME("%s.attn.in_proj_weight", name.text).text, 2, dim);
+    const graft_vid bias =
+        graft_graph_weight(b->g, NAME("%s.attn.in_proj_bias", name.text).text, 1, dim);
+    h = graft_build_linear_by(b, h, weights, bias);
     h = columns(b, h, 2 * (int64_t)c, c); /* values, which come behind queries and keys */
     h = graft_build_linear(b, NAME("%s.attn.out_proj", name.text), h, c, true);
     x = graft_build_add(b, x, h);

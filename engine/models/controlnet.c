@@ -95,8 +95,7 @@ static void residual(graft_unet_blocks *u, graft_name name, graft_vid h, graft_v
 {
     const graft_build *b = &u->b;
     graft_conv_spec spec = {(int32_t)graft_build_dim(b, h, 3), 1, 1, {0, 0, 0, 0}};
-    graft_vid in[2] = {graft_build_conv(b, name, h, spec), strength};
-    graft_vid r = graft_graph_node(b->g, GRAFT_OP_MUL, NULL, in, 2, b->act_dtype);
+    graft_vid r = graft_build_mul(b, graft_build_conv(b, name, h, spec), strength);
     r = graft_unet_wide(u, r);
     graft_graph_output(b->g, before >= 0 ? graft_build_add(b, r, before) : r);
 }
@@ -324,10 +323,7 @@ graft_vid graft_control_wide(const graft_build *b, graft_vid v, int64_t n)
     if (v < 0 || rows == n) return v;
     v = graft_graph_reshape(b->g, v, 3, (int64_t[]){1, rows * t, c});
     const graft_vid once = v;
-    for (int64_t i = rows; i < n && v >= 0; i += rows) {
-        graft_vid in[2] = {v, once};
-        v = graft_graph_node(b->g, GRAFT_OP_JOIN, NULL, in, 2, GRAFT_DTYPE_NONE);
-    }
+    for (int64_t i = rows; i < n; i += rows) v = graft_build_join(b, v, once);
     return graft_graph_reshape(b->g, v, 3, (int64_t[]){n, t, c});
 }
 
@@ -365,15 +361,15 @@ void graft_control_residual(graft_control_residuals *r, int part, int i, graft_n
     const graft_control_shape *s = r->s;
     const graft_build *b = r->b;
     const int own = part ? graft_steered_count(&s->own, 0) + i : i;
-    graft_vid in[2] = {GRAFT_NO_VALUE, r->strength}, made = GRAFT_NO_VALUE;
+    graft_vid made = GRAFT_NO_VALUE;
     for (int k = 0; k < graft_steered_count(&s->steered, part); k++) {
         const int at = first_of(s, part) + k;
         const int block = graft_steered_begin(&s->steered, part, k);
         if (graft_steered_by(&s->own, part, block) != own) continue;
-        if (in[0] < 0) {
-            in[0] = graft_build_linear(b, name, h, (int32_t)r->dim[3], true);
-            if (in[0] < 0 || in[1] < 0) return;
-            made = graft_graph_node(b->g, GRAFT_OP_MUL, NULL, in, 2, b->act_dtype);
+        if (made < 0) {
+            made = graft_build_linear(b, name, h, (int32_t)r->dim[3], true);
+            made = graft_build_mul(b, made, r->strength);
+            if (made < 0) return;
         }
         r->made[at] = r->before[at] >= 0 ? graft_build_add(b, made, r->before[at]) : made;
     }

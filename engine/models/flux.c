@@ -4,6 +4,7 @@
 #include "engine/models/chroma.h"
 #include "engine/models/flux_blocks.h"
 #include "engine/models/rows.h"
+#include "engine/models/transformer.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define SIDE_MAX  (1 << 15) /* tokens */
@@ -18,9 +19,9 @@ static graft_vid unpatched(const graft_flux_blocks *m, graft_vid x)
 {
     const int64_t n = graft_build_dim(&m->b, x, 0), p = m->a->patch, c = m->a->channels;
     const int64_t high = m->of[0].rows, wide = m->of[0].columns;
-    x = graft_stream_exchanged(&m->b, x, (const int64_t[]){n, high * wide, c, p * p},
-                               GRAFT_DTYPE_NONE);
-    x = graft_stream_exchanged(&m->b, x, (const int64_t[]){n * c * high, wide, p, p}, GRAFT_F32);
+    x = graft_build_exchanged(&m->b, x, (const int64_t[]){n, high * wide, c, p * p},
+                              GRAFT_DTYPE_NONE);
+    x = graft_build_exchanged(&m->b, x, (const int64_t[]){n * c * high, wide, p, p}, GRAFT_F32);
     return graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){n, c, high * p, wide * p});
 }
 
@@ -30,7 +31,7 @@ static graft_vid cut_out(const graft_flux_blocks *m, graft_vid x, int i, int64_t
     const int64_t n = graft_build_dim(&m->b, x, 0), p = m->a->patch, c = m->a->channels;
     const graft_flux_picture *of = &m->of[i];
     x = graft_graph_slice(m->b.g, x, at, c * graft_flux_cells(of) * p * p);
-    x = x < 0 ? x : graft_graph_node(m->b.g, GRAFT_OP_COPY, NULL, &x, 1, GRAFT_DTYPE_NONE);
+    x = graft_build_dense(&m->b, x, GRAFT_DTYPE_NONE);
     x = graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){n, c, of->rows * p, of->columns * p});
     return graft_flux_patches(m, x, c, of);
 }
@@ -52,7 +53,7 @@ static graft_vid pictures(const graft_flux_blocks *m, const graft_unet_shape *s)
         v = cut_out(m, x, 0, 0);
         int64_t at = own;
         for (int i = 1; i < m->n_pictures; i++) {
-            v = graft_stream_join(&m->b, v, cut_out(m, x, i, at));
+            v = graft_build_join(&m->b, v, cut_out(m, x, i, at));
             at += m->a->channels * graft_flux_cells(&m->of[i]) * m->a->patch * m->a->patch;
         }
     }
@@ -72,23 +73,10 @@ static graft_vid final_layer(const graft_flux_blocks *m, graft_vid h)
 
 static void check_shape(graft_graph *g, const graft_flux_arch *a, const graft_unet_shape *s)
 {
-    if (s->height % a->patch || s->width % a->patch)
-        graft_graph_fail(g, GRAFT_E_ARG,
-                         "a latent of %lldx%lld: this transformer takes multiples of %d, which are "
-                         "%d pixels",
-                         (long long)s->width, (long long)s->height, a->patch, 8 * a->patch);
-    if (s->height / a->patch > SIDE_MAX || s->width / a->patch > SIDE_MAX)
-        graft_graph_fail(g, GRAFT_E_LIMIT, "a latent of %lldx%lld is too large",
-                         (long long)s->width, (long long)s->height);
-    bool grids = false;
-    for (int i = 0; i < GRAFT_UNET_GRIDS; i++) grids |= s->grid[i].rows || s->grid[i].columns;
-    const int blocks = a->depth + a->single_depth;
-    uint64_t known = blocks < 64 ? ((uint64_t)1 << blocks) - 1 : UINT64_MAX;
-    if (s->perturbed < 0 || s->perturbed > s->batch || (s->perturbed && !(s->skip & known)))
-        graft_graph_fail(g, GRAFT_E_ARG, "%lld of %lld rows cannot skip such blocks",
-                         (long long)s->perturbed, (long long)s->batch);
-    if (s->variant || s->cut || s->freeu || s->shrink.block || s->adapted || grids)
-        graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "a transformer has no blocks of a UNet to change");
+    graft_transformer_check_patches(g, s, a->patch);
+    graft_transformer_check_side(g, s, a->patch, SIDE_MAX);
+    graft_transformer_check_skipped(g, s, a->depth + a->single_depth);
+    graft_transformer_check_unchanged(g, s, false);
     if (a->approximator && s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "Chroma runs in float32 and bfloat16 only");
     if (!graft_steered_fits(&s->steered, s->control, (const int32_t[2]){a->depth, a->single_depth}))
@@ -118,8 +106,8 @@ static graft_vid steered(const graft_flux_blocks *m, graft_vid h, int64_t before
     const int64_t behind = all - before - cells;
     if (cells == all) return graft_build_add(b, h, residual);
     graft_vid v = graft_build_add(b, graft_stream_tokens(b, h, before, cells), residual);
-    if (before) v = graft_stream_join(b, graft_stream_tokens(b, h, 0, before), v);
-    if (behind > 0) v = graft_stream_join(b, v, graft_stream_tokens(b, h, before + cells, behind));
+    if (before) v = graft_build_join(b, graft_stream_tokens(b, h, 0, before), v);
+    if (behind > 0) v = graft_build_join(b, v, graft_stream_tokens(b, h, before + cells, behind));
     return v;
 }
 
@@ -191,7 +179,7 @@ static graft_vid all_blocks(graft_flux_blocks *m, const graft_unet_shape *shape,
         if (k >= 0) steer(m, &r, 0, residual[k]);
     }
     graft_rows_unite(&r);
-    both->h = graft_stream_join(&m->b, text->h, both->h);
+    both->h = graft_build_join(&m->b, text->h, both->h);
     r.stream[0] = both;
     r.n_streams = 1;
     for (int i = 0; i < m->a->single_depth; i++) {

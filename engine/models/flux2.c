@@ -2,7 +2,7 @@
 
 #include "engine/engine.h"
 #include "engine/models/stream.h"
-#include "kernels/rope.h"
+#include "engine/models/transformer.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define BASE      2000      /* of rotations */
@@ -36,11 +36,9 @@ static graft_vid linear(const flux2 *m, graft_name layer, graft_vid v, int32_t w
 
 static graft_vid rotated(const flux2 *m, graft_vid v, graft_rope_grid grid)
 {
-    if (v < 0) return v;
     grid.heads = m->a->heads;
     grid.base = BASE;
-    const graft_attrs a = graft_rope_attrs(&grid);
-    return graft_graph_node(m->b.g, GRAFT_OP_ROPE, &a, &v, 1, GRAFT_DTYPE_NONE);
+    return graft_build_rope(&m->b, v, &grid);
 }
 
 /* Words are a grid of one row, whose columns turn the last axis; a picture's turn those before. The
@@ -89,11 +87,9 @@ static graft_vid attention(const flux2 *m, const graft_vid qkv[3])
 static graft_vid gated(const flux2 *m, graft_vid all, int64_t from)
 {
     const int64_t mlp = m->a->mlp;
-    graft_vid in[2] = {
-        graft_build_act(&m->b, graft_graph_slice(m->b.g, all, from, mlp), GRAFT_ACT_SILU),
-        graft_graph_slice(m->b.g, all, from + mlp, mlp)};
-    if (in[0] < 0 || in[1] < 0) return GRAFT_NO_VALUE;
-    return graft_graph_node(m->b.g, GRAFT_OP_MUL, NULL, in, 2, GRAFT_DTYPE_NONE);
+    const graft_vid gate =
+        graft_build_act(&m->b, graft_graph_slice(m->b.g, all, from, mlp), GRAFT_ACT_SILU);
+    return graft_build_mul(&m->b, gate, graft_graph_slice(m->b.g, all, from + mlp, mlp));
 }
 
 static graft_name of(const graft_stream *s, const char *part)
@@ -125,7 +121,7 @@ static void double_block(const flux2 *m, int i, graft_stream *text, graft_stream
     picture->name = NAME("double_blocks.%d.img", i);
     projected(m, text, of_text);
     projected(m, picture, of_picture);
-    for (int k = 0; k < 3; k++) both[k] = graft_stream_join(&m->b, of_text[k], of_picture[k]);
+    for (int k = 0; k < 3; k++) both[k] = graft_build_join(&m->b, of_text[k], of_picture[k]);
     graft_vid v = attention(m, both);
     attended(m, picture, graft_stream_tokens(&m->b, v, m->words, shown));
     attended(m, text, graft_stream_tokens(&m->b, v, 0, m->words));
@@ -150,10 +146,7 @@ static void single_block(const flux2 *m, int i, graft_stream *s)
 static graft_vid embedded(const flux2 *m, const char *name, graft_vid t)
 {
     const graft_build *b = &m->b;
-    if (t < 0) return t;
-    t = graft_graph_node(b->g, GRAFT_OP_TIMESTEP, &(graft_attrs){.up_w = m->a->time_dim}, &t, 1,
-                         GRAFT_F32);
-    t = graft_build_cast(b, t, b->act_dtype);
+    t = graft_build_cast(b, graft_build_waves(b, t, m->a->time_dim), b->act_dtype);
     t = linear(m, NAME("%s.in_layer", name), t, m->a->hidden);
     t = graft_build_act(b, t, GRAFT_ACT_SILU);
     return linear(m, NAME("%s.out_layer", name), t, m->a->hidden);
@@ -165,9 +158,7 @@ static graft_vid conditioned(const flux2 *m, graft_vid t, graft_vid y)
     graft_vid v = embedded(m, "time_in", t);
     if (m->a->guidance && y >= 0) {
         const int64_t n = graft_build_dim(&m->b, y, 0);
-        y = graft_graph_node(m->b.g, GRAFT_OP_SCALE, &(graft_attrs){.scale = 1000}, &y, 1,
-                             GRAFT_F32);
-        y = graft_graph_reshape(m->b.g, y, 1, &n);
+        y = graft_graph_reshape(m->b.g, graft_build_scale(&m->b, y, 1000, 0), 1, &n);
         v = graft_build_add(&m->b, v, embedded(m, "guidance_in", y));
     }
     return graft_build_act(&m->b, v, GRAFT_ACT_SILU);
@@ -186,7 +177,7 @@ static graft_vid cut_out(const flux2 *m, graft_vid x, int i, int64_t at)
 {
     const int64_t n = graft_build_dim(&m->b, x, 0), c = m->a->channels;
     x = graft_graph_slice(m->b.g, x, at, c * cells(m, i));
-    x = x < 0 ? x : graft_graph_node(m->b.g, GRAFT_OP_COPY, NULL, &x, 1, GRAFT_DTYPE_NONE);
+    x = graft_build_dense(&m->b, x, GRAFT_DTYPE_NONE);
     return tokens(
         m, graft_graph_reshape(m->b.g, x, 4, (int64_t[]){n, c, m->of[i].rows, m->of[i].columns}),
         i);
@@ -206,7 +197,7 @@ static graft_vid pictures(const flux2 *m, int64_t n)
     graft_vid v = cut_out(m, x, 0, 0);
     for (int i = 1; i < m->n_pictures; i++) {
         at += c * cells(m, i - 1);
-        v = graft_stream_join(&m->b, v, cut_out(m, x, i, at));
+        v = graft_build_join(&m->b, v, cut_out(m, x, i, at));
     }
     return v;
 }
@@ -225,9 +216,7 @@ static graft_vid final_layer(const flux2 *m, graft_vid h)
 
 static void check_shape(graft_graph *g, const graft_unet_shape *s)
 {
-    if (s->height > SIDE_MAX || s->width > SIDE_MAX)
-        graft_graph_fail(g, GRAFT_E_LIMIT, "a latent of %lldx%lld is too large",
-                         (long long)s->width, (long long)s->height);
+    graft_transformer_check_side(g, s, 1, SIDE_MAX);
     if (s->tokens < 1 || s->tokens > SIDE_MAX)
         graft_graph_fail(g, s->tokens < 1 ? GRAFT_E_ARG : GRAFT_E_LIMIT,
                          "a prompt of %lld tokens: this transformer takes 1 to %d",
@@ -235,11 +224,7 @@ static void check_shape(graft_graph *g, const graft_unet_shape *s)
     if (s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
                          "FLUX.2 runs in float32 and bfloat16 only: its values exceed float16");
-    bool grids = false;
-    for (int i = 0; i < GRAFT_UNET_GRIDS; i++) grids |= s->grid[i].rows || s->grid[i].columns;
-    if (s->variant || s->cut || s->control || s->adapted || s->freeu || s->shrink.block ||
-        s->perturbed || grids)
-        graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "a transformer has no blocks of a UNet to change");
+    graft_transformer_check_unchanged(g, s, s->control || s->perturbed);
 }
 
 static void place(flux2 *m, const graft_unet_shape *s)
@@ -271,7 +256,7 @@ static graft_vid all_blocks(const flux2 *m, graft_vid words, graft_vid shown)
     graft_stream_modulate_unbiased(&m->b, &both, NAME("single_stream_modulation.lin"), m->vec,
                                    GATE + 1);
     for (int i = 0; i < m->a->depth; i++) double_block(m, i, &text, &picture);
-    both.h = graft_stream_join(&m->b, text.h, picture.h);
+    both.h = graft_build_join(&m->b, text.h, picture.h);
     for (int i = 0; i < m->a->single_depth; i++) single_block(m, i, &both);
     return graft_stream_tokens(&m->b, both.h, m->words, cells(m, 0));
 }

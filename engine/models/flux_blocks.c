@@ -1,7 +1,6 @@
 #include "engine/models/flux_blocks.h"
 
 #include "engine/models/chroma.h"
-#include "kernels/rope.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 
@@ -27,16 +26,16 @@ static graft_vid turned(const graft_flux_blocks *m, graft_vid v)
     int64_t behind = 0;
     for (int i = m->n_pictures - 1; i >= 0 && v >= 0; i--) {
         const graft_flux_picture *p = &m->of[i];
-        const graft_attrs a = graft_rope_attrs(&(graft_rope_grid){.heads = m->a->heads,
-                                                                  .rows = p->rows,
-                                                                  .columns = p->columns,
-                                                                  .behind = (int32_t)behind,
-                                                                  .top = p->top,
-                                                                  .left = p->left,
-                                                                  .frame = p->frame,
-                                                                  .of_row = m->a->rope_dim,
-                                                                  .of_column = m->a->rope_dim});
-        v = graft_graph_node(m->b.g, GRAFT_OP_ROPE, &a, &v, 1, GRAFT_DTYPE_NONE);
+        const graft_rope_grid grid = {.heads = m->a->heads,
+                                      .rows = p->rows,
+                                      .columns = p->columns,
+                                      .behind = (int32_t)behind,
+                                      .top = p->top,
+                                      .left = p->left,
+                                      .frame = p->frame,
+                                      .of_row = m->a->rope_dim,
+                                      .of_column = m->a->rope_dim};
+        v = graft_build_rope(&m->b, v, &grid);
         behind += graft_flux_cells(p);
     }
     return v;
@@ -95,7 +94,7 @@ void graft_flux_double_block(const graft_flux_blocks *m, int i, graft_stream *te
     picture->name = NAME("double_blocks.%d.img", i);
     projected(m, text, graft_chroma_of_text(m->a, i), of_text);
     projected(m, picture, graft_chroma_of_picture(m->a, i), of_picture);
-    for (int k = 0; k < 3; k++) both[k] = graft_stream_join(&m->b, of_text[k], of_picture[k]);
+    for (int k = 0; k < 3; k++) both[k] = graft_build_join(&m->b, of_text[k], of_picture[k]);
     graft_vid v = attention(m, both);
     attended(m, picture, graft_stream_tokens(&m->b, v, words, cells));
     attended(m, text, graft_stream_tokens(&m->b, v, 0, words));
@@ -134,19 +133,15 @@ static graft_vid embedded(const graft_flux_blocks *m, const char *name, graft_vi
 /* A number (N), of 0 to 1000, as waves. */
 static graft_vid waves(const graft_flux_blocks *m, graft_vid t)
 {
-    if (t < 0) return t;
-    return graft_graph_node(m->b.g, GRAFT_OP_TIMESTEP, &(graft_attrs){.up_w = m->a->time_dim}, &t,
-                            1, GRAFT_F32);
+    return graft_build_waves(&m->b, t, m->a->time_dim);
 }
 
 /* The last number of y (N), a thousand times. */
 static graft_vid guidance(const graft_flux_blocks *m, graft_vid y)
 {
     const int64_t n = graft_build_dim(&m->b, y, 0);
-    graft_vid v = graft_graph_slice(m->b.g, y, m->a->pooled_dim, 1);
-    if (v < 0) return v;
-    v = graft_graph_node(m->b.g, GRAFT_OP_SCALE, &(graft_attrs){.scale = 1000}, &v, 1, GRAFT_F32);
-    return graft_graph_reshape(m->b.g, v, 1, &n);
+    const graft_vid v = graft_graph_slice(m->b.g, y, m->a->pooled_dim, 1);
+    return graft_graph_reshape(m->b.g, graft_build_scale(&m->b, v, 1000, 0), 1, &n);
 }
 
 graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_vid y)
@@ -158,7 +153,7 @@ graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_
         v = graft_build_add(b, v, embedded(m, "guidance_in", waves(m, guidance(m, y))));
     if (graft_build_dim(b, y, 1) > m->a->pooled_dim)
         y = graft_graph_slice(b->g, y, 0, m->a->pooled_dim);
-    y = y < 0 ? y : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &y, 1, b->act_dtype);
+    y = graft_build_dense(b, y, b->act_dtype);
     return graft_build_act(b, graft_build_add(b, v, embedded(m, "vector_in", y)), GRAFT_ACT_SILU);
 }
 
@@ -167,9 +162,9 @@ graft_vid graft_flux_patches(const graft_flux_blocks *m, graft_vid x, int64_t c,
 {
     const int64_t n = graft_build_dim(&m->b, x, 0), p = m->a->patch;
     const int64_t high = of->rows, wide = of->columns;
-    x = graft_stream_exchanged(&m->b, x, (const int64_t[]){n * c * high, p, wide, p},
-                               m->b.act_dtype);
-    x = graft_stream_exchanged(&m->b, x, (const int64_t[]){n, c, high * wide, p * p},
-                               GRAFT_DTYPE_NONE);
+    x = graft_build_exchanged(&m->b, x, (const int64_t[]){n * c * high, p, wide, p},
+                              m->b.act_dtype);
+    x = graft_build_exchanged(&m->b, x, (const int64_t[]){n, c, high * wide, p * p},
+                              GRAFT_DTYPE_NONE);
     return graft_graph_reshape(m->b.g, x, 3, (const int64_t[]){n, high * wide, c * p * p});
 }

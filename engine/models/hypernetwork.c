@@ -184,19 +184,6 @@ graft_status graft_hypernetwork_detect(const graft_safetensors *f, graft_hyperne
 
 /* ------------------------------------------------------------------ graphs */
 
-static graft_vid scaled(const graft_build *b, graft_vid x, float scale, float shift)
-{
-    const graft_attrs a = {.scale = scale, .shift = shift};
-    return x < 0 ? x : graft_graph_node(b->g, GRAFT_OP_SCALE, &a, &x, 1, GRAFT_DTYPE_NONE);
-}
-
-static graft_vid times(const graft_build *b, graft_vid x, graft_vid y)
-{
-    graft_vid in[2] = {x, y};
-    if (x < 0 || y < 0) return GRAFT_NO_VALUE;
-    return graft_graph_node(b->g, GRAFT_OP_MUL, NULL, in, 2, GRAFT_DTYPE_NONE);
-}
-
 static graft_vid activated(const graft_build *b, graft_vid x, graft_hyper_act act)
 {
     graft_vid y, z;
@@ -206,18 +193,19 @@ static graft_vid activated(const graft_build *b, graft_vid x, graft_hyper_act ac
     case GRAFT_HYPER_RELU:
         return graft_build_act(b, x, GRAFT_ACT_RELU);
     case GRAFT_HYPER_LEAKY: /* 0.01 x + 0.99 max(x, 0) */
-        y = graft_build_act(b, scaled(b, x, 0.99f, 0), GRAFT_ACT_RELU);
-        return graft_build_add(b, scaled(b, x, 0.01f, 0), y);
+        y = graft_build_act(b, graft_build_scale(b, x, 0.99f, 0), GRAFT_ACT_RELU);
+        return graft_build_add(b, graft_build_scale(b, x, 0.01f, 0), y);
     case GRAFT_HYPER_TANH:
         return graft_build_act(b, x, GRAFT_ACT_TANH);
     case GRAFT_HYPER_SIGMOID: /* (1 + tanh(x / 2)) / 2 */
-        y = graft_build_act(b, scaled(b, x, 0.5f, 0), GRAFT_ACT_TANH);
-        return scaled(b, y, 0.5f, 0.5f);
+        y = graft_build_act(b, graft_build_scale(b, x, 0.5f, 0), GRAFT_ACT_TANH);
+        return graft_build_scale(b, y, 0.5f, 0.5f);
     case GRAFT_HYPER_HARD_SWISH: /* max(x + 3, 0) - max(x - 3, 0) is between 0 and 6 */
-        y = graft_build_act(b, scaled(b, x, 1.0f, 3.0f), GRAFT_ACT_RELU);
-        z = graft_build_act(b, scaled(b, x, 1.0f, -3.0f), GRAFT_ACT_RELU);
-        y = graft_build_add(b, scaled(b, y, 1.0f / 6, 0), scaled(b, z, -1.0f / 6, 0));
-        return times(b, x, y);
+        y = graft_build_act(b, graft_build_scale(b, x, 1.0f, 3.0f), GRAFT_ACT_RELU);
+        z = graft_build_act(b, graft_build_scale(b, x, 1.0f, -3.0f), GRAFT_ACT_RELU);
+        y = graft_build_add(b, graft_build_scale(b, y, 1.0f / 6, 0),
+                            graft_build_scale(b, z, -1.0f / 6, 0));
+        return graft_build_mul(b, x, y);
     case GRAFT_HYPER_SILU:
         return graft_build_act(b, x, GRAFT_ACT_SILU);
     case GRAFT_HYPER_GELU:

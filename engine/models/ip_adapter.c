@@ -1,7 +1,6 @@
 #include "engine/models/ip_adapter.h"
 
 #include "engine/models/build.h"
-#include "engine/models/stream.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define HEAD      64
@@ -32,7 +31,7 @@ static graft_vid attention(const graft_build *b, const graft_ip_adapter_arch *a,
     h = graft_build_layer_norm(b, NAME("image_proj.layers.%d.0.norm2", i), h);
     graft_vid q = graft_build_linear(b, NAME("image_proj.layers.%d.0.to_q", i), h, a->inner, false);
     graft_vid kv = graft_build_linear(b, NAME("image_proj.layers.%d.0.to_kv", i),
-                                      graft_stream_join(b, x, h), 2 * a->inner, false);
+                                      graft_build_join(b, x, h), 2 * a->inner, false);
     graft_vid o = graft_build_attention(b, q, graft_graph_slice(b->g, kv, 0, a->inner),
                                         graft_graph_slice(b->g, kv, a->inner, a->inner),
                                         a->inner / HEAD, false);

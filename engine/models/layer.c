@@ -28,9 +28,9 @@ static graft_vid attention_merged(const graft_build *b, const graft_layers *l, i
     int64_t w = l->width, dim[2] = {3 * w, w};
     graft_name wn = NAME("%stransformer.resblocks.%d.attn.in_proj_weight", l->part, i);
     graft_name bn = NAME("%stransformer.resblocks.%d.attn.in_proj_bias", l->part, i);
-    graft_vid in[3] = {h, graft_graph_weight(b->g, wn.text, 2, dim),
-                       graft_graph_weight(b->g, bn.text, 1, dim)};
-    graft_vid qkv = h < 0 ? h : graft_graph_node(b->g, GRAFT_OP_LINEAR, NULL, in, 3, b->act_dtype);
+    const graft_vid weights = graft_graph_weight(b->g, wn.text, 2, dim);
+    const graft_vid bias = graft_graph_weight(b->g, bn.text, 1, dim);
+    const graft_vid qkv = graft_build_linear_by(b, h, weights, bias);
     return graft_build_attention(b, graft_graph_slice(b->g, qkv, 0, w),
                                  graft_graph_slice(b->g, qkv, w, w),
                                  graft_graph_slice(b->g, qkv, 2 * w, w), l->heads, l->causal);

@@ -2,6 +2,7 @@
 
 #include "engine/models/mmdit_blocks.h"
 #include "engine/models/rows.h"
+#include "engine/models/transformer.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 
@@ -59,25 +60,15 @@ static graft_vid final_layer(const graft_mmdit_blocks *m, graft_vid h)
 
 static void check_shape(graft_graph *g, const graft_mmdit_arch *a, const graft_unet_shape *s)
 {
-    if (s->height % a->patch || s->width % a->patch)
-        graft_graph_fail(g, GRAFT_E_ARG,
-                         "a latent of %lldx%lld: this transformer takes multiples of %d, which are "
-                         "%d pixels",
-                         (long long)s->width, (long long)s->height, a->patch, 8 * a->patch);
+    graft_transformer_check_patches(g, s, a->patch);
     if (s->height / a->patch > a->table || s->width / a->patch > a->table)
         graft_graph_fail(g, GRAFT_E_ARG,
                          "a latent of %lldx%lld: this transformer knows places for %d, which are "
                          "%d pixels a side",
                          (long long)s->width, (long long)s->height, a->table * a->patch,
                          8 * a->table * a->patch);
-    uint64_t known = a->depth < 64 ? ((uint64_t)1 << a->depth) - 1 : UINT64_MAX;
-    if (s->perturbed < 0 || s->perturbed > s->batch || (s->perturbed && !(s->skip & known)))
-        graft_graph_fail(g, GRAFT_E_ARG, "%lld of %lld rows cannot skip such blocks",
-                         (long long)s->perturbed, (long long)s->batch);
-    bool grids = false;
-    for (int i = 0; i < GRAFT_UNET_GRIDS; i++) grids |= s->grid[i].rows || s->grid[i].columns;
-    if (s->variant || s->cut || s->freeu || s->shrink.block || s->adapted || grids)
-        graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "a transformer has no blocks of a UNet to change");
+    graft_transformer_check_skipped(g, s, a->depth);
+    graft_transformer_check_unchanged(g, s, false);
     if (!graft_steered_fits(&s->steered, s->control, (const int32_t[2]){a->depth, 0}))
         graft_graph_fail(g, GRAFT_E_ARG, "no ControlNet has residuals for such blocks");
 }

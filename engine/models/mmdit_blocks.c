@@ -71,7 +71,7 @@ void graft_mmdit_block(const graft_mmdit_blocks *m, int i, bool last, graft_stre
     projected(m, picture, "attn", graft_stream_normed(&m->b, picture, SHIFT), of_picture);
     if (dual)
         projected(m, picture, "attn2", graft_stream_normed(&m->b, picture, CHUNKS + SHIFT), own);
-    for (int k = 0; k < 3; k++) both[k] = graft_stream_join(&m->b, of_text[k], of_picture[k]);
+    for (int k = 0; k < 3; k++) both[k] = graft_build_join(&m->b, of_text[k], of_picture[k]);
     graft_vid v = attention(m, both);
     attended(m, picture, "attn", GATE, graft_stream_tokens(&m->b, v, words, cells));
     if (dual) attended(m, picture, "attn2", CHUNKS + GATE, attention(m, own));
@@ -104,9 +104,7 @@ static graft_vid embedded(const graft_mmdit_blocks *m, const char *name, graft_v
 graft_vid graft_mmdit_conditioned(const graft_mmdit_blocks *m, graft_vid t, graft_vid y)
 {
     const graft_build *b = &m->b;
-    if (t < 0) return t;
-    t = graft_graph_node(b->g, GRAFT_OP_TIMESTEP, &(graft_attrs){.up_w = m->a->time_dim}, &t, 1,
-                         GRAFT_F32);
+    t = graft_build_waves(b, t, m->a->time_dim);
     t = embedded(m, "t_embedder", graft_build_cast(b, t, b->act_dtype));
     y = embedded(m, "y_embedder", graft_build_cast(b, y, b->act_dtype));
     return graft_build_act(b, graft_build_add(b, t, y), GRAFT_ACT_SILU);

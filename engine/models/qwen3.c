@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "engine/models/stream.h"
-#include "kernels/rope.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define BASE      1e6f  /* of the angles that places turn by */
@@ -45,16 +44,14 @@ static graft_vid turned(const qwen3 *m, graft_name weight, graft_vid x, int32_t 
     const int64_t all = m->batch * m->tokens, d = m->a->head_dim;
     x = graft_stream_head_normed(&m->b, weight, x, heads);
     x = graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){all, heads, 2, d / 2});
-    x = graft_graph_permute(m->b.g, x, (const int32_t[]){0, 1, 3, 2});
-    if (x < 0) return x;
-    x = graft_graph_node(m->b.g, GRAFT_OP_COPY, NULL, &x, 1, GRAFT_DTYPE_NONE);
+    x = graft_build_permuted(&m->b, x, (const int32_t[4]){0, 1, 3, 2}, GRAFT_DTYPE_NONE);
     x = graft_graph_reshape(m->b.g, x, 3, (const int64_t[]){m->batch, m->tokens, heads * d});
-    const graft_attrs a = graft_rope_attrs(&(graft_rope_grid){.heads = heads,
-                                                              .rows = 1,
-                                                              .columns = (int32_t)m->tokens,
-                                                              .of_column = m->a->head_dim,
-                                                              .base = BASE});
-    return x < 0 ? x : graft_graph_node(m->b.g, GRAFT_OP_ROPE, &a, &x, 1, GRAFT_DTYPE_NONE);
+    const graft_rope_grid row = {.heads = heads,
+                                 .rows = 1,
+                                 .columns = (int32_t)m->tokens,
+                                 .of_column = m->a->head_dim,
+                                 .base = BASE};
+    return graft_build_rope(&m->b, x, &row);
 }
 
 /* Keys or values with each head as often as there are heads of queries that read it, side by side.
@@ -101,11 +98,10 @@ static graft_vid feed_forward(const qwen3 *m, int i, graft_vid x)
 {
     const graft_name name = NAME("model.layers.%d.mlp", i);
     graft_vid h = normed(m, NAME("model.layers.%d.post_attention_layernorm.weight", i), x);
-    const graft_vid gate = linear(m, NAME("%s.gate_proj", name.text), h, m->a->intermediate);
-    const graft_vid in[2] = {graft_build_act(&m->b, gate, GRAFT_ACT_SILU),
-                             linear(m, NAME("%s.up_proj", name.text), h, m->a->intermediate)};
-    if (in[0] < 0 || in[1] < 0) return GRAFT_NO_VALUE;
-    h = graft_graph_node(m->b.g, GRAFT_OP_MUL, NULL, in, 2, GRAFT_DTYPE_NONE);
+    graft_vid gate = linear(m, NAME("%s.gate_proj", name.text), h, m->a->intermediate);
+    gate = graft_build_act(&m->b, gate, GRAFT_ACT_SILU);
+    h = linear(m, NAME("%s.up_proj", name.text), h, m->a->intermediate);
+    h = graft_build_mul(&m->b, gate, h);
     return added(m, x, linear(m, NAME("%s.down_proj", name.text), h, m->a->width));
 }
 

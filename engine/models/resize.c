@@ -28,12 +28,6 @@ static graft_vid matrix(const graft_build *b, int64_t in, int64_t out, graft_res
     return v;
 }
 
-static graft_vid moved(const graft_build *b, graft_vid x, const int32_t order[4], graft_dtype dtype)
-{
-    graft_vid v = graft_graph_permute(b->g, x, order);
-    return v < 0 ? v : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, dtype);
-}
-
 /* The last axis. */
 static graft_vid resized_last(const graft_build *b, graft_vid x, int64_t out,
                               graft_resize_method method)
@@ -53,14 +47,14 @@ graft_vid graft_build_resize(const graft_build *b, graft_vid x, int64_t height, 
     graft_dtype dtype = b->g->value[x].dtype;
     bool rows = graft_build_dim(b, x, 1) != height;
     if (graft_build_dim(b, x, 2) != width) { /* through (N,H,C,W) */
-        x = moved(b, x, (const int32_t[4]){0, 1, 3, 2}, GRAFT_F32);
+        x = graft_build_permuted(b, x, (const int32_t[4]){0, 1, 3, 2}, GRAFT_F32);
         x = resized_last(b, x, width, method);
-        x = moved(b, x, (const int32_t[4]){0, 1, 3, 2}, rows ? GRAFT_F32 : dtype);
+        x = graft_build_permuted(b, x, (const int32_t[4]){0, 1, 3, 2}, rows ? GRAFT_F32 : dtype);
     }
     if (rows) { /* through (N,W,C,H) */
-        x = moved(b, x, (const int32_t[4]){0, 2, 3, 1}, GRAFT_F32);
+        x = graft_build_permuted(b, x, (const int32_t[4]){0, 2, 3, 1}, GRAFT_F32);
         x = resized_last(b, x, height, method);
-        x = moved(b, x, (const int32_t[4]){0, 3, 1, 2}, dtype);
+        x = graft_build_permuted(b, x, (const int32_t[4]){0, 3, 1, 2}, dtype);
     }
     return x;
 }

@@ -7,7 +7,7 @@ graft_vid graft_rows_join(const graft_build *b, graft_vid x, graft_vid y)
     const int64_t of_x = graft_build_dim(b, x, 0), of_y = graft_build_dim(b, y, 0);
     x = graft_graph_reshape(b->g, x, 3, (const int64_t[]){1, of_x * t, c});
     y = graft_graph_reshape(b->g, y, 3, (const int64_t[]){1, of_y * t, c});
-    return graft_graph_reshape(b->g, graft_stream_join(b, x, y), 3,
+    return graft_graph_reshape(b->g, graft_build_join(b, x, y), 3,
                                (const int64_t[]){of_x + of_y, t, c});
 }
 

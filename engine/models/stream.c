@@ -5,10 +5,7 @@ static void modulated(const graft_build *b, graft_stream *s, graft_vid shifts)
 {
     const int64_t n = graft_build_dim(b, shifts, 0), width = graft_build_dim(b, shifts, 1);
     s->shifts = graft_graph_reshape(b->g, shifts, 3, (const int64_t[]){n, 1, width});
-    s->scales = s->shifts < 0
-                    ? s->shifts
-                    : graft_graph_node(b->g, GRAFT_OP_SCALE, &(graft_attrs){.scale = 1, .shift = 1},
-                                       &s->shifts, 1, GRAFT_DTYPE_NONE);
+    s->scales = graft_build_scale(b, s->shifts, 1, 1);
 }
 
 static void modulate(const graft_build *b, graft_stream *s, graft_name layer, graft_vid vec,
@@ -36,8 +33,7 @@ void graft_stream_modulate_given(const graft_build *b, graft_stream *s, graft_vi
 {
     const int64_t hidden = graft_build_dim(b, s->h, 2);
     graft_vid v = graft_graph_slice(b->g, all, first * hidden, vectors * hidden);
-    if (v >= 0) v = graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, GRAFT_DTYPE_NONE);
-    modulated(b, s, v);
+    modulated(b, s, graft_build_dense(b, v, GRAFT_DTYPE_NONE));
 }
 
 static graft_vid vector(const graft_build *b, const graft_stream *s, graft_vid of, int i)
@@ -64,34 +60,14 @@ graft_vid graft_stream_gated(const graft_build *b, const graft_stream *s, int ga
 graft_vid graft_stream_head_normed(const graft_build *b, graft_name weight, graft_vid v,
                                    int32_t heads)
 {
-    const int64_t head_dim = graft_build_dim(b, v, 2) / heads;
-    graft_vid in[2] = {v, graft_graph_weight(b->g, weight.text, 1, &head_dim)};
-    if (in[0] < 0 || in[1] < 0) return GRAFT_NO_VALUE;
-    return graft_graph_node(b->g, GRAFT_OP_RMS_NORM,
-                            &(graft_attrs){.eps = GRAFT_STREAM_EPS, .heads = heads}, in, 2,
-                            GRAFT_DTYPE_NONE);
-}
-
-graft_vid graft_stream_join(const graft_build *b, graft_vid x, graft_vid y)
-{
-    graft_vid in[2] = {x, y};
-    if (x < 0 || y < 0) return GRAFT_NO_VALUE;
-    return graft_graph_node(b->g, GRAFT_OP_JOIN, NULL, in, 2, GRAFT_DTYPE_NONE);
+    return graft_build_rms_norm(b, weight, v, heads, GRAFT_STREAM_EPS);
 }
 
 graft_vid graft_stream_tokens(const graft_build *b, graft_vid v, int64_t begin, int64_t count)
 {
     v = graft_graph_slice_tokens(b->g, v, begin, count);
     if (v < 0 || graft_gvalue_dense(&b->g->value[v])) return v;
-    return graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, GRAFT_DTYPE_NONE);
-}
-
-graft_vid graft_stream_exchanged(const graft_build *b, graft_vid v, const int64_t dim[4],
-                                 graft_dtype t)
-{
-    v = graft_graph_reshape(b->g, v, 4, dim);
-    v = v < 0 ? v : graft_graph_permute(b->g, v, (const int32_t[4]){0, 2, 1, 3});
-    return v < 0 ? v : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, t);
+    return graft_build_dense(b, v, GRAFT_DTYPE_NONE);
 }
 
 graft_vid graft_stream_patches(const graft_build *b, graft_vid x, int32_t patch)
@@ -99,8 +75,8 @@ graft_vid graft_stream_patches(const graft_build *b, graft_vid x, int32_t patch)
     const int64_t n = graft_build_dim(b, x, 0), c = graft_build_dim(b, x, 1), p = patch;
     const int64_t rows = graft_build_dim(b, x, 2) / p, columns = graft_build_dim(b, x, 3) / p;
     x = graft_build_to_nhwc(b, x, b->act_dtype);
-    x = graft_stream_exchanged(b, x, (const int64_t[]){n * rows, p, columns, p * c},
-                               GRAFT_DTYPE_NONE);
+    x = graft_build_exchanged(b, x, (const int64_t[]){n * rows, p, columns, p * c},
+                              GRAFT_DTYPE_NONE);
     return graft_graph_reshape(b->g, x, 3, (const int64_t[]){n, rows * columns, p * p * c});
 }
 
@@ -108,8 +84,8 @@ graft_vid graft_stream_unpatched(const graft_build *b, graft_vid x, int64_t rows
                                  int32_t patch)
 {
     const int64_t n = graft_build_dim(b, x, 0), p = patch, c = graft_build_dim(b, x, 2) / (p * p);
-    x = graft_stream_exchanged(b, x, (const int64_t[]){n * rows, columns, p, p * c},
-                               GRAFT_DTYPE_NONE);
+    x = graft_build_exchanged(b, x, (const int64_t[]){n * rows, columns, p, p * c},
+                              GRAFT_DTYPE_NONE);
     x = graft_graph_reshape(b->g, x, 4, (const int64_t[]){n, rows * p, columns * p, c});
     return graft_build_to_nchw(b, x, GRAFT_F32);
 }

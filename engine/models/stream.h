@@ -30,13 +30,8 @@ graft_vid graft_stream_gated(const graft_build *b, const graft_stream *s, int ga
 /* An RMS norm of each head of v (N,tokens,heads*d) by a weight (d) of this name. */
 graft_vid graft_stream_head_normed(const graft_build *b, graft_name weight, graft_vid v,
                                    int32_t heads);
-/* (N,T,C) and (N,S,C) to (N,T+S,C). */
-graft_vid graft_stream_join(const graft_build *b, graft_vid x, graft_vid y);
 /* `count` tokens of all entries, dense. */
 graft_vid graft_stream_tokens(const graft_build *b, graft_vid v, int64_t begin, int64_t count);
-/* v, reshaped to (a,b,c,d), as (a,c,b,d): dense, of type t, which may be GRAFT_DTYPE_NONE. */
-graft_vid graft_stream_exchanged(const graft_build *b, graft_vid v, const int64_t dim[4],
-                                 graft_dtype t);
 /* A latent (N,c,h,w) as tokens of act_dtype: squares of patch x patch cells, row by row, each of
  * them (row, column, channel). h and w are multiples of the patch. */
 graft_vid graft_stream_patches(const graft_build *b, graft_vid x, int32_t patch);

@@ -97,8 +97,7 @@ graft_status graft_t2i_build(const graft_t2i_arch *a, const graft_t2i_shape *s, 
     if (!a->light) x = graft_build_conv3(&b, NAME("conv_in"), x, a->channels[0]);
     for (int k = 0; k < a->n; k++) {
         x = feature(&b, a, k, x);
-        graft_vid in[2] = {x, strength};
-        graft_vid y = graft_graph_node(g, GRAFT_OP_MUL, NULL, in, 2, s->act_dtype);
+        const graft_vid y = graft_build_mul(&b, x, strength);
         graft_graph_output(g, s->more ? graft_build_add(&b, y, before[k]) : y);
     }
     graft_status st = graft_graph_status(g, e);

@@ -58,11 +58,7 @@ static graft_vid linear(const t5 *t, graft_name name, graft_vid x, int32_t width
 /* Of the float32 that the layers add up to. */
 static graft_vid normed(const t5 *t, graft_name name, graft_vid x)
 {
-    const int64_t width = t->a->width;
-    graft_vid in[2] = {x, graft_graph_weight(t->b.g, NAME("%s.weight", name.text).text, 1, &width)};
-    if (in[0] < 0 || in[1] < 0) return GRAFT_NO_VALUE;
-    return graft_graph_node(t->b.g, GRAFT_OP_RMS_NORM, &(graft_attrs){.eps = EPS, .heads = 1}, in,
-                            2, GRAFT_DTYPE_NONE);
+    return graft_build_rms_norm(&t->b, NAME("%s.weight", name.text), x, 1, EPS);
 }
 
 static graft_vid added(const t5 *t, graft_vid x, graft_vid y)
@@ -94,10 +90,9 @@ static graft_vid feed_forward(const t5 *t, int i, graft_vid x)
     graft_vid h =
         graft_build_cast(&t->b, normed(t, NAME("%s.layer_norm", name.text), x), t->b.act_dtype);
     graft_vid gate = linear(t, NAME("%s.DenseReluDense.wi_0", name.text), h, t->a->intermediate);
-    graft_vid in[2] = {graft_build_act(&t->b, gate, GRAFT_ACT_GELU_TANH),
-                       linear(t, NAME("%s.DenseReluDense.wi_1", name.text), h, t->a->intermediate)};
-    if (in[0] < 0 || in[1] < 0) return GRAFT_NO_VALUE;
-    h = graft_graph_node(t->b.g, GRAFT_OP_MUL, NULL, in, 2, GRAFT_DTYPE_NONE);
+    gate = graft_build_act(&t->b, gate, GRAFT_ACT_GELU_TANH);
+    h = linear(t, NAME("%s.DenseReluDense.wi_1", name.text), h, t->a->intermediate);
+    h = graft_build_mul(&t->b, gate, h);
     return added(t, x, linear(t, NAME("%s.DenseReluDense.wo", name.text), h, t->a->width));
 }
 

@@ -29,14 +29,10 @@ static graft_vid final_norm(const graft_build *b, const graft_text_arch *a, graf
 static graft_vid project(const graft_build *b, const graft_text_arch *a, graft_vid pooled)
 {
     int64_t dim[2] = {a->projection, a->width};
-    graft_vid w;
-    if (a->projection_transposed) {
-        w = graft_graph_weight_transposed(b->g, "text_projection", dim);
-    } else {
-        w = graft_graph_weight(b->g, "text_projection.weight", 2, dim);
-    }
-    graft_vid in[2] = {pooled, w};
-    return pooled < 0 ? pooled : graft_graph_node(b->g, GRAFT_OP_LINEAR, NULL, in, 2, b->act_dtype);
+    const graft_vid weights = a->projection_transposed
+                                  ? graft_graph_weight_transposed(b->g, "text_projection", dim)
+                                  : graft_graph_weight(b->g, "text_projection.weight", 2, dim);
+    return graft_build_linear_by(b, pooled, weights, GRAFT_NO_VALUE);
 }
 
 graft_status graft_textenc_build(const graft_text_arch *a, const graft_textenc_shape *s,

@@ -74,7 +74,7 @@ static graft_vid half_scaled(const graft_build *b, graft_vid h, graft_vid factor
     factor = graft_graph_reshape(b->g, factor, 4, (const int64_t[4]){1, 1, 1, 1});
     graft_vid first = graft_graph_slice(b->g, h, 0, channels / 2);
     graft_vid rest = graft_graph_slice(b->g, h, channels / 2, channels - channels / 2);
-    return graft_build_concat(b, scaled(b, GRAFT_OP_MUL, first, factor), rest);
+    return graft_build_concat(b, graft_build_mul(b, first, factor), rest);
 }
 
 /* What an output block takes of the features so far and a skip connection. */

@@ -54,8 +54,7 @@ graft_vid graft_unet_time_embedding(graft_unet_blocks *u, graft_vid timesteps, g
                                     graft_vid more)
 {
     const graft_build *b = &u->b;
-    graft_attrs a = {.up_w = u->a->model_channels};
-    graft_vid t = graft_graph_node(b->g, GRAFT_OP_TIMESTEP, &a, &timesteps, 1, GRAFT_F32);
+    graft_vid t = graft_build_waves(b, timesteps, u->a->model_channels);
     t = graft_unet_embedding(u, NAME("time_embed.0"), NAME("time_embed.2"), t);
     if (y >= 0)
         t = graft_build_add(
@@ -125,10 +124,8 @@ static graft_vid with_pictures(graft_unet_blocks *u, graft_vid q, graft_vid o, i
         graft_vid k = attended_part(u, &at, tokens[i], width);
         graft_vid v = attended_part(u, &at, tokens[i], width);
         graft_vid more = graft_build_attention(b, q, k, v, heads, false);
-        if (u->attended.shape.masked >> i & 1) {
-            graft_vid in[2] = {more, graft_unet_wide(u, u->attended.mask[i])};
-            more = graft_graph_node(b->g, GRAFT_OP_MUL, NULL, in, 2, GRAFT_DTYPE_NONE);
-        }
+        if (u->attended.shape.masked >> i & 1)
+            more = graft_build_mul(b, more, graft_unet_wide(u, u->attended.mask[i]));
         o = graft_build_add(b, o, more);
         begin += 2 * u->batch * tokens[i] * all;
     }
@@ -236,15 +233,10 @@ static graft_vid by_tiles(graft_unet_blocks *u, graft_vid h, const int64_t spati
     if (h < 0 || grid.columns <= 1) return h; /* tiles that span the width lie together as it is */
     int64_t n = graft_build_dim(b, h, 0), tile_h = spatial[1] / grid.rows;
     int64_t tile_w = spatial[2] / grid.columns;
-    graft_vid v =
-        graft_graph_reshape(b->g, h, 4,
-                            (int64_t[]){n * grid.rows, back ? grid.columns : tile_h,
-                                        back ? tile_h : grid.columns, tile_w * spatial[3]});
-    v = graft_graph_permute(b->g, v, (const int32_t[4]){0, 2, 1, 3});
-    if (v >= 0) v = graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, GRAFT_DTYPE_NONE);
-    return v < 0 ? v
-                 : graft_graph_reshape(b->g, v, 3,
-                                       (int64_t[]){n, spatial[1] * spatial[2], spatial[3]});
+    const int64_t dim[4] = {n * grid.rows, back ? grid.columns : tile_h,
+                            back ? tile_h : grid.columns, tile_w * spatial[3]};
+    graft_vid v = graft_build_exchanged(b, h, dim, GRAFT_DTYPE_NONE);
+    return graft_graph_reshape(b->g, v, 3, (int64_t[]){n, spatial[1] * spatial[2], spatial[3]});
 }
 
 /* The grid of the present level: {1, 1} where there is none. */
@@ -290,7 +282,7 @@ static graft_vid watched_rows(graft_unet_blocks *u, graft_vid v, const int64_t s
     v = by_tiles(u, v, dim, grid, true);
     if (v >= 0 && dim[0] < u->batch) v = graft_unet_wide(u, v);
     v = graft_graph_slice_rows(b->g, v, u->watched.from, u->watched.rows);
-    return v < 0 ? v : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, GRAFT_F32);
+    return graft_build_dense(b, v, GRAFT_F32);
 }
 
 static graft_vid spatial_transformer(graft_unet_blocks *u, graft_name name, graft_vid x,

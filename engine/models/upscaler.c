@@ -56,22 +56,14 @@ static graft_name dense_name(const graft_upscaler_arch *a, int block, int dense,
 
 /* ------------------------------------------------------------------ pixels and channels */
 
-/* (a,b,c,d) to a dense (a,c,b,d). */
-static graft_vid swap_middle(const graft_build *b, graft_vid x, const int64_t dim[4])
-{
-    x = graft_graph_reshape(b->g, x, 4, dim);
-    x = graft_graph_permute(b->g, x, (const int32_t[4]){0, 2, 1, 3});
-    return x < 0 ? x : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &x, 1, b->g->value[x].dtype);
-}
-
 /* Squares of f x f pixels become channels: channel c of the pixel at row i, column j of a square is
  * number (c * f + i) * f + j. */
 static graft_vid unshuffle(const graft_build *b, graft_vid x, int64_t f)
 {
     int64_t n = graft_build_dim(b, x, 0), h = graft_build_dim(b, x, 1) / f,
             w = graft_build_dim(b, x, 2) / f, c = graft_build_dim(b, x, 3);
-    x = swap_middle(b, x, (const int64_t[4]){n * h, f, w, f * c});
-    x = swap_middle(b, x, (const int64_t[4]){n * h * w, f * f, c, 1});
+    x = graft_build_exchanged(b, x, (const int64_t[4]){n * h, f, w, f * c}, GRAFT_DTYPE_NONE);
+    x = graft_build_exchanged(b, x, (const int64_t[4]){n * h * w, f * f, c, 1}, GRAFT_DTYPE_NONE);
     return graft_graph_reshape(b->g, x, 4, (const int64_t[4]){n, h, w, c * f * f});
 }
 
@@ -80,8 +72,8 @@ static graft_vid shuffle(const graft_build *b, graft_vid x, int64_t f)
 {
     int64_t n = graft_build_dim(b, x, 0), h = graft_build_dim(b, x, 1),
             w = graft_build_dim(b, x, 2), c = graft_build_dim(b, x, 3) / (f * f);
-    x = swap_middle(b, x, (const int64_t[4]){n * h * w, c, f * f, 1});
-    x = swap_middle(b, x, (const int64_t[4]){n * h, w, f, f * c});
+    x = graft_build_exchanged(b, x, (const int64_t[4]){n * h * w, c, f * f, 1}, GRAFT_DTYPE_NONE);
+    x = graft_build_exchanged(b, x, (const int64_t[4]){n * h, w, f, f * c}, GRAFT_DTYPE_NONE);
     return graft_graph_reshape(b->g, x, 4, (const int64_t[4]){n, h * f, w * f, c});
 }
 
@@ -100,9 +92,7 @@ static graft_vid leaky_conv(const graft_build *b, graft_name name, graft_vid x, 
 /* x + damp * y */
 static graft_vid damped(const graft_build *b, graft_vid x, graft_vid y)
 {
-    graft_attrs a = {.scale = damp};
-    y = y < 0 ? y : graft_graph_node(b->g, GRAFT_OP_SCALE, &a, &y, 1, GRAFT_DTYPE_NONE);
-    return graft_build_add(b, y, x);
+    return graft_build_add(b, graft_build_scale(b, y, damp, 0), x);
 }
 
 static graft_vid dense_block(const graft_build *b, const graft_upscaler_arch *a, int block,

@@ -53,7 +53,7 @@ static graft_vid embedded(const graft_build *b, const graft_vision_arch *a)
     x = graft_graph_reshape(b->g, x, 3, (const int64_t[]){1, cells, a->width});
     if (clip) {
         graft_vid first = graft_graph_input(b->g, GRAFT_F32, 3, one);
-        x = graft_stream_join(b, graft_build_cast(b, first, b->act_dtype), x);
+        x = graft_build_join(b, graft_build_cast(b, first, b->act_dtype), x);
     }
     x = graft_build_add(b, x, graft_graph_weight(b->g, n->places, 3, all));
     return clip ? norm(b, a, n->before, x) : x;
@@ -65,11 +65,11 @@ static graft_vid pooled(const graft_build *b, const graft_vision_arch *a, graft_
     const int64_t dim[2] = {a->projection, a->width};
     x = norm(b, a, names[a->layout].behind, graft_stream_tokens(b, x, 0, 1));
     x = graft_graph_reshape(b->g, x, 2, (const int64_t[]){1, a->width});
-    if (x < 0 || !a->projection) return x;
-    graft_vid in[2] = {x, a->layout == GRAFT_TEXT_OPENCLIP
-                              ? graft_graph_weight_transposed(b->g, "visual.proj", dim)
-                              : graft_graph_weight(b->g, "visual_projection.weight", 2, dim)};
-    return graft_graph_node(b->g, GRAFT_OP_LINEAR, NULL, in, 2, b->act_dtype);
+    if (!a->projection) return x;
+    const graft_vid weights = a->layout == GRAFT_TEXT_OPENCLIP
+                                  ? graft_graph_weight_transposed(b->g, "visual.proj", dim)
+                                  : graft_graph_weight(b->g, "visual_projection.weight", 2, dim);
+    return graft_build_linear_by(b, x, weights, GRAFT_NO_VALUE);
 }
 
 graft_status graft_vision_build(const graft_vision_arch *a, graft_dtype act_dtype,

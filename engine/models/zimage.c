@@ -1,7 +1,7 @@
 #include "engine/models/zimage.h"
 
 #include "engine/models/stream.h"
-#include "kernels/rope.h"
+#include "engine/models/transformer.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define EPS       1e-5f     /* of norms by the root mean square */
@@ -40,21 +40,14 @@ static int64_t filling(const zimage *m)
 
 static graft_vid normed(const zimage *m, graft_name layer, graft_vid v, int32_t heads)
 {
-    const int64_t width = graft_build_dim(&m->b, v, 2) / heads;
-    graft_vid in[2] = {v,
-                       graft_graph_weight(m->b.g, NAME("%s.weight", layer.text).text, 1, &width)};
-    if (in[0] < 0 || in[1] < 0) return GRAFT_NO_VALUE;
-    return graft_graph_node(m->b.g, GRAFT_OP_RMS_NORM, &(graft_attrs){.eps = EPS, .heads = heads},
-                            in, 2, GRAFT_DTYPE_NONE);
+    return graft_build_rms_norm(&m->b, NAME("%s.weight", layer.text), v, heads, EPS);
 }
 
 static graft_vid rotated(const zimage *m, graft_vid v, graft_rope_grid grid)
 {
-    if (v < 0) return v;
     grid.heads = m->a->heads;
     grid.base = BASE;
-    const graft_attrs a = graft_rope_attrs(&grid);
-    return graft_graph_node(m->b.g, GRAFT_OP_ROPE, &a, &v, 1, GRAFT_DTYPE_NONE);
+    return graft_build_rope(&m->b, v, &grid);
 }
 
 /* Along the first axis words are a grid of one column, whose rows turn the values that in the
@@ -97,19 +90,12 @@ static graft_vid attention(const zimage *m, const sequence *q, graft_vid v)
 
 /* ------------------------------------------------------------------ blocks */
 
-static graft_vid product(const zimage *m, graft_vid x, graft_vid y)
-{
-    graft_vid in[2] = {x, y};
-    if (x < 0 || y < 0) return GRAFT_NO_VALUE;
-    return graft_graph_node(m->b.g, GRAFT_OP_MUL, NULL, in, 2, GRAFT_DTYPE_NONE);
-}
-
 static graft_vid feed_forward(const zimage *m, const sequence *q, graft_vid v)
 {
     const graft_name name = NAME("%s.feed_forward", q->s.name.text);
     graft_vid gate = graft_build_linear(&m->b, NAME("%s.w1", name.text), v, m->a->mlp, false);
     v = graft_build_linear(&m->b, NAME("%s.w3", name.text), v, m->a->mlp, false);
-    v = product(m, graft_build_act(&m->b, gate, GRAFT_ACT_SILU), v);
+    v = graft_build_mul(&m->b, graft_build_act(&m->b, gate, GRAFT_ACT_SILU), v);
     return graft_build_linear(&m->b, NAME("%s.w2", name.text), v, m->a->hidden, false);
 }
 
@@ -119,7 +105,8 @@ static graft_vid begun(const zimage *m, const sequence *q, const char *norm, int
     const int64_t hidden = m->a->hidden;
     graft_vid v = normed(m, NAME("%s.%s", q->s.name.text, norm), q->s.h, 1);
     if (!q->told) return v;
-    return product(m, v, graft_graph_slice(m->b.g, q->s.scales, scale * hidden, hidden));
+    return graft_build_mul(&m->b, v,
+                           graft_graph_slice(m->b.g, q->s.scales, scale * hidden, hidden));
 }
 
 static void joins(const zimage *m, sequence *q, const char *norm, int gate, graft_vid v)
@@ -143,21 +130,12 @@ static void block(const zimage *m, const char *list, int i, sequence *q)
 
 /* ------------------------------------------------------------------ in and out */
 
-static graft_vid scaled(const zimage *m, graft_vid v, float scale, float shift)
-{
-    const graft_attrs a = {.scale = scale, .shift = shift};
-    return v < 0 ? v : graft_graph_node(m->b.g, GRAFT_OP_SCALE, &a, &v, 1, GRAFT_DTYPE_NONE);
-}
-
 /* The network is told 1000 where nothing is noise. */
 static graft_vid time_of(const zimage *m, graft_vid t)
 {
     const graft_build *b = &m->b;
-    t = scaled(m, t, -1, 1000);
-    if (t < 0) return t;
-    t = graft_graph_node(b->g, GRAFT_OP_TIMESTEP, &(graft_attrs){.up_w = m->a->time_dim}, &t, 1,
-                         GRAFT_F32);
-    t = graft_build_cast(b, t, b->act_dtype);
+    t = graft_build_scale(&m->b, t, -1, 1000);
+    t = graft_build_cast(b, graft_build_waves(b, t, m->a->time_dim), b->act_dtype);
     t = graft_build_linear(b, NAME("t_embedder.mlp.0"), t, m->a->time_mlp, true);
     t = graft_build_act(b, t, GRAFT_ACT_SILU);
     return graft_build_linear(b, NAME("t_embedder.mlp.2"), t, m->a->told, true);
@@ -168,7 +146,8 @@ static graft_vid time_of(const zimage *m, graft_vid t)
 static graft_vid repeated(const zimage *m, const char *weight, graft_vid like)
 {
     const int64_t dim[3] = {1, 1, m->a->hidden};
-    return product(m, scaled(m, like, 0, 1), graft_graph_weight(m->b.g, weight, 3, dim));
+    const graft_vid token = graft_graph_weight(m->b.g, weight, 3, dim);
+    return graft_build_mul(&m->b, graft_build_scale(&m->b, like, 0, 1), token);
 }
 
 /* The last tokens of h, of which y marks those that fill the prompt up. */
@@ -178,9 +157,10 @@ static graft_vid filled(const zimage *m, graft_vid h, graft_vid y)
     const int64_t dim[3] = {graft_build_dim(&m->b, h, 0), GRAFT_ZIMAGE_TOKENS, 1};
     graft_vid last = graft_stream_tokens(&m->b, h, rest, GRAFT_ZIMAGE_TOKENS);
     y = graft_graph_reshape(m->b.g, y, 3, dim);
-    graft_vid pad = product(m, repeated(m, "cap_pad_token", last), y);
-    last = graft_build_add(&m->b, product(m, last, scaled(m, y, -1, 1)), pad);
-    return rest > 0 ? graft_stream_join(&m->b, graft_stream_tokens(&m->b, h, 0, rest), last) : last;
+    graft_vid pad = graft_build_mul(&m->b, repeated(m, "cap_pad_token", last), y);
+    last = graft_build_add(&m->b, graft_build_mul(&m->b, last, graft_build_scale(&m->b, y, -1, 1)),
+                           pad);
+    return rest > 0 ? graft_build_join(&m->b, graft_stream_tokens(&m->b, h, 0, rest), last) : last;
 }
 
 static void prompt(const zimage *m, graft_vid context, graft_vid y, sequence *q)
@@ -200,7 +180,7 @@ static void picture(const zimage *m, graft_vid x, graft_vid words, sequence *q)
     if (filling(m)) {
         graft_vid pad = graft_stream_tokens(&m->b, words, 0, GRAFT_ZIMAGE_TOKENS);
         pad = graft_stream_tokens(&m->b, repeated(m, "x_pad_token", pad), 0, filling(m));
-        q->s.h = graft_stream_join(&m->b, q->s.h, pad);
+        q->s.h = graft_build_join(&m->b, q->s.h, pad);
     }
     for (int i = 0; i < m->a->noise_depth; i++) block(m, "noise_refiner", i, q);
 }
@@ -212,7 +192,7 @@ static graft_vid final_layer(const zimage *m, graft_vid h)
     graft_stream s = {.h = h};
     graft_stream_modulate(&m->b, &s, NAME("final_layer.adaLN_modulation.1"),
                           graft_build_act(&m->b, m->told, GRAFT_ACT_SILU), 1);
-    graft_vid in[3] = {h, s.scales, scaled(m, s.shifts, 0, 0)};
+    graft_vid in[3] = {h, s.scales, graft_build_scale(&m->b, s.shifts, 0, 0)};
     if (in[0] < 0 || in[1] < 0 || in[2] < 0) return GRAFT_NO_VALUE;
     h = graft_graph_node(m->b.g, GRAFT_OP_LAYER_NORM, &(graft_attrs){.eps = GRAFT_STREAM_EPS}, in,
                          3, GRAFT_DTYPE_NONE);
@@ -222,14 +202,8 @@ static graft_vid final_layer(const zimage *m, graft_vid h)
 
 static void check_shape(graft_graph *g, const graft_zimage_arch *a, const graft_unet_shape *s)
 {
-    if (s->height % a->patch || s->width % a->patch)
-        graft_graph_fail(g, GRAFT_E_ARG,
-                         "a latent of %lldx%lld: this transformer takes multiples of %d, which are "
-                         "%d pixels",
-                         (long long)s->width, (long long)s->height, a->patch, 8 * a->patch);
-    if (s->height / a->patch > SIDE_MAX || s->width / a->patch > SIDE_MAX)
-        graft_graph_fail(g, GRAFT_E_LIMIT, "a latent of %lldx%lld is too large",
-                         (long long)s->width, (long long)s->height);
+    graft_transformer_check_patches(g, s, a->patch);
+    graft_transformer_check_side(g, s, a->patch, SIDE_MAX);
     if (s->tokens < 1 || s->tokens % GRAFT_ZIMAGE_TOKENS || s->tokens > SIDE_MAX)
         graft_graph_fail(
             g, s->tokens > SIDE_MAX ? GRAFT_E_LIMIT : GRAFT_E_ARG,
@@ -238,11 +212,7 @@ static void check_shape(graft_graph *g, const graft_zimage_arch *a, const graft_
     if (s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
                          "Z-Image runs in float32 and bfloat16 only: its values exceed float16");
-    bool grids = false;
-    for (int i = 0; i < GRAFT_UNET_GRIDS; i++) grids |= s->grid[i].rows || s->grid[i].columns;
-    if (s->variant || s->cut || s->control || s->adapted || s->freeu || s->shrink.block ||
-        s->perturbed || grids)
-        graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "a transformer has no blocks of a UNet to change");
+    graft_transformer_check_unchanged(g, s, s->control || s->perturbed);
 }
 
 graft_status graft_zimage_build(const graft_zimage_arch *a, const graft_unet_shape *shape,
@@ -264,11 +234,11 @@ graft_status graft_zimage_build(const graft_zimage_arch *a, const graft_unet_sha
     sequence both = {.words = true, .picture = true, .told = true};
     prompt(&m, c, y, &text);
     picture(&m, x, text.s.h, &image);
-    both.s.h = graft_stream_join(&m.b, text.s.h, image.s.h);
+    both.s.h = graft_build_join(&m.b, text.s.h, image.s.h);
     for (int i = 0; i < a->depth; i++) block(&m, "layers", i, &both);
     x = graft_stream_tokens(&m.b, both.s.h, words, cells(&m));
     x = graft_stream_unpatched(&m.b, final_layer(&m, x), m.rows, m.columns, a->patch);
-    graft_graph_output(g, scaled(&m, x, -1, 0));
+    graft_graph_output(g, graft_build_scale(&m.b, x, -1, 0));
     graft_status st = graft_graph_status(g, e);
     if (!st) {
         *out = g;

@@ -1,0 +1,16 @@
+/* What all diffusion transformers ask of the shape of a graph, which is a UNet's first of all
+ * (unet.h). Failures stay in the graph (graph.h), of which the first is kept. */
+#ifndef GRAFT_MODELS_TRANSFORMER_H
+#define GRAFT_MODELS_TRANSFORMER_H
+#include "engine/models/unet.h"
+
+/* The latent is a whole number of squares of `patch` cells a side. */
+void graft_transformer_check_patches(graft_graph *g, const graft_unet_shape *s, int32_t patch);
+/* It is at most `most` of them high and wide. */
+void graft_transformer_check_side(graft_graph *g, const graft_unet_shape *s, int32_t patch,
+                                  int32_t most);
+/* Perturbed rows are among the batch's, and leave out some of so many blocks. */
+void graft_transformer_check_skipped(graft_graph *g, const graft_unet_shape *s, int32_t blocks);
+/* Nothing is asked for that only a UNet has, nor, as `more` says, what this one lacks besides. */
+void graft_transformer_check_unchanged(graft_graph *g, const graft_unet_shape *s, bool more);
+#endif
