@@ -5,7 +5,6 @@
 #include "engine/prompts/t5.h"
 #include "tests/engine/flow_run.h"
 #include "tests/engine/flux.h"
-#include "tests/gguf_file.h"
 
 static graft_engine *engine;
 
@@ -73,20 +72,8 @@ static const char *written(const char *checkpoint, const char *name)
 
 static void same_in_diffusers_names(void)
 {
-    static const char *const of[] = {TWO, ONE};
-    float one[FLUX_OUT], two[FLUX_OUT];
-    for (size_t i = 0; i < COUNT(of); i++) {
-        const char *path = written(of[i], "transformer.safetensors");
-        last_log[0] = 0;
-        graft_model *a = load_model(engine, of[i]), *b = load_model(engine, path);
-        CHECK_STR(last_log, "");
-        CHECK(memcmp(&a->arch, &b->arch, sizeof a->arch) == 0);
-        run_it(a, one);
-        run_it(b, two);
-        CHECK(same_flux_bits(one, two));
-        RELEASE_ALL(a, b);
-        unlink(path);
-    }
+    same_in_file(engine, TWO, written(TWO, "transformer.safetensors"), run_it);
+    same_in_file(engine, ONE, written(ONE, "transformer.safetensors"), run_it);
 }
 
 static void saved(void)
@@ -127,33 +114,9 @@ static void swapped(void)
     unlink(path);
 }
 
-/* Matrices as Q8_0, where rows are whole blocks. */
 static void gguf(void)
 {
-    const char *packed = temp_path("packed.gguf"), *plain = temp_path("plain.safetensors");
-    made_file *m = part_of_file(TWO, UNET), *f = part_of_file(TWO, UNET);
-    float got[FLUX_OUT], want[FLUX_OUT];
-    size_t n_packed = 0;
-    for (size_t i = 0; i < m->n; i++) {
-        graft_st_tensor *t = &m->tensor[i], *to = &f->tensor[i];
-        if (t->rank != 2 || t->shape[1] % 32) continue;
-        gguf_pack_tensor(to, t);
-        n_packed++;
-    }
-    gguf_file bytes = gguf_of("flux", config_of(TWO), f->tensor, f->n);
-    gguf_write(&bytes, packed);
-    free(bytes.data);
-    finish_file(f);
-    write_file(m, plain, config_of(TWO));
-    CHECK(n_packed > 10);
-    graft_model *a = load_model(engine, packed), *b = load_model(engine, plain);
-    CHECK(a && a->arch.flux.approximator == 40);
-    run_it(a, got);
-    run_it(b, want);
-    CHECK(same_flux_bits(got, want));
-    RELEASE_ALL(a, b);
-    unlink(packed);
-    unlink(plain);
+    same_in_gguf(engine, TWO, "flux", config_of(TWO), run_it);
 }
 
 /* ------------------------------------------------------------------ damage */

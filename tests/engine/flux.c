@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "engine/prompts/t5.h"
-#include "tests/engine/flow_run.h"
 #include "tests/engine/flux.h"
+#include "tests/engine/network_changes.h"
 
 static graft_engine *engine;
 
@@ -40,29 +40,15 @@ static const char *written(const char *checkpoint, const char *name)
     return path;
 }
 
+static void run_told(const graft_model *m, float *out)
+{
+    run_flux(m, 3.5f, out);
+}
+
 static void same_in_diffusers_names(void)
 {
-    static const char *const of[] = {FLUX_DEV, FLUX_SCHNELL};
-    float one[FLUX_OUT], two[FLUX_OUT];
-    for (int i = 0; i < 2; i++) {
-        const char *path = written(of[i], "transformer.safetensors");
-        last_log[0] = 0;
-        graft_model *a = load_model(engine, of[i]), *b = load_model(engine, path);
-        CHECK_STR(last_log, "");
-        CHECK(memcmp(&a->arch, &b->arch, sizeof a->arch) == 0);
-        CHECK(a->flow_shift == b->flow_shift);
-        run_flux(a, 3.5f, one);
-        run_flux(b, 3.5f, two);
-        CHECK(same_flux_bits(one, two));
-        graft_model *to = swap_weights(a, path, true), *back = swap_weights(b, of[i], true);
-        uint64_t built = graphs_built(engine);
-        run_flux(to, 3.5f, one);
-        run_flux(back, 3.5f, two);
-        CHECK(same_flux_bits(one, two));
-        CHECK_INT(graphs_built(engine), built);
-        RELEASE_ALL(a, b, to, back);
-        unlink(path);
-    }
+    same_in_file(engine, FLUX_DEV, written(FLUX_DEV, "transformer.safetensors"), run_told);
+    same_in_file(engine, FLUX_SCHNELL, written(FLUX_SCHNELL, "transformer.safetensors"), run_told);
 }
 
 static void saved(void)
@@ -363,34 +349,16 @@ static void what_it_is_told(void)
     RELEASE_ALL(dev, schnell);
 }
 
-/* Every layer and every attention can be chosen, but for the first and the last. */
+static bool is_kept(const char *layer)
+{
+    return (strstr(layer, "_in") && strcmp(layer, "txt_in") != 0) || strstr(layer, "final_layer");
+}
+
 static void quantized(void)
 {
-    const graft_quant_limits everything = {{true, true, true}, {1, 1, 1}, 0};
-    graft_unet_shape shape = {
-        .batch = 1, .height = SIDE, .width = SIDE, .tokens = FLUX_WORDS, .act_dtype = GRAFT_F32};
-    float plain[FLUX_OUT], got[FLUX_OUT];
-    graft_err e = GRAFT_ERR_INIT;
-    graft_model *m = load_model(engine, FLUX_DEV), *q = NULL;
-    graft_quant_plan *p = NULL;
-    size_t of[GRAFT_LAYER_KINDS] = {0};
-    CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
-    graft_quant_plan_select(p, &everything);
-    for (size_t i = 0; i < p->n; i++) {
-        const graft_quant_layer *l = &p->layer[i];
-        bool ends = strstr(l->name, "_in") || strstr(l->name, "final_layer");
-        bool kept = ends && strcmp(l->name, "txt_in") != 0;
-        CHECK_INT(l->reason, kept ? GRAFT_QUANT_KEPT : GRAFT_QUANT_CHOSEN);
-        of[l->kind]++;
-    }
-    CHECK_INT(of[GRAFT_LAYER_ATTENTION], 5);
-    CHECK_INT(of[GRAFT_LAYER_LINEAR], 2 * 10 + 3 * 3 + 10);
-    CHECK_OK(graft_model_with_plan(m, p, &q, &e), &e);
-    run_flux(m, 3.5f, plain);
-    run_flux(q, 3.5f, got);
-    CHECK(!same_flux_bits(plain, got) && difference(got, plain, FLUX_OUT) < 0.2);
-    graft_quant_plan_destroy(p);
-    RELEASE_ALL(m, q);
+    const quantized_layers want = {
+        .kept = is_kept, .tokens = FLUX_WORDS, .attentions = 5, .linears = 2 * 10 + 3 * 3 + 10};
+    quantized_as(engine, FLUX_DEV, &want, run_told);
 }
 
 /* ------------------------------------------------------------------ text encoders */

@@ -2,8 +2,7 @@
  * down here once more: the engine's own tables are what is tested. */
 #ifndef GRAFT_TESTS_ENGINE_FLUX_H
 #define GRAFT_TESTS_ENGINE_FLUX_H
-#include "tests/engine/diffusers.h"
-#include "tests/engine/merge.h"
+#include "tests/engine/network_files.h"
 
 #define FLUX_DEV     GRAFT_SOURCE_DIR "/golden/small/flux_dev.safetensors"
 #define FLUX_SCHNELL GRAFT_SOURCE_DIR "/golden/small/flux_schnell.safetensors"

@@ -3,10 +3,7 @@
 #include <math.h>
 
 #include "engine/models/flux2.h"
-#include "tests/engine/diffusers.h"
-#include "tests/engine/flow_run.h"
-#include "tests/engine/merge.h"
-#include "tests/gguf_file.h"
+#include "tests/engine/network_changes.h"
 
 static graft_engine *engine;
 
@@ -22,11 +19,6 @@ enum {
     SHOWN_MAX = 128 * 40
 };
 
-static int64_t values(const graft_model *m)
-{
-    return m->arch.latent_channels * AREA;
-}
-
 /* The network's answer to x, behind which are the references. */
 static void evaluate(const graft_model *m, uint64_t seed, int words, const float *x, float t,
                      float guidance, const graft_references *r, float *out)
@@ -37,7 +29,7 @@ static void evaluate(const graft_model *m, uint64_t seed, int words, const float
     const int64_t n = words * m->arch.context_dim;
     CHECK(n <= (int64_t)COUNT(context));
     for (int64_t i = 0; i < n; i++) context[i] = fixed_value(seed + (uint64_t)i);
-    memset(out, 0, (size_t)values(m) * sizeof *out);
+    memset(out, 0, answer_values(m) * sizeof *out);
     graft_unet_use use = {
         .pictures = 1, .entries = 1, .height = SIDE, .width = SIDE, .tokens = words};
     if (r) use.references = *r;
@@ -54,13 +46,6 @@ static void run_some(const graft_model *m, float *out)
     float x[MOST];
     for (size_t i = 0; i < MOST; i++) x[i] = fixed_value(i);
     evaluate(m, 20000, 5, x, 400, 1.5f, NULL, out);
-}
-
-static bool same_values(const graft_model *m, const float *a, const float *b)
-{
-    float sum = 0;
-    for (int i = 0; i < values(m); i++) sum += a[i] * a[i];
-    return sum > 0 && memcmp(a, b, (size_t)values(m) * sizeof *a) == 0;
 }
 
 /* ------------------------------------------------------------------ names */
@@ -193,26 +178,8 @@ static void kinds(void)
 
 static void same_in_diffusers_names(void)
 {
-    static const char *const of[] = {KLEIN, DEV};
-    float one[MOST], two[MOST];
-    for (int i = 0; i < 2; i++) {
-        const char *path = written(of[i], "transformer.safetensors");
-        last_log[0] = 0;
-        graft_model *a = load_model(engine, of[i]), *b = load_model(engine, path);
-        CHECK_STR(last_log, "");
-        CHECK(memcmp(&a->arch, &b->arch, sizeof a->arch) == 0);
-        run_some(a, one);
-        run_some(b, two);
-        CHECK(same_values(a, one, two));
-        graft_model *to = swap_weights(a, path, true), *back = swap_weights(b, of[i], true);
-        uint64_t built = graphs_built(engine);
-        run_some(to, one);
-        run_some(back, two);
-        CHECK(same_values(a, one, two));
-        CHECK_INT(graphs_built(engine), built);
-        RELEASE_ALL(a, b, to, back);
-        unlink(path);
-    }
+    same_in_file(engine, KLEIN, written(KLEIN, "transformer.safetensors"), run_some);
+    same_in_file(engine, DEV, written(DEV, "transformer.safetensors"), run_some);
 }
 
 static void saved(void)
@@ -229,33 +196,10 @@ static void no_memory_for_names(void)
     unlink(path);
 }
 
-/* As ComfyUI-GGUF names it, which is as FLUX.1; in Q8_0 where rows are whole blocks. */
+/* As ComfyUI-GGUF names it, which is as FLUX.1. */
 static void gguf(void)
 {
-    const char *packed = temp_path("packed.gguf"), *plain = temp_path("plain.safetensors");
-    made_file *m = part_of_file(DEV, UNET), *f = part_of_file(DEV, UNET);
-    float got[MOST], want[MOST];
-    size_t n_packed = 0;
-    for (size_t i = 0; i < m->n; i++) {
-        graft_st_tensor *t = &m->tensor[i], *to = &f->tensor[i];
-        if (t->rank != 2 || t->shape[1] % 32) continue;
-        gguf_pack_tensor(to, t);
-        n_packed++;
-    }
-    gguf_file bytes = gguf_of("flux", NULL, f->tensor, f->n);
-    gguf_write(&bytes, packed);
-    free(bytes.data);
-    finish_file(f);
-    write_file(m, plain, NULL);
-    CHECK(n_packed > 10);
-    graft_model *a = load_model(engine, packed), *b = load_model(engine, plain);
-    CHECK(a->arch.kind == GRAFT_NET_FLUX2);
-    run_some(a, got);
-    run_some(b, want);
-    CHECK(same_values(a, got, want));
-    RELEASE_ALL(a, b);
-    unlink(packed);
-    unlink(plain);
+    same_in_gguf(engine, DEV, "flux", NULL, run_some);
 }
 
 /* ------------------------------------------------------------------ damage */
@@ -423,9 +367,9 @@ static void check_lora(const graft_model *m, const float *plain, const char *our
     CHECK_STR(last_log, "");
     run_some(w, want);
     run_some(x, got);
-    CHECK(difference(got, want, (size_t)values(m)) < 1e-4);
-    if (difference(plain, want, (size_t)values(m)) < 1e-4) printf("  %s changes nothing\n", name);
-    CHECK(difference(plain, want, (size_t)values(m)) > 1e-4);
+    CHECK(difference(got, want, answer_values(m)) < 1e-4);
+    if (difference(plain, want, answer_values(m)) < 1e-4) printf("  %s changes nothing\n", name);
+    CHECK(difference(plain, want, answer_values(m)) > 1e-4);
     RELEASE_ALL(w, x);
     unlink(lora);
     unlink(whole);
@@ -486,7 +430,7 @@ static void loras_in_other_names(void)
         CHECK_STR(last_log, "");
         run_some(x, got);
         if (i == 0 || rows[i] != rows[i - 1]) memcpy(first, got, sizeof got);
-        CHECK(same_values(m, first, got) && difference(got, plain, (size_t)values(m)) > 1e-3);
+        CHECK(same_answers(m, first, got) && difference(got, plain, answer_values(m)) > 1e-3);
         graft_model_release(x);
     }
     graft_model_release(m);
@@ -502,7 +446,7 @@ static void by_hand(const graft_model *m, const int words[2], float cfg, float g
 {
     float v[MOST], w[MOST];
     double sigma[STEPS + 1] = {0};
-    const int64_t n = values(m);
+    const int64_t n = (int64_t)answer_values(m);
     memset(x, 0, (size_t)n * sizeof *x);
     for (int i = 0; i < STEPS; i++) { /* "simple" */
         double share = 1 - (double)(int)(i * (double)m->flow_steps / STEPS) / m->flow_steps;
@@ -533,7 +477,7 @@ static void prompts_of_any_length(void)
                 graft_cond *b = prompt_of(m, 60000, words[i][1]);
                 sampled_in(STEPS, m, a, b, guided ? 3 : 1, 2, got);
                 by_hand(m, words[i], guided ? 3 : 1, GRAFT_FLUX_GUIDANCE, NULL, want);
-                CHECK(difference(got, want, (size_t)values(m)) < 2e-4);
+                CHECK(difference(got, want, answer_values(m)) < 2e-4);
                 graft_cond_release(a);
                 graft_cond_release(b);
             }
@@ -554,11 +498,11 @@ static void guidance(void)
         sampled(m, c, c, 1, plain);
         sampled(m, told, told, 1, got);
         by_hand(m, (const int[]){7, 7}, 1, 1.25f, NULL, want);
-        CHECK(difference(got, want, (size_t)values(m)) < 2e-4);
-        CHECK(same_values(m, got, plain) == (k == 0));
+        CHECK(difference(got, want, answer_values(m)) < 2e-4);
+        CHECK(same_answers(m, got, plain) == (k == 0));
         CHECK_OK(graft_cond_untold(told, &none, &e), &e);
         sampled(m, none, none, 1, want);
-        CHECK(same_values(m, want, plain) == (k == 0) && same_values(m, want, got) == (k == 0));
+        CHECK(same_answers(m, want, plain) == (k == 0) && same_answers(m, want, got) == (k == 0));
         graft_cond_release(none);
         graft_cond_release(c);
         graft_cond_release(told);
@@ -575,7 +519,7 @@ static void references(void)
     graft_err e = GRAFT_ERR_INIT;
     graft_references r = {.n = 0};
     float x[MOST + SHOWN_MAX], got[MOST], before[MOST] = {0};
-    int64_t at = values(m);
+    int64_t at = (int64_t)answer_values(m);
     for (; r.n < (int)COUNT(size); r.n++) {
         graft_cond *more = NULL;
         graft_latent *l = NULL;
@@ -590,8 +534,8 @@ static void references(void)
         const graft_references shown = {.n = r.n + 1, .of = {r.of[0], r.of[1]}};
         sampled_in(STEPS, m, more, more, 1, 2, got);
         by_hand(m, (const int[]){6, 6}, 1, 0, &shown, x);
-        CHECK(difference(got, x, (size_t)values(m)) < 2e-4);
-        CHECK(difference(got, before, (size_t)values(m)) > 1e-3);
+        CHECK(difference(got, x, answer_values(m)) < 2e-4);
+        CHECK(difference(got, before, answer_values(m)) > 1e-3);
         memcpy(before, got, sizeof got);
         graft_latent_release(l);
         graft_cond_release(c);
@@ -617,86 +561,28 @@ static void compiled(void)
     RELEASE_ALL(m, n);
 }
 
-/* Every layer and every attention can be chosen, but for the first and the last. */
-static void quantized(void)
+static bool is_kept(const char *layer)
 {
-    const graft_quant_limits everything = {{true, true, true}, {1, 1, 1}, 0};
-    graft_unet_shape shape = {
-        .batch = 1, .height = SIDE, .width = SIDE, .tokens = 32, .act_dtype = GRAFT_F32};
-    float plain[MOST], got[MOST];
-    graft_err e = GRAFT_ERR_INIT;
-    graft_model *m = load_model(engine, KLEIN), *q = NULL;
-    graft_quant_plan *p = NULL;
-    size_t of[GRAFT_LAYER_KINDS] = {0};
-    CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
-    graft_quant_plan_select(p, &everything);
-    for (size_t i = 0; i < p->n; i++) {
-        const graft_quant_layer *l = &p->layer[i];
-        bool kept = strstr(l->name, "img_in") || strstr(l->name, "time_in") ||
-                    strstr(l->name, "final_layer");
-        CHECK_INT(l->reason, kept ? GRAFT_QUANT_KEPT : GRAFT_QUANT_CHOSEN);
-        of[l->kind]++;
-    }
-    CHECK_INT(of[GRAFT_LAYER_ATTENTION], 2 + 3);
-    CHECK_INT(of[GRAFT_LAYER_LINEAR], 2 * 8 + 3 * 2 + 2 + 2 + 3 + 2);
-    CHECK_OK(graft_model_with_plan(m, p, &q, &e), &e);
-    run_some(m, plain);
-    run_some(q, got);
-    CHECK(!same_values(m, plain, got) && difference(got, plain, (size_t)values(m)) < 0.2);
-    graft_quant_plan_destroy(p);
-    RELEASE_ALL(m, q);
+    return strstr(layer, "img_in") || strstr(layer, "time_in") || strstr(layer, "final_layer");
 }
 
-/* QuantizeModel; EasyCache; half of a model and half of another in its place. */
-static void measured_and_merged(void)
+static void quantized(void)
 {
-    float plain[MOST], got[MOST], want[MOST];
-    graft_err e = GRAFT_ERR_INIT;
-    graft_model *m = load_model(engine, KLEIN), *q = NULL, *easy = NULL;
-    const size_t n = (size_t)values(m);
-    graft_cond *c = prompt_of(m, 20000, 12), *d = prompt_of(m, 60000, 20);
-    graft_latent *l = NULL;
-    CHECK_OK(graft_latent_create((const int64_t[]){1, 128, SIDE, SIDE}, &l, &e), &e);
-    if (l) memset(graft_latent_writable(l), 0, n * sizeof *got);
-    const graft_quantize_options o = {.bits = 8,
-                                      .linear = true,
-                                      .linear_mse_threshold = 0.5,
-                                      .attention = true,
-                                      .attention_mse_threshold = 0.5,
-                                      .positive = c,
-                                      .negative = d,
-                                      .latent = l,
-                                      .steps = 2,
-                                      .cfg = 4};
-    CHECK_OK(graft_model_quantize(m, &o, NULL, &q, NULL, &e), &e);
-    sampled(m, c, d, 4, plain);
-    sampled(q, c, d, 4, got);
-    /* Three steps of guidance, which multiplies what one prediction is off. */
-    CHECK(difference(got, plain, n) > 0 && difference(got, plain, n) < 0.4);
-    const graft_easycache_options cache = {.threshold = 3, .end = 1};
-    CHECK_OK(graft_model_easycache(m, &cache, &easy, &e), &e);
-    sampled(easy, c, d, 4, got);
-    CHECK(difference(got, plain, n) > 0);
-    const char *path = temp_path("other.safetensors");
-    made_file *f = part_of_file(KLEIN, UNET);
-    for (size_t i = 0; i < f->n; i++)
-        for (int64_t k = 0; k < shape_count(f->tensor[i].shape, f->tensor[i].rank); k++)
-            ((float *)(uintptr_t)f->tensor[i].data)[k] *= 0.5f;
-    write_file(f, path, NULL);
-    graft_model *half = load_model(engine, path), *same = simple(m, m, 0.5);
-    graft_model *sum = plus(half, half);
-    run_some(m, want);
-    run_some(same, got);
-    CHECK(difference(got, want, n) < 1e-4);
-    run_some(sum, got);
-    CHECK(difference(got, want, n) < 1e-4);
-    run_some(half, got);
-    CHECK(difference(got, want, n) > 1e-3);
-    graft_latent_release(l);
-    graft_cond_release(c);
-    graft_cond_release(d);
-    RELEASE_ALL(m, q, easy, half, same, sum);
-    unlink(path);
+    const quantized_layers want = {.kept = is_kept,
+                                   .tokens = 32,
+                                   .attentions = 2 + 3,
+                                   .linears = 2 * 8 + 3 * 2 + 2 + 2 + 3 + 2};
+    quantized_as(engine, KLEIN, &want, run_some);
+}
+
+static void measured(void)
+{
+    measured_on(engine, KLEIN, 12, 20);
+}
+
+static void halves(void)
+{
+    halves_add_up(engine, KLEIN, NULL, run_some);
 }
 
 int main(void)
@@ -717,7 +603,8 @@ int main(void)
     RUN(references);
     RUN(compiled);
     RUN(quantized);
-    RUN(measured_and_merged);
+    RUN(measured);
+    RUN(halves);
     graft_engine_destroy(engine);
     return test_end();
 }
