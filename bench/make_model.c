@@ -70,9 +70,10 @@ static graft_status add(list *l, const char *prefix, const char *name, int rank,
     int64_t inputs = 1;
     for (int i = 0; i < rank; i++) t.dim[i] = dim[i];
     for (int i = 1; i < rank; i++) inputs *= dim[i];
+    if (rank == 5) inputs /= dim[2]; /* a single picture sees one of its slices */
     bool embedding = strstr(name, "embedding") != NULL;
     if (rank == 1) {
-        t.mean = graft_str_ends(name, "weight") ? 1.0f : 0.0f;
+        t.mean = graft_str_ends(name, "weight") || graft_str_ends(name, "gamma") ? 1.0f : 0.0f;
         t.spread = 0.02f;
     } else {
         t.spread = embedding ? 0.05f : (float)(1.0 / sqrt((double)inputs));
@@ -98,7 +99,7 @@ static graft_status add_slots(list *l, const char *prefix, const graft_graph *g,
     for (size_t i = 0; i < g->n_slots && !st; i++) {
         const graft_gslot *s = &g->slot[i];
         const char *name = s->source[0];
-        int64_t dim[GRAFT_MAX_RANK];
+        int64_t dim[GRAFT_MAX_RANK + 1];
         int rank = s->rank, skip = s->rank == 3; /* (1,T,W): position tables */
         for (int k = skip; k < rank; k++) dim[k - skip] = s->dim[k];
         rank -= skip;
@@ -111,6 +112,12 @@ static graft_status add_slots(list *l, const char *prefix, const graft_graph *g,
             dim[1] = s->rows[0] * s->rows[0];
             dim[2] = s->dim[3];
             rank = 3;
+        }
+        if (s->kind == GRAFT_SLOT_LAST) {
+            dim[4] = dim[3];
+            dim[3] = dim[2];
+            dim[2] = s->rows[0];
+            rank = 5;
         }
         if (rank == 2 && is_conv1(name, linear_proj)) {
             dim[2] = dim[3] = 1;
@@ -152,7 +159,8 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
 
 static bool is_transformer(const kind *k)
 {
-    return k->mmdit.depth || k->flux.depth || k->zimage.depth || k->flux2.depth;
+    return k->mmdit.depth || k->flux.depth || k->zimage.depth || k->flux2.depth ||
+           k->qwen_image.depth;
 }
 
 static graft_status add_transformer(const kind *k, list *l, graft_err *e)
@@ -160,10 +168,11 @@ static graft_status add_transformer(const kind *k, list *l, graft_err *e)
     const graft_unet_shape shape = {
         .batch = 1, .height = 8, .width = 8, .tokens = 32, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
-    graft_status st = k->flux2.depth    ? graft_flux2_build(&k->flux2, &shape, &g, e)
-                      : k->zimage.depth ? graft_zimage_build(&k->zimage, &shape, &g, e)
-                      : k->flux.depth   ? graft_flux_build(&k->flux, &shape, &g, e)
-                                        : graft_mmdit_build(&k->mmdit, &shape, &g, e);
+    graft_status st = k->qwen_image.depth ? graft_qwen_image_build(&k->qwen_image, &shape, &g, e)
+                      : k->flux2.depth    ? graft_flux2_build(&k->flux2, &shape, &g, e)
+                      : k->zimage.depth   ? graft_zimage_build(&k->zimage, &shape, &g, e)
+                      : k->flux.depth     ? graft_flux_build(&k->flux, &shape, &g, e)
+                                          : graft_mmdit_build(&k->mmdit, &shape, &g, e);
     if (!st) st = add_slots(l, "model.diffusion_model.", g, true, e);
     graft_graph_destroy(g);
     return st;
@@ -273,6 +282,7 @@ static graft_status add_vae(const kind *k, list *l, graft_err *e)
                         .embed_dim = channels,
                         .levels = 4,
                         .res_blocks = k->vae_res_blocks,
+                        .kind = k->vae_wan ? GRAFT_VAE_WAN : GRAFT_VAE_KL,
                         .quant_conv = k->vae_folds        ? GRAFT_QUANT_CONV_WITHIN
                                       : is_transformer(k) ? GRAFT_QUANT_CONV_NONE
                                                           : GRAFT_QUANT_CONV_BESIDE,
@@ -442,17 +452,18 @@ static graft_status add_unclip(list *l, graft_err *e)
     return st;
 }
 
-/* With the last layer and the norm, which prompts do not need. */
+/* With the last layer and the norm, which prompts do not need where they are Qwen 3's. */
 static graft_status add_qwen3(const graft_qwen3_arch *a, list *l, graft_err *e)
 {
-    const graft_qwen3_shape shape = {.batch = 1, .tokens = 32, .act_dtype = GRAFT_F32};
+    const graft_qwen3_shape shape = {
+        .batch = 1, .tokens = 32, .act_dtype = GRAFT_F32, .normed = a->biased};
     graft_qwen3_arch whole = *a;
     graft_graph *g = NULL;
-    whole.layers++; /* nothing reads the last */
-    if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no Qwen 3");
+    whole.layers += !a->biased; /* of Qwen 3 nothing reads the last */
+    if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no Qwen");
     graft_status st = graft_qwen3_build(&whole, &shape, &g, e);
     if (!st) st = add_slots(l, "", g, true, e);
-    if (!st) st = add(l, "", "model.norm.weight", 1, (int64_t[]){a->width}, e);
+    if (!st && !a->biased) st = add(l, "", "model.norm.weight", 1, (int64_t[]){a->width}, e);
     if (!st) st = add(l, "", graft_qwen3_embeddings_name(), 2, (int64_t[]){a->vocab, a->width}, e);
     if (!st) l->at[l->n - 1].spread = 1.0f;
     graft_graph_destroy(g);

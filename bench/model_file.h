@@ -11,7 +11,7 @@
 typedef struct model_tensor {
     char *name;
     int rank;
-    int64_t dim[GRAFT_MAX_RANK];
+    int64_t dim[GRAFT_MAX_RANK + 1]; /* kernels over several pictures have one more */
     float mean, spread;
     bool index; /* I64 0, 1, 2, … instead of weights */
 } model_tensor;

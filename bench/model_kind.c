@@ -55,6 +55,12 @@
         .channels = 128, .hidden = 128 * (n), .heads = n, .mlp = 384 * (n), .depth = two,          \
         .single_depth = one, .time_dim = 256, .context_dim = words                                 \
     }
+/* Qwen-Image's, with so many blocks. */
+#define QWEN_IMAGE_NET(blocks)                                                                     \
+    {                                                                                              \
+        .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = blocks, .patch = 2,    \
+        .rope_dim = 56, .time_dim = 256, .context_dim = 3584                                       \
+    }
 /* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
 #define TINY_FLUX(more)                                                                            \
     .flux = TINY_NET(256, .beside = more, .pooled_dim = 32, .guidance = 1), .vae_channels = 32,    \
@@ -161,6 +167,18 @@ static const model_kind kinds[] = {
     {.name = "tiny-flux2",
      .flux2 = {.channels = 128, .hidden = 64, .heads = 2, .mlp = 192, .depth = 1, .single_depth = 2,
                .time_dim = 256, .context_dim = 96}},
+    {.name = "qwen-image", .qwen_image = QWEN_IMAGE_NET(60), .vae_wan = true,
+     .vae_channels = 96, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .qwen3 = {.layers = 28, .width = 3584, .head_dim = 128, .intermediate = 18944,
+               .vocab = 152064, .heads = 28, .key_heads = 4, .biased = 1}},
+    {.name = "qwen-image-layer", .qwen_image = QWEN_IMAGE_NET(2)},
+    {.name = "tiny-qwen-image", .vae_wan = true,
+     .qwen_image = {.channels = 16, .hidden = 64, .heads = 2, .mlp = 160, .depth = 2, .patch = 2,
+                    .rope_dim = 14, .time_dim = 256, .context_dim = 32},
+     .vae_channels = 8, .vae_mult = {1, 2, 2, 2}, .vae_res_blocks = 1,
+     .qwen3 = {.layers = 2, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
+               .heads = 4, .key_heads = 2, .biased = 1},
+     .config = "{\"head_dim\": 8}"},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,

@@ -1,4 +1,5 @@
-/* ModelSamplingAuraFlow: ModelSamplingSD3 by the name that workflows for Z-Image have. */
+/* ModelSamplingAuraFlow: ModelSamplingSD3 by the name that workflows for Z-Image and Qwen-Image
+ * have. */
 #include "nodes/node.h"
 
 enum { MODEL, SHIFT };
@@ -6,7 +7,7 @@ static const graft_input *const inputs[] = {
     [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to change."),
     [SHIFT] = IN_FLOAT("shift", 1.73, 0.0, 100.0, 0.01,
                        "Above 1, more of the steps are at high noise, which suits large pictures. "
-                       "Z-Image has 3. Must not be 0."),
+                       "Z-Image has 3, Qwen-Image is run with 3.1. Must not be 0."),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("MODEL", "MODEL", "The model as a flow with this shift."), NULL};

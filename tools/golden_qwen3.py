@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Makes golden/small/qwen3.safetensors and qwen3_joined.safetensors: small random Qwen 3
-(arXiv:2505.09388), token ids, and what PyTorch computes of them in float32: the stream behind all
-layers but the last, as Z-Image reads it, and that behind three of them, as FLUX.2 klein does.
-golden/README.md lists the tensors.
+"""Makes golden/small/qwen3.safetensors, qwen3_joined.safetensors and qwen25.safetensors: small random
+Qwen 3 (arXiv:2505.09388) and Qwen 2.5 (arXiv:2412.15115), token ids, and what PyTorch computes of them
+in float32: the stream behind all layers but the last, as Z-Image reads it, that behind three of them,
+as FLUX.2 klein does, and that behind all of them and their norm, as Qwen-Image does. golden/README.md
+lists the tensors.
 
     tools/golden_qwen3.py OUTPUT-FOLDER     write the files
     tools/golden_qwen3.py --check FILE...   hold what is computed here against such files
@@ -30,6 +31,9 @@ DEEP = dict(vocab_size=300, hidden_size=16, intermediate_size=24, num_hidden_lay
             num_attention_heads=4, num_key_value_heads=2, head_dim=8)
 # Words and tokens, of which the rest is padding: some, none, one word, and no whole steps.
 PADDED = [(5, 32), (32, 32), (1, 64), (40, 77)]
+BIASED = dict(vocab_size=300, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+              num_attention_heads=6, num_key_value_heads=2, head_dim=12, attention_bias=True)
+DESCRIBED = [40, 1, 97]
 
 
 def turn(x):
@@ -48,10 +52,11 @@ class Attention(nn.Module):
         super().__init__()
         width, d = cfg["hidden_size"], cfg["head_dim"]
         self.heads, self.shared = cfg["num_attention_heads"], cfg["num_key_value_heads"]
-        self.q_proj = nn.Linear(width, self.heads * d, bias=False)
-        self.k_proj, self.v_proj = (nn.Linear(width, self.shared * d, bias=False) for _ in "kv")
+        biased = cfg.get("attention_bias", False)
+        self.q_proj = nn.Linear(width, self.heads * d, bias=biased)
+        self.k_proj, self.v_proj = (nn.Linear(width, self.shared * d, bias=biased) for _ in "kv")
         self.o_proj = nn.Linear(self.heads * d, width, bias=False)
-        self.q_norm, self.k_norm = RMSNorm(d), RMSNorm(d)
+        self.q_norm, self.k_norm = (nn.Identity() if biased else RMSNorm(d) for _ in "qk")
 
     def forward(self, x, words):
         n, tokens, _ = x.shape
@@ -114,6 +119,13 @@ class Qwen3(nn.Module):
             x = layer(x, len(tokens))
         return x[0]
 
+    def normed(self, tokens):
+        """Ids (T) -> hidden (T,width)."""
+        x = self.model.embed_tokens(tokens[None])
+        for layer in self.model.layers:
+            x = layer(x, len(tokens))
+        return self.model.norm(x)[0]
+
     def joined(self, tokens, words):
         """Ids (T), of which the first so many are words -> hidden (T,3 width)."""
         x, stream = self.model.embed_tokens(tokens[None]), []
@@ -132,7 +144,7 @@ def randomize(net, g, added=1.0):
             r = r * 0.4 + 1.0
         elif "norm" in name:
             r = r * 0.3 + 1.0
-        elif "embed" in name:
+        elif "embed" in name or name.endswith("bias"):
             r = r * 0.5
         else:
             r = r / p.shape[1] ** 0.5
@@ -159,8 +171,26 @@ def make_joined(folder):
     td.st_save(f"{folder}/qwen3_joined.safetensors", tensors, {"golden": json.dumps(DEEP)})
 
 
+def make_normed(folder):
+    g = torch.Generator().manual_seed(2502)
+    net = Qwen3(BIASED)
+    randomize(net, g)
+    tensors = {k: v.half() for k, v in net.state_dict().items()}
+    wide = load(Qwen3(BIASED), tensors, "").double()
+    for k, count in enumerate(DESCRIBED):
+        tokens = torch.randint(BIASED["vocab_size"], (count,), generator=g)
+        with torch.no_grad():
+            hidden, exact = net.normed(tokens), wide.normed(tokens)
+        print(f"normed case{k}: largest value {hidden.abs().max():.2f},",
+              f"{error(hidden, exact):.1g} from float64")
+        tensors.update({f"case{k}.tokens": tokens, f"case{k}.normed": hidden})
+    td.st_save(f"{folder}/qwen25.safetensors", tensors,
+               {"config": json.dumps(dict(head_dim=BIASED["head_dim"])), "golden": json.dumps(BIASED)})
+
+
 def make(folder):
     make_joined(folder)
+    make_normed(folder)
     g = torch.Generator().manual_seed(2505)
     net = Qwen3(CONFIG)
     randomize(net, g)
@@ -184,9 +214,10 @@ def check(path):
                {key: v for key, v in t.items() if not key.startswith("case")}, "")
     while f"case{k}.tokens" in t:
         tokens, words = t[f"case{k}.tokens"], t.get(f"case{k}.words")
-        got = net(tokens) if words is None else net.joined(tokens, words.item())
-        ok = holds(path, f"case{k}", got, t[f"case{k}.hidden" if words is None
-                                            else f"case{k}.joined"]) and ok
+        what = ("normed" if f"case{k}.normed" in t else "hidden" if words is None else "joined")
+        got = (net.normed(tokens) if what == "normed" else net(tokens) if words is None
+               else net.joined(tokens, words.item()))
+        ok = holds(path, f"case{k}", got, t[f"case{k}.{what}"]) and ok
         k += 1
     return ok and k > 0
 

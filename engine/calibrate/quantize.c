@@ -204,7 +204,7 @@ static graft_status sample_chosen(calibration *k, graft_err *e)
         if (a[i] < low) low = a[i];
         if (a[i] > high) high = a[i];
     }
-    double scale = k->base->scale_factor, range = (double)high - (double)low;
+    double scale = graft_model_latent_gain(k->base), range = (double)high - (double)low;
     p->joint_mse = graft_metric_mse(a, b, (size_t)n) * scale * scale;
     p->joint_psnr = graft_metric_psnr(a, b, (size_t)n, range);
     p->joint_ssim = mean_ssim(a, b, shape, range);

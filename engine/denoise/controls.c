@@ -336,7 +336,7 @@ static void take_latents(const graft_controls *k, const graft_controlnet *net,
     for (int64_t p = 0; p < rows; p++)
         end = graft_known_fill(m, from + p * s[1] * s[2] * s[3], s + 1, box, end);
     if (shifts)
-        graft_model_scale_latent(m, to, (size_t)(end - to), to);
+        graft_model_scale_latent(m, to, (size_t)(end - to), (end - to) / (rows * s[1]), to);
     else
         for (; to < end; to++) *to *= (float)m->scale_factor;
 }

@@ -62,7 +62,7 @@ static void put_latent(const graft_guided_config *c, const float *latent, float 
     if (c->model->arch.beside == GRAFT_BESIDE_PICTURE && graft_net_is_unet(&c->model->arch))
         memcpy(to, latent, n * sizeof *to);
     else
-        graft_model_scale_latent(c->model, latent, n, to);
+        graft_model_scale_latent(c->model, latent, n, c->shape[2] * c->shape[3], to);
 }
 
 /* Where nothing is known the picture is grey, as in training: its latent in the UNet's space.
@@ -222,7 +222,7 @@ static float *put_reference(const graft_model *m, const graft_latent *l, int64_t
     from += p % s[0] * s[1] * s[2] * s[3];
     const graft_box whole = {.height = s[2], .width = s[3]};
     float *end = graft_known_fill(m, from, s + 1, &whole, to);
-    graft_model_scale_latent(m, to, (size_t)(end - to), to);
+    graft_model_scale_latent(m, to, (size_t)(end - to), (end - to) / s[1], to);
     return end;
 }
 

@@ -7,13 +7,13 @@
 #include "engine/sampling/noise.h"
 
 /* In the model's space: v holds the noise, and the sum afterwards; latent NULL: zeros. */
-static graft_status add(const graft_model *m, const float *latent, size_t n, float sigma, float *v,
-                        graft_err *e)
+static graft_status add(const graft_model *m, const float *latent, size_t n, int64_t area,
+                        float sigma, float *v, graft_err *e)
 {
     float share = graft_model_is_flow(m) ? 1.0f - sigma : 1.0f;
     float *scaled = graft_calloc(n, sizeof *scaled);
     if (!scaled) return graft_fail_nomem(e, "a latent");
-    if (latent) graft_model_scale_latent(m, latent, n, scaled);
+    if (latent) graft_model_scale_latent(m, latent, n, area, scaled);
     for (size_t i = 0; i < n; i++) {
         float sum = share * scaled[i] + sigma * v[i];
         v[i] = isfinite(sum) ? sum : 0.0f;
@@ -45,9 +45,9 @@ graft_status graft_latent_noised(const graft_model *m, const graft_latent *laten
     if (!st && add_noise)
         st = graft_noise_latent(seed, s, graft_latent_batch_index(latent), noise, e);
     const float *data = graft_latent_is_empty(latent) ? NULL : graft_latent_data(latent, NULL);
-    if (!st) st = add(m, data, n, much, noise, e);
+    if (!st) st = add(m, data, n, s[2] * s[3], much, noise, e);
     if (!st) {
-        graft_model_unscale_latent(m, noise, n, graft_latent_writable(r));
+        graft_model_unscale_latent(m, noise, n, s[2] * s[3], graft_latent_writable(r));
         *out = r;
         r = NULL;
     }

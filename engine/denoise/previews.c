@@ -105,7 +105,7 @@ static graft_status decode(graft_previews *p, const float *denoised, graft_err *
     double begin = graft_clock_now();
     GRAFT_TRY(graft_latent_create(shape, &latent, e));
     graft_model_unscale_latent(p->model, denoised, (size_t)(shape[1] * shape[2] * shape[3]),
-                               graft_latent_writable(latent));
+                               shape[2] * shape[3], graft_latent_writable(latent));
     GRAFT_TRY(graft_vae_decode(p->vae, latent, NULL, &quiet, &image, e));
     GRAFT_TRY(show_picture(p, image, e));
     double end = graft_clock_now();

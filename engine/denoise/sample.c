@@ -72,7 +72,8 @@ static graft_status take_latent(run_state *r, const graft_latent *l, graft_err *
     r->start = graft_malloc_array((size_t)r->n, sizeof(float));
     if (!r->latent || !r->noise || !r->start) return graft_fail_nomem(e, "latents");
     if (!graft_latent_is_empty(l))
-        graft_model_scale_latent(m, graft_latent_data(l, NULL), (size_t)r->n, r->latent);
+        graft_model_scale_latent(m, graft_latent_data(l, NULL), (size_t)r->n,
+                                 r->shape[2] * r->shape[3], r->latent);
     return GRAFT_OK;
 }
 
@@ -329,7 +330,8 @@ static graft_status make_result(const run_state *r, const float *data, const gra
     graft_latent *l;
     graft_status st = graft_latent_create_like(from, r->shape, &l, e);
     if (st) return st;
-    graft_model_unscale_latent(r->s->model, data, (size_t)r->n, graft_latent_writable(l));
+    graft_model_unscale_latent(r->s->model, data, (size_t)r->n, r->shape[2] * r->shape[3],
+                               graft_latent_writable(l));
     *out = l;
     return GRAFT_OK;
 }

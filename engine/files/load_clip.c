@@ -85,13 +85,22 @@ static graft_status add_t5(graft_clip *c, graft_weights *file, const char *place
 /* In a checkpoint; a file of its own has the last. */
 static const char *const qwen3_places[] = {"text_encoders.qwen3_4b.transformer.",
                                            "text_encoders.qwen3_8b.transformer.", "", NULL};
+/* Likewise; transformers calls the language model beside one for pictures model.language_model. */
+static const char *const qwen25_places[] = {"text_encoders.qwen25_7b.transformer.", "",
+                                            "model.language_", NULL};
 
-/* The same for Qwen 3, which is alone, in any of its places. */
+static const char *qwen_place(const graft_safetensors *f, graft_clip_kind kind)
+{
+    return kind == GRAFT_CLIP_QWEN_IMAGE ? graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR)
+                                         : graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR);
+}
+
+/* The same for Qwen, which is alone, in any of its places. */
 static graft_status add_qwen3(graft_clip *c, graft_weights *file, const graft_task *task,
                               bool *found, graft_err *e)
 {
     const graft_safetensors *f = graft_weights_file(file);
-    const char *place = graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR);
+    const char *place = qwen_place(f, c->kind);
     *found = place != NULL;
     if (!place) return GRAFT_OK;
     graft_status st = graft_qwen3_load(c->engine, file, place, task, &c->qwen3, e);
@@ -137,7 +146,12 @@ static graft_clip *new_clip(graft_engine *engine)
 
 static bool is_qwen3(graft_clip_kind kind)
 {
-    return kind == GRAFT_CLIP_QWEN3 || kind == GRAFT_CLIP_FLUX2;
+    return kind == GRAFT_CLIP_QWEN3 || kind == GRAFT_CLIP_FLUX2 || kind == GRAFT_CLIP_QWEN_IMAGE;
+}
+
+static const char *qwen_name(graft_clip_kind kind)
+{
+    return kind == GRAFT_CLIP_QWEN_IMAGE ? "Qwen 2.5" : "Qwen 3";
 }
 
 /* Whether it has one encoder, which is none of CLIP's. */
@@ -151,7 +165,7 @@ static graft_status no_encoder(const graft_safetensors *f, graft_clip_kind kind,
     char guess[128];
     return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: no %s text encoder in it%s",
                       graft_safetensors_path(f),
-                      is_qwen3(kind)              ? "Qwen 3"
+                      is_qwen3(kind)              ? qwen_name(kind)
                       : kind == GRAFT_CLIP_CHROMA ? "T5"
                                                   : "CLIP",
                       graft_kind_guess(f, "CLIPLoader", guess, sizeof guess));
@@ -186,6 +200,9 @@ static graft_clip_kind kind_of(const graft_safetensors *f)
 {
     static const char token[] = "text_model.embeddings.token_embedding.weight";
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX2_TENSOR)) return GRAFT_CLIP_FLUX2;
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR) ||
+        graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR))
+        return GRAFT_CLIP_QWEN_IMAGE;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_CHROMA_TENSOR))
         return GRAFT_CLIP_CHROMA;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR)) return GRAFT_CLIP_FLUX;
@@ -228,7 +245,9 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, con
     if (is_qwen3(c->kind)) {
         bool found;
         GRAFT_TRY(add_qwen3(c, file, task, &found, e));
-        if (!found) note_missing(c, f, "no Qwen 3 in it");
+        if (!found)
+            note_missing(
+                c, f, c->kind == GRAFT_CLIP_QWEN_IMAGE ? "no Qwen 2.5 in it" : "no Qwen 3 in it");
     } else if (c->kind == GRAFT_CLIP_CHROMA) {
         GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
         if (!c->t5) note_missing(c, f, "no T5 in it");
@@ -275,7 +294,8 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                  [GRAFT_CLIP_FLUX] = {"flux", 2, 2},
                  [GRAFT_CLIP_QWEN3] = {"lumina2", 1, 1},
                  [GRAFT_CLIP_FLUX2] = {"flux2", 1, 1},
-                 [GRAFT_CLIP_CHROMA] = {"chroma", 1, 1}};
+                 [GRAFT_CLIP_CHROMA] = {"chroma", 1, 1},
+                 [GRAFT_CLIP_QWEN_IMAGE] = {"qwen_image", 1, 1}};
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
     if (kind == n_kinds)

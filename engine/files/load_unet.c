@@ -43,11 +43,26 @@ static void configure_flux2(graft_model *m, const graft_checkpoint_config *c)
     m->latent_shift = 0;
 }
 
+/* Qwen-Image's schedule is FLUX.1 dev's where nobody says how far it shifts. */
+static void configure_qwen_image(graft_model *m)
+{
+    m->prediction = GRAFT_PREDICT_FLOW;
+    m->flow_shift = exp(FLUX_MU);
+    m->flow_steps = GRAFT_SCHEDULE_MOST;
+    m->scale_factor = 1;
+    m->latent_shift = 0;
+    if (m->arch.latent_channels == GRAFT_WAN_PLANES) m->planes = &graft_wan_planes;
+}
+
 static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
 {
     const bool flux = m->arch.kind == GRAFT_NET_FLUX, dev = flux && m->arch.flux.guidance;
     if (m->arch.kind == GRAFT_NET_FLUX2) {
         configure_flux2(m, c);
+        return;
+    }
+    if (m->arch.kind == GRAFT_NET_QWEN_IMAGE) {
+        configure_qwen_image(m);
         return;
     }
     const bool same_latents = flux || m->arch.kind == GRAFT_NET_ZIMAGE;
@@ -109,6 +124,7 @@ graft_status graft_load_model_part(graft_engine *engine, graft_weights *file,
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX2_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ZIMAGE_TENSOR);
+    if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR);
     if (!prefix) return no_unet(f, e);
     graft_model *m = graft_calloc(1, sizeof *m);
     graft_graph *g = NULL;

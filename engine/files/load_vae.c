@@ -147,6 +147,7 @@ graft_status graft_load_vae_part(graft_engine *engine, graft_weights *file, graf
     graft_vae *v = NULL;
     graft_status st = GRAFT_OK;
     if (!prefix) prefix = graft_load_prefix(f, prefixes, "decoder.layers.0.weight");
+    if (!prefix) prefix = graft_load_prefix(f, prefixes, GRAFT_WAN_VAE_TENSOR);
     if (!prefix) return no_vae(f, e);
     GRAFT_TRY(new_vae(engine, &v, e));
     GRAFT_TRY(graft_vae_detect(f, prefix, &v->arch, e));
@@ -235,7 +236,8 @@ out:
 bool graft_vae_is_for(const graft_vae *v, const graft_model *m)
 {
     bool same = v->arch.z_channels == m->arch.latent_channels &&
-                v->scale_factor == m->scale_factor && v->latent_shift == m->latent_shift;
+                v->scale_factor == m->scale_factor && v->latent_shift == m->latent_shift &&
+                !m->planes;
     if (v->arch.z_channels == GRAFT_PREVIEW_CHANNELS)
         same = same && memcmp(&v->colours, &m->preview, sizeof v->colours) == 0;
     return same && v->arch.kind == GRAFT_VAE_TINY && graft_vae_factor(&v->arch) <= LATENT_PIXELS;

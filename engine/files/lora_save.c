@@ -188,7 +188,7 @@ static graft_status collect(lora_save *j, graft_err *e)
     if (!st && m->rank < 1)
         st = graft_fail(e, GRAFT_E_ARG, "a rank of %lld is below 1", (long long)m->rank);
     if (!st && c && c->qwen3)
-        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "there are no LoRAs for Qwen 3 as text encoder");
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "there are no LoRAs for Qwen as text encoder");
     if (!st && m->model) st = add_set(j, m->model->weights, false, "diffusion_model.", e);
     for (size_t i = 0; c && i < c->n_encoders && !st; i++)
         st = add_set(j, c->encoder[i].weights, true, encoder_prefix(c, i), e);

@@ -45,6 +45,7 @@ graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
     GRAFT_TRY(graft_weights_rebase(other->weights, m->weights, &n->weights, e)); /* LoRAs stay */
     n->scale_factor = other->scale_factor;
     n->latent_shift = other->latent_shift;
+    n->planes = other->planes;
     n->preview = other->preview;
     if (!n->sampling_given) {
         n->prediction = other->prediction;

@@ -170,6 +170,14 @@ graft_vid graft_graph_weight_crop(graft_graph *g, const char *name, int64_t side
     return v;
 }
 
+graft_vid graft_graph_weight_last(graft_graph *g, const char *name, int64_t slices,
+                                  const int64_t dim[4])
+{
+    graft_vid v = weight(g, GRAFT_SLOT_LAST, name, 4, dim);
+    if (v >= 0) g->slot[g->value[v].index].rows[0] = slices;
+    return v;
+}
+
 graft_vid graft_graph_weight_rows(graft_graph *g, const graft_vid *parts, size_t n)
 {
     size_t n_sources = 0;

@@ -51,8 +51,9 @@ typedef enum graft_slot_kind {
     GRAFT_SLOT_PLAIN = 0,     /* one source with the same number of elements */
     GRAFT_SLOT_ROWS = 1,      /* sources joined along the first dimension */
     GRAFT_SLOT_TRANSPOSE = 2, /* one source (b,a) for a slot (a,b) */
-    GRAFT_SLOT_CROP = 3 /* the middle of one source (m*m,c), a square of m rows of m cells, for
-                           a slot (1,h,w,c): from row (m-h)/2 and column (m-w)/2 on */
+    GRAFT_SLOT_CROP = 3, /* the middle of one source (m*m,c), a square of m rows of m cells, for
+                            a slot (1,h,w,c): from row (m-h)/2 and column (m-w)/2 on */
+    GRAFT_SLOT_LAST = 4  /* of one source (o,i,m,h,w) what has the last m, for a slot (o,i,h,w) */
 } graft_slot_kind;
 
 typedef struct graft_gslot {
@@ -61,7 +62,7 @@ typedef struct graft_gslot {
     int64_t dim[GRAFT_MAX_RANK];
     size_t n_sources;
     char **source; /* tensor names */
-    int64_t *rows; /* ROWS: first dimension of each source; CROP: m */
+    int64_t *rows; /* ROWS: first dimension of each source; CROP, LAST: m */
 } graft_gslot;
 
 typedef struct graft_graph_literal {
@@ -106,6 +107,9 @@ void graft_graph_narrow(graft_graph *g, graft_dtype dtype);
 /* A weight (1,height,width,channels) from the middle of a source that is a square of `side` rows.
  */
 graft_vid graft_graph_weight_crop(graft_graph *g, const char *name, int64_t side,
+                                  const int64_t dim[4]);
+/* A weight (o,i,h,w) from the last of `slices` slices of a source (o,i,slices,h,w). */
+graft_vid graft_graph_weight_last(graft_graph *g, const char *name, int64_t slices,
                                   const int64_t dim[4]);
 /* A weight whose sources are those of `parts`, joined by rows. All must be PLAIN or ROWS weights.
  */

@@ -88,12 +88,23 @@ typedef struct graft_flux2_arch {
     int32_t guidance; /* 1: it is told the guidance scale (dev) */
 } graft_flux2_arch;
 
+/* Qwen-Image's transformer (qwen_image.h). */
+typedef struct graft_qwen_image_arch {
+    int32_t channels; /* of the latent, going in and coming out */
+    int32_t hidden, heads, mlp, depth;
+    int32_t patch;    /* as above */
+    int32_t rope_dim; /* likewise */
+    int32_t time_dim; /* numbers that tell the timestep */
+    int32_t context_dim;
+} graft_qwen_image_arch;
+
 typedef enum graft_net_kind {
     GRAFT_NET_UNET = 0,
     GRAFT_NET_MMDIT = 1,
     GRAFT_NET_FLUX = 2,
     GRAFT_NET_ZIMAGE = 3,
-    GRAFT_NET_FLUX2 = 4
+    GRAFT_NET_FLUX2 = 4,
+    GRAFT_NET_QWEN_IMAGE = 5
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -124,6 +135,7 @@ typedef struct graft_net_arch {
     graft_flux_arch flux;
     graft_zimage_arch zimage;
     graft_flux2_arch flux2;
+    graft_qwen_image_arch qwen_image;
 } graft_net_arch;
 
 /* A T2I-Adapter (t2i_adapter.h). */
@@ -165,8 +177,9 @@ typedef struct graft_control_arch {
 } graft_control_arch;
 
 typedef enum graft_vae_kind {
-    GRAFT_VAE_KL = 0,  /* AutoencoderKL, Stable Diffusion's own */
-    GRAFT_VAE_TINY = 1 /* TAESD */
+    GRAFT_VAE_KL = 0,   /* AutoencoderKL, Stable Diffusion's own */
+    GRAFT_VAE_TINY = 1, /* TAESD */
+    GRAFT_VAE_WAN = 2   /* Wan 2.1's and Qwen-Image's (wan_vae.h) */
 } graft_vae_kind;
 
 typedef enum graft_quant_conv {
@@ -190,10 +203,11 @@ typedef struct graft_vae_arch {
     int32_t in_channels, out_channels, z_channels, embed_dim, levels;
     int32_t encoder, decoder; /* 1: present */
     int32_t kind;             /* graft_vae_kind; the rest is of one kind only */
-    /* AutoencoderKL */
+    /* AutoencoderKL, and Wan's */
     int32_t channels[GRAFT_MAX_LEVELS]; /* of each level, outermost first */
     int32_t res_blocks;                 /* of the encoder; the decoder has one more */
-    int32_t quant_conv;                 /* graft_quant_conv */
+    /* AutoencoderKL */
+    int32_t quant_conv; /* graft_quant_conv */
     /* 2: FLUX.2's. Each place of its latents has the planes of a square of so many cells a side,
      * normalized (folding.h); 0: cells are places. */
     int32_t fold;
@@ -282,10 +296,11 @@ typedef struct graft_t5_arch {
         embed_tokens; /* 1: the tokens' table is encoder.embed_tokens.weight, not shared.weight */
 } graft_t5_arch;
 
-/* Qwen 3's language models, those without experts (qwen3.h). */
+/* Qwen 3's language models, those without experts, and Qwen 2.5's (qwen3.h). */
 typedef struct graft_qwen3_arch {
     int32_t layers, width, head_dim, intermediate, vocab;
     int32_t heads, key_heads; /* of queries; of keys and values, which several of them share */
+    int32_t biased; /* 1: Qwen 2.5: queries, keys and values have biases, and heads no norms */
 } graft_qwen3_arch;
 
 typedef enum graft_family {
@@ -321,6 +336,9 @@ graft_status graft_zimage_detect(const graft_safetensors *f, const char *prefix,
 graft_status graft_flux2_detect(const graft_safetensors *f, const char *prefix,
                                 graft_flux2_arch *out, graft_err *e);
 #define GRAFT_FLUX2_TENSOR "double_stream_modulation_img.lin.weight"
+graft_status graft_qwen_image_detect(const graft_safetensors *f, const char *prefix,
+                                     const char *config, graft_qwen_image_arch *out, graft_err *e);
+#define GRAFT_QWEN_IMAGE_TENSOR "transformer_blocks.0.img_mod.1.weight"
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e);
 /* A tensor that tells a Control-LoRA, below its prefix. */
@@ -335,7 +353,9 @@ graft_status graft_t2i_detect(const graft_safetensors *f, const char *prefix, gr
 #define GRAFT_VAE_MEAN          "bn.running_mean"
 #define GRAFT_VAE_VARIANCE      "bn.running_var"
 #define GRAFT_VAE_FOLDED_PLANES 128
-/* Of either kind; TAESD in diffusers' names. */
+/* A tensor that tells Wan 2.1's VAE, below its prefix, in its authors' names. */
+#define GRAFT_WAN_VAE_TENSOR "decoder.middle.0.residual.0.gamma"
+/* Of any kind; TAESD in diffusers' names. */
 graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
                               graft_err *e);
 /* A file of the author's, which has one half of a TAESD. graft_taesd_half_in() tells which. */
@@ -368,12 +388,14 @@ graft_status graft_redux_detect(const graft_safetensors *f, graft_redux_arch *ou
  * projection ("full face") and for those of FLUX and Stable Diffusion 3. */
 graft_status graft_ip_adapter_detect(const graft_safetensors *f, graft_ip_adapter_arch *out,
                                      graft_err *e);
-/* GRAFT_E_UNSUPPORTED for relatives: with experts, with biases (Qwen 2), with more norms (Gemma).
- */
+/* Heads of Qwen 2.5 are of 128 numbers, or as many as head_dim in __metadata__.config says.
+ * GRAFT_E_UNSUPPORTED for relatives: with experts, with more norms (Gemma). */
 graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
                                 graft_qwen3_arch *out, graft_err *e);
 /* A tensor that tells Qwen 3, below its prefix. */
 #define GRAFT_QWEN3_TENSOR "model.layers.0.self_attn.q_norm.weight"
+/* Likewise Qwen 2.5. */
+#define GRAFT_QWEN25_TENSOR "model.layers.0.self_attn.q_proj.bias"
 graft_status graft_upscaler_detect(const graft_safetensors *f, const char *prefix,
                                    graft_upscaler_arch *out, graft_err *e);
 /* Below which prefix a network is that enlarges pictures; NULL: the file has none. Static. */

@@ -43,12 +43,11 @@ graft_vid graft_build_linear_by(const graft_build *b, graft_vid x, graft_vid wei
     return x < 0 ? x : graft_graph_node(b->g, GRAFT_OP_LINEAR, NULL, in, 3, b->act_dtype);
 }
 
-static graft_vid conv(const graft_build *b, graft_name name, graft_vid x, graft_conv_spec spec,
-                      bool bias)
+static graft_vid conv_by(const graft_build *b, graft_name name, graft_vid x, graft_vid w,
+                         graft_conv_spec spec, bool bias)
 {
-    if (x < 0) return x;
-    if (spec.kernel == 1) return graft_build_linear(b, name, x, spec.channels, bias);
-    int64_t dim[4] = {spec.channels, b->g->value[x].dim[3], spec.kernel, spec.kernel};
+    if (x < 0 || w < 0) return GRAFT_NO_VALUE;
+    int64_t dim[1] = {spec.channels};
     graft_attrs a = {.kernel_h = spec.kernel,
                      .kernel_w = spec.kernel,
                      .stride_h = spec.stride,
@@ -57,9 +56,17 @@ static graft_vid conv(const graft_build *b, graft_name name, graft_vid x, graft_
                      .pad_left = spec.pad[1],
                      .pad_bottom = spec.pad[2],
                      .pad_right = spec.pad[3]};
-    graft_vid in[3] = {x, weight(b, name, ".weight", 4, dim),
-                       bias ? weight(b, name, ".bias", 1, dim) : GRAFT_NO_VALUE};
+    graft_vid in[3] = {x, w, bias ? weight(b, name, ".bias", 1, dim) : GRAFT_NO_VALUE};
     return graft_graph_node(b->g, GRAFT_OP_CONV2D, &a, in, 3, b->act_dtype);
+}
+
+static graft_vid conv(const graft_build *b, graft_name name, graft_vid x, graft_conv_spec spec,
+                      bool bias)
+{
+    if (x < 0) return x;
+    if (spec.kernel == 1) return graft_build_linear(b, name, x, spec.channels, bias);
+    int64_t dim[4] = {spec.channels, b->g->value[x].dim[3], spec.kernel, spec.kernel};
+    return conv_by(b, name, x, weight(b, name, ".weight", 4, dim), spec, bias);
 }
 
 graft_vid graft_build_conv(const graft_build *b, graft_name name, graft_vid x, graft_conv_spec spec)
@@ -76,6 +83,16 @@ graft_vid graft_build_conv_plain(const graft_build *b, graft_name name, graft_vi
 graft_vid graft_build_conv3(const graft_build *b, graft_name name, graft_vid x, int32_t channels)
 {
     return graft_build_conv(b, name, x, (graft_conv_spec){channels, 3, 1, {1, 1, 1, 1}});
+}
+
+graft_vid graft_build_conv3_of_last(const graft_build *b, graft_name name, graft_vid x,
+                                    int32_t channels, int32_t pictures)
+{
+    if (x < 0) return x;
+    const int64_t dim[4] = {channels, b->g->value[x].dim[3], 3, 3};
+    const graft_name full = graft_name_make("%s.weight", name.text);
+    return conv_by(b, name, x, graft_graph_weight_last(b->g, full.text, pictures, dim),
+                   (graft_conv_spec){channels, 3, 1, {1, 1, 1, 1}}, true);
 }
 
 graft_vid graft_build_group_norm(const graft_build *b, graft_name name, graft_vid x, float eps)

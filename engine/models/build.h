@@ -30,6 +30,9 @@ graft_vid graft_build_conv_plain(const graft_build *b, graft_name name, graft_vi
                                  graft_conv_spec spec);
 /* 3x3, stride 1, same size. */
 graft_vid graft_build_conv3(const graft_build *b, graft_name name, graft_vid x, int32_t channels);
+/* The same by the last slice of a kernel over so many pictures. */
+graft_vid graft_build_conv3_of_last(const graft_build *b, graft_name name, graft_vid x,
+                                    int32_t channels, int32_t pictures);
 graft_vid graft_build_linear(const graft_build *b, graft_name name, graft_vid x, int32_t width,
                              bool bias);
 /* The same by given weights (width,K), and a bias or GRAFT_NO_VALUE. */

@@ -9,11 +9,9 @@ void graft_control_flux_hint(const graft_control_arch *a, int64_t batch, int64_t
 {
     const int32_t patch = a->flux.patch, hidden = a->flux.hidden;
     const int64_t rows = height / patch, columns = width / patch;
-    const graft_flux_blocks m = {.b = *b, .a = &a->flux};
-    const graft_flux_picture own = {.rows = (int32_t)rows, .columns = (int32_t)columns};
     graft_vid v =
         graft_graph_input(b->g, GRAFT_F32, 4, (int64_t[]){batch, a->hint_channels, height, width});
-    v = graft_flux_patches(&m, v, a->hint_channels, &own);
+    v = graft_stream_plane_patches(b, v, patch);
     v = graft_build_linear(b, NAME("controlnet_x_embedder"), v, hidden, true);
     graft_graph_output(b->g,
                        graft_graph_reshape(b->g, v, 4, (int64_t[]){batch, rows, columns, hidden}));
@@ -41,7 +39,7 @@ static graft_vid pictures(const graft_flux_blocks *m, const graft_control_shape 
     const graft_flux_arch *a = m->a;
     const graft_build *b = &m->b;
     x = graft_graph_slice_rows(b->g, x, 0, s->pictures);
-    x = graft_flux_patches(m, x, a->channels, &m->of[0]);
+    x = graft_stream_plane_patches(b, x, a->patch);
     x = graft_build_linear(b, NAME("img_in"), x, a->hidden, true);
     hint = graft_graph_reshape(b->g, hint, 3,
                                (int64_t[]){s->pictures, graft_flux_cells(&m->of[0]), a->hidden});

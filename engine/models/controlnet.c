@@ -222,7 +222,8 @@ static const char *const kinds[] = {[GRAFT_NET_UNET] = "Stable Diffusion 1.x, 2.
                                     [GRAFT_NET_MMDIT] = "Stable Diffusion 3",
                                     [GRAFT_NET_FLUX] = "FLUX.1",
                                     [GRAFT_NET_ZIMAGE] = "Z-Image",
-                                    [GRAFT_NET_FLUX2] = "FLUX.2"};
+                                    [GRAFT_NET_FLUX2] = "FLUX.2",
+                                    [GRAFT_NET_QWEN_IMAGE] = "Qwen-Image"};
 
 /* What has to be the same in both. */
 typedef struct widths {

@@ -344,6 +344,8 @@ graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, gr
     memset(out, 0, sizeof *out);
     if (graft_detect_find(f, prefix, "decoder.layers.0.weight"))
         return graft_taesd_detect(f, prefix, out, e);
+    if (graft_detect_find(f, prefix, GRAFT_WAN_VAE_TENSOR))
+        return graft_wan_vae_detect(f, prefix, out, e);
     graft_status st = detect_decoder(f, prefix, out, e);
     if (st) return st;
     const graft_st_tensor *in = graft_detect_find(f, prefix, "encoder.conv_in.weight");

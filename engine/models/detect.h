@@ -89,6 +89,9 @@ graft_status graft_control_mmdit_detect(const graft_safetensors *f, const char *
 /* graft_vae_detect() of a TAESD in diffusers' names; *out is zeroed. */
 graft_status graft_taesd_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
                                 graft_err *e);
+/* The same of Wan 2.1's. */
+graft_status graft_wan_vae_detect(const graft_safetensors *f, const char *prefix,
+                                  graft_vae_arch *out, graft_err *e);
 /* From the config, or as the known families have them. */
 graft_status graft_detect_heads(const graft_safetensors *f, const char *config, graft_unet_arch *a,
                                 graft_err *e);

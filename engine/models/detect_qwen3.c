@@ -1,19 +1,24 @@
-/* Qwen 3, by the names and shapes of its tensors. */
+/* Qwen 3 and 2.5, by the names and shapes of its tensors. */
 #include "engine/models/detect.h"
 #include "engine/models/qwen3.h"
 #include "kernels/op_desc.h"
 
 #define MAX_LAYERS 128
+#define HEAD_DIM   128 /* of Qwen 2.5's from 1.5 billion weights on */
 
 #define LAYER "model.layers.0."
 
 static graft_status other_structure(const graft_safetensors *f, const char *prefix, graft_err *e)
 {
     static const graft_detect_other others[] = {
-        {LAYER "self_attn.q_proj.bias", "a Qwen 2, whose layers have biases"},
         {LAYER "mlp.gate.weight", "a Qwen 3 with experts"},
         {LAYER "pre_feedforward_layernorm.weight", "a Gemma, whose layers have more norms"},
     };
+    if (graft_detect_find(f, prefix, GRAFT_QWEN3_TENSOR) &&
+        graft_detect_find(f, prefix, GRAFT_QWEN25_TENSOR))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: layers with both Qwen 2.5's biases and Qwen 3's norms",
+                          graft_safetensors_path(f));
     return graft_detect_others(f, prefix, others, sizeof others / sizeof *others, e);
 }
 
@@ -40,6 +45,22 @@ static int32_t length_of(const graft_safetensors *f, const char *prefix, const c
     return t && t->rank == 1 ? graft_detect_dim(t, 0) : 0;
 }
 
+/* biased and head_dim. */
+static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
+                                 graft_qwen3_arch *a, graft_err *e)
+{
+    int64_t given = 0;
+    a->biased = graft_detect_find(f, prefix, GRAFT_QWEN25_TENSOR) != NULL;
+    if (!a->biased) {
+        a->head_dim = length_of(f, prefix, GRAFT_QWEN3_TENSOR);
+        return a->head_dim ? GRAFT_OK : graft_detect_missing(f, prefix, GRAFT_QWEN3_TENSOR, e);
+    }
+    graft_status st =
+        graft_detect_number(f, graft_safetensors_metadata(f, "config"), "head_dim", &given, e);
+    a->head_dim = given > 0 && given <= GRAFT_ROPE_HEAD_MAX ? (int32_t)given : HEAD_DIM;
+    return st;
+}
+
 static bool makes_sense(const graft_qwen3_arch *a, int32_t queries, int32_t keys)
 {
     return a->head_dim % 2 == 0 && a->head_dim <= GRAFT_ROPE_HEAD_MAX && a->layers > 1 &&
@@ -58,8 +79,8 @@ graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
     out->vocab = rows_of(f, prefix, table, 0);
     out->width = out->vocab ? graft_detect_dim(t, 1) : 0;
     if (!out->width) return graft_detect_missing(f, prefix, table, e);
-    out->head_dim = length_of(f, prefix, GRAFT_QWEN3_TENSOR);
-    if (!out->head_dim) return graft_detect_missing(f, prefix, GRAFT_QWEN3_TENSOR, e);
+    st = detect_heads(f, prefix, out, e);
+    if (st) return st;
     queries = rows_of(f, prefix, LAYER "self_attn.q_proj.weight", out->width);
     if (!queries) return graft_detect_missing(f, prefix, LAYER "self_attn.q_proj.weight", e);
     keys = rows_of(f, prefix, LAYER "self_attn.k_proj.weight", out->width);
@@ -69,7 +90,7 @@ graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
     while (out->layers < MAX_LAYERS && has_layer(f, prefix, out->layers)) out->layers++;
     if (!makes_sense(out, queries, keys))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: a Qwen 3 of %d layers with queries of %d numbers, keys of %d and "
+                          "%s: a Qwen of %d layers with queries of %d numbers, keys of %d and "
                           "heads of %d makes no sense",
                           graft_safetensors_path(f), out->layers, queries, keys, out->head_dim);
     out->heads = queries / out->head_dim;

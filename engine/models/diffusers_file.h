@@ -1,6 +1,7 @@
 /* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel,
- * FluxTransformer2DModel, the ControlNets of these two, ZImageTransformer2DModel and
- * Flux2Transformer2DModel): their tensors get the names that checkpoints have, by which all else
+ * FluxTransformer2DModel, the ControlNets of these two, ZImageTransformer2DModel,
+ * Flux2Transformer2DModel and AutoencoderKLQwenImage; QwenImageTransformer2DModel's names are those
+ * of all files): their tensors get the names that checkpoints have, by which all else
  * knows them. Which block a tensor belongs to depends on how many layers the blocks before it have,
  * which is counted in the file.
  *
@@ -43,4 +44,9 @@ graft_status graft_diffusers_adopt_control_mmdit(graft_safetensors *f, graft_err
 /* decoder.up_blocks.0.resnets.1.conv1.weight -> decoder.up.3.block.1.conv1.weight; the attention's
  * layers by their old and their new names. */
 graft_diffusers_adopt graft_diffusers_adopt_vae;
+/* decoder.up_blocks.1.resnets.0.conv1.weight -> decoder.upsamples.4.residual.2.weight. A layer that
+ * is missing is noticed when the file is loaded, and is told by its authors' name. The former does
+ * it, too. */
+graft_diffusers_adopt graft_diffusers_adopt_wan_vae;
+bool graft_diffusers_is_wan_vae(const graft_safetensors *f);
 #endif

@@ -141,6 +141,7 @@ graft_status graft_diffusers_adopt_vae(graft_safetensors *f, graft_err *e)
     graft_diffusers_names n;
     vae_half h[2] = {halves[0], halves[1]};
     graft_status st = GRAFT_OK;
+    if (graft_diffusers_is_wan_vae(f)) return graft_diffusers_adopt_wan_vae(f, e);
     if (!is_vae(f)) return GRAFT_OK;
     for (int i = 0; i < 2 && !st; i++) st = count_layers(f, &h[i], e);
     if (st) return st;

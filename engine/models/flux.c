@@ -14,17 +14,6 @@ enum { SHIFT, SCALE };
 
 /* ------------------------------------------------------------------ in and out */
 
-/* Tokens as graft_flux_patches() makes them, back into the latent. */
-static graft_vid unpatched(const graft_flux_blocks *m, graft_vid x)
-{
-    const int64_t n = graft_build_dim(&m->b, x, 0), p = m->a->patch, c = m->a->channels;
-    const int64_t high = m->of[0].rows, wide = m->of[0].columns;
-    x = graft_build_exchanged(&m->b, x, (const int64_t[]){n, high * wide, c, p * p},
-                              GRAFT_DTYPE_NONE);
-    x = graft_build_exchanged(&m->b, x, (const int64_t[]){n * c * high, wide, p, p}, GRAFT_F32);
-    return graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){n, c, high * p, wide * p});
-}
-
 /* Picture i of x (N,values), which begins at value `at`. */
 static graft_vid cut_out(const graft_flux_blocks *m, graft_vid x, int i, int64_t at)
 {
@@ -33,7 +22,7 @@ static graft_vid cut_out(const graft_flux_blocks *m, graft_vid x, int i, int64_t
     x = graft_graph_slice(m->b.g, x, at, c * graft_flux_cells(of) * p * p);
     x = graft_build_dense(&m->b, x, GRAFT_DTYPE_NONE);
     x = graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){n, c, of->rows * p, of->columns * p});
-    return graft_flux_patches(m, x, c, of);
+    return graft_stream_plane_patches(&m->b, x, m->a->patch);
 }
 
 /* All pictures as tokens, and the graph's first input. */
@@ -47,7 +36,7 @@ static graft_vid pictures(const graft_flux_blocks *m, const graft_unet_shape *s)
     graft_vid v;
     if (m->n_pictures == 1) {
         v = graft_graph_input(g, GRAFT_F32, 4, (const int64_t[]){n, planes, s->height, s->width});
-        v = graft_flux_patches(m, v, planes, &m->of[0]);
+        v = graft_stream_plane_patches(&m->b, v, m->a->patch);
     } else {
         graft_vid x = graft_graph_input(g, GRAFT_F32, 2, (const int64_t[]){n, values});
         v = cut_out(m, x, 0, 0);
@@ -214,7 +203,9 @@ graft_status graft_flux_build(const graft_flux_arch *a, const graft_unet_shape *
     graft_stream both = {.h = graft_build_linear(&m.b, NAME("img_in"), x, a->hidden, true)};
     m.vec = graft_flux_conditioned(&m, t, y);
     graft_vid h = all_blocks(&m, shape, &text, &both);
-    graft_graph_output(g, unpatched(&m, final_layer(&m, h)));
+    h = graft_stream_plane_unpatched(&m.b, final_layer(&m, h), m.of[0].rows, m.of[0].columns,
+                                     a->patch);
+    graft_graph_output(g, h);
     graft_status st = graft_graph_status(g, e);
     if (!st) {
         *out = g;

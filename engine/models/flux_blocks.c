@@ -156,15 +156,3 @@ graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_
     y = graft_build_dense(b, y, b->act_dtype);
     return graft_build_act(b, graft_build_add(b, v, embedded(m, "vector_in", y)), GRAFT_ACT_SILU);
 }
-
-graft_vid graft_flux_patches(const graft_flux_blocks *m, graft_vid x, int64_t c,
-                             const graft_flux_picture *of)
-{
-    const int64_t n = graft_build_dim(&m->b, x, 0), p = m->a->patch;
-    const int64_t high = of->rows, wide = of->columns;
-    x = graft_build_exchanged(&m->b, x, (const int64_t[]){n * c * high, p, wide, p},
-                              m->b.act_dtype);
-    x = graft_build_exchanged(&m->b, x, (const int64_t[]){n, c, high * wide, p * p},
-                              GRAFT_DTYPE_NONE);
-    return graft_graph_reshape(m->b.g, x, 3, (const int64_t[]){n, high * wide, c * p * p});
-}

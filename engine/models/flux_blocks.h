@@ -34,9 +34,6 @@ graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_
  * on those that the approximator gave. */
 void graft_flux_modulate(const graft_flux_blocks *m, graft_stream *s, graft_name layer, int first,
                          int vectors);
-/* Squares of x (N,c,h,w) as tokens of (channel, row, column) each. */
-graft_vid graft_flux_patches(const graft_flux_blocks *m, graft_vid x, int64_t c,
-                             const graft_flux_picture *of);
 /* Block i of two streams; of one, which has the prompt's tokens first. */
 void graft_flux_double_block(const graft_flux_blocks *m, int i, graft_stream *text,
                              graft_stream *picture);

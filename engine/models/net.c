@@ -7,6 +7,7 @@
 #include "engine/models/flux.h"
 #include "engine/models/flux2.h"
 #include "engine/models/mmdit.h"
+#include "engine/models/qwen_image.h"
 #include "engine/models/zimage.h"
 
 void graft_net_of_unet(const graft_unet_arch *a, graft_net_arch *out)
@@ -66,6 +67,15 @@ static void of_flux2(const graft_flux2_arch *a, graft_net_arch *out)
     memcpy(&out->flux2, a, sizeof *a);
 }
 
+static void of_qwen_image(const graft_qwen_image_arch *a, graft_net_arch *out)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = GRAFT_NET_QWEN_IMAGE;
+    out->in_channels = out->latent_channels = a->channels;
+    out->context_dim = a->context_dim;
+    memcpy(&out->qwen_image, a, sizeof *a);
+}
+
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
                               graft_net_arch *out, graft_err *e)
 {
@@ -74,6 +84,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     graft_flux_arch flux;
     graft_zimage_arch zimage;
     graft_flux2_arch flux2;
+    graft_qwen_image_arch qwen_image;
     if (graft_detect_find(f, prefix, GRAFT_MMDIT_TENSOR)) {
         graft_status st = graft_mmdit_detect(f, prefix, config, &mmdit, e);
         if (!st) of_mmdit(&mmdit, out);
@@ -92,6 +103,11 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     if (graft_detect_find(f, prefix, GRAFT_ZIMAGE_TENSOR)) {
         graft_status st = graft_zimage_detect(f, prefix, config, &zimage, e);
         if (!st) of_zimage(&zimage, out);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_QWEN_IMAGE_TENSOR)) {
+        graft_status st = graft_qwen_image_detect(f, prefix, config, &qwen_image, e);
+        if (!st) of_qwen_image(&qwen_image, out);
         return st;
     }
     graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
@@ -113,6 +129,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *sh
         return graft_zimage_build(&a->zimage, shape, out, e);
     case GRAFT_NET_FLUX2:
         return graft_flux2_build(&a->flux2, shape, out, e);
+    case GRAFT_NET_QWEN_IMAGE:
+        return graft_qwen_image_build(&a->qwen_image, shape, out, e);
     default:
         return graft_unet_build_guided(&a->unet, shape, pictures, out, e);
     }
@@ -184,6 +202,8 @@ int64_t graft_net_patch(const graft_net_arch *a)
         return a->flux.patch;
     case GRAFT_NET_ZIMAGE:
         return a->zimage.patch;
+    case GRAFT_NET_QWEN_IMAGE:
+        return a->qwen_image.patch;
     default:
         return 1;
     }
@@ -207,6 +227,8 @@ graft_hash graft_net_hash(const graft_net_arch *a)
         return graft_hash128(&a->zimage, sizeof a->zimage);
     case GRAFT_NET_FLUX2:
         return graft_hash128(&a->flux2, sizeof a->flux2);
+    case GRAFT_NET_QWEN_IMAGE:
+        return graft_hash128(&a->qwen_image, sizeof a->qwen_image);
     default:
         return graft_hash128(&a->unet, sizeof a->unet);
     }

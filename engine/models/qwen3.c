@@ -20,9 +20,20 @@ const char *graft_qwen3_embeddings_name(void)
     return "model.embed_tokens.weight";
 }
 
+const char *graft_qwen3_family(const graft_qwen3_arch *a)
+{
+    return a->biased ? "Qwen 2.5" : "Qwen 3";
+}
+
 static graft_vid linear(const qwen3 *m, graft_name name, graft_vid x, int32_t width)
 {
     return graft_build_linear(&m->b, name, x, width, false);
+}
+
+/* Queries, keys or values of x. */
+static graft_vid projected(const qwen3 *m, graft_name name, graft_vid x, int32_t heads)
+{
+    return graft_build_linear(&m->b, name, x, heads * m->a->head_dim, m->a->biased);
 }
 
 /* Of the float32 that the layers add up to. */
@@ -36,13 +47,13 @@ static graft_vid added(const qwen3 *m, graft_vid x, graft_vid y)
     return graft_build_add(&m->b, graft_build_cast(&m->b, y, GRAFT_F32), x);
 }
 
-/* Queries or keys, normed and turned. The network turns value i of a head against value i of the
- * head's other half, ROPE neighbours, so the halves are interleaved before: as both queries and
- * keys are, their products stay what they were. */
+/* Queries or keys, of Qwen 3 normed, and turned. The network turns value i of a head against value
+ * i of the head's other half, ROPE neighbours, so the halves are interleaved before: as both
+ * queries and keys are, their products stay what they were. */
 static graft_vid turned(const qwen3 *m, graft_name weight, graft_vid x, int32_t heads)
 {
     const int64_t all = m->batch * m->tokens, d = m->a->head_dim;
-    x = graft_stream_head_normed(&m->b, weight, x, heads);
+    if (!m->a->biased) x = graft_stream_head_normed(&m->b, weight, x, heads);
     x = graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){all, heads, 2, d / 2});
     x = graft_build_permuted(&m->b, x, (const int32_t[4]){0, 1, 3, 2}, GRAFT_DTYPE_NONE);
     x = graft_graph_reshape(m->b.g, x, 3, (const int64_t[]){m->batch, m->tokens, heads * d});
@@ -82,12 +93,12 @@ static graft_vid attend(const qwen3 *m, graft_vid query, graft_vid key, graft_vi
 
 static graft_vid attention(const qwen3 *m, int i, graft_vid x)
 {
-    const int32_t d = m->a->head_dim, heads = m->a->heads, key_heads = m->a->key_heads;
+    const int32_t heads = m->a->heads, key_heads = m->a->key_heads;
     const graft_name name = NAME("model.layers.%d.self_attn", i);
     const graft_vid h = normed(m, NAME("model.layers.%d.input_layernorm.weight", i), x);
-    graft_vid query = linear(m, NAME("%s.q_proj", name.text), h, heads * d);
-    graft_vid key = linear(m, NAME("%s.k_proj", name.text), h, key_heads * d);
-    const graft_vid value = linear(m, NAME("%s.v_proj", name.text), h, key_heads * d);
+    graft_vid query = projected(m, NAME("%s.q_proj", name.text), h, heads);
+    graft_vid key = projected(m, NAME("%s.k_proj", name.text), h, key_heads);
+    const graft_vid value = projected(m, NAME("%s.v_proj", name.text), h, key_heads);
     query = turned(m, NAME("%s.q_norm.weight", name.text), query, heads);
     key = turned(m, NAME("%s.k_norm.weight", name.text), key, key_heads);
     const graft_vid y = attend(m, query, repeated(m, key), repeated(m, value));
@@ -105,10 +116,17 @@ static graft_vid feed_forward(const qwen3 *m, int i, graft_vid x)
     return added(m, x, linear(m, NAME("%s.down_proj", name.text), h, m->a->width));
 }
 
-static graft_vid all_but_the_last(const qwen3 *m, graft_vid x)
+static graft_vid first_layers(const qwen3 *m, graft_vid x, int32_t layers)
 {
-    for (int i = 0; i + 1 < m->a->layers; i++) x = feed_forward(m, i, attention(m, i, x));
+    for (int i = 0; i < layers; i++) x = feed_forward(m, i, attention(m, i, x));
     return x;
+}
+
+/* Qwen-Image's. */
+static graft_vid all_normed(const qwen3 *m, graft_vid x)
+{
+    return graft_stream_head_normed(&m->b, NAME("model.norm.weight"),
+                                    first_layers(m, x, m->a->layers), 1);
 }
 
 /* FLUX.2's. */
@@ -127,10 +145,13 @@ static graft_vid joined(const qwen3 *m, graft_vid x)
 static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_graph *g)
 {
     if (s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
-        graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "Qwen 3 runs in float32 and bfloat16 only");
+        graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "%s runs in float32 and bfloat16 only",
+                         graft_qwen3_family(a));
     if (s->tokens > GRAFT_QWEN3_MAX_TOKENS)
-        graft_graph_fail(g, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by Qwen 3",
-                         (long long)s->tokens, GRAFT_QWEN3_MAX_TOKENS);
+        graft_graph_fail(g, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by %s",
+                         (long long)s->tokens, GRAFT_QWEN3_MAX_TOKENS, graft_qwen3_family(a));
+    if (s->joined && s->normed)
+        graft_graph_fail(g, GRAFT_E_ARG, "a text for FLUX.2 and Qwen-Image");
     if (s->joined && a->layers <= GRAFT_QWEN3_JOINED_END)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
                          "a Qwen 3 of %d layers; FLUX.2 wants what layer %d of one with more gives",
@@ -156,7 +177,9 @@ graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shap
         graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){s->batch, s->tokens, a->width});
     if (s->joined)
         m.bias = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){a->heads, s->tokens, s->tokens});
-    graft_graph_output(g, s->joined ? joined(&m, x) : all_but_the_last(&m, x));
+    graft_graph_output(g, s->joined   ? joined(&m, x)
+                          : s->normed ? all_normed(&m, x)
+                                      : first_layers(&m, x, a->layers - 1));
     graft_status st = graft_graph_status(g, e);
     if (st)
         graft_graph_destroy(g);

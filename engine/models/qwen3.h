@@ -1,9 +1,12 @@
 /* Qwen 3 (Yang et al. 2025, arXiv:2505.09388; its code is public under Apache-2.0), a language
  * model, as a graph that ends before its last layer: the text encoder of Z-Image. Or one that ends
- * earlier and gives what three of its layers made: that of FLUX.2 klein.
+ * earlier and gives what three of its layers made: that of FLUX.2 klein. And Qwen 2.5
+ * (arXiv:2412.15115), whose queries, keys and values have biases and no norms, up to the norm
+ * behind its last layer: the text encoder of Qwen-Image, which is the language model of Qwen 2.5-VL
+ * (arXiv:2502.13923); of text alone its places along three axes are the same.
  *
  * Norms are RMS norms in front of attention and of the gated layers, and of each head's queries and
- * keys; there are no biases. A few heads of keys and values serve several of queries each (Ainslie
+ * keys. A few heads of keys and values serve several of queries each (Ainslie
  * et al. 2023, arXiv:2305.13245). Places turn halves of a head's values against each other
  * (arXiv:2104.09864). A token sees those before it and itself, so padding at the end changes
  * nothing. FLUX.2's padding is read by the network, so it must be what it was in training: padding
@@ -30,17 +33,21 @@ typedef struct graft_qwen3_shape {
      * what most layers add. */
     graft_dtype act_dtype;
     int32_t joined; /* 1: for FLUX.2 */
+    int32_t normed; /* 1: for Qwen-Image; not with joined */
 } graft_qwen3_shape;
 
 /* Input: embeddings (N,T,width) float32. Output: hidden (N,T,width) float32, the sum of the
  * embeddings and of all layers but the last, without a norm. Joined: a second input, (heads,T,T)
  * float32 of graft_qwen3_bias(); output (N,T,3 width), that sum behind 9, 18 and 27 layers side by
- * side. GRAFT_E_UNSUPPORTED where there are no more layers than these. */
+ * side. Normed: all layers, and the norm. GRAFT_E_UNSUPPORTED where there are no more layers than
+ * joined takes. */
 graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *shape,
                                graft_graph **out, graft_err *e);
 /* What is added to the scores of attention, for texts of which the first so many of T tokens are
  * words: bias (heads,T,T). */
 void graft_qwen3_bias(const graft_qwen3_arch *a, int64_t words, int64_t tokens, float *bias);
+/* "Qwen 3" or "Qwen 2.5". Static. */
+const char *graft_qwen3_family(const graft_qwen3_arch *a);
 /* Name of the tokens' table (vocab,width). Static. */
 const char *graft_qwen3_embeddings_name(void);
 #endif

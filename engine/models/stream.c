@@ -89,3 +89,23 @@ graft_vid graft_stream_unpatched(const graft_build *b, graft_vid x, int64_t rows
     x = graft_graph_reshape(b->g, x, 4, (const int64_t[]){n, rows * p, columns * p, c});
     return graft_build_to_nchw(b, x, GRAFT_F32);
 }
+
+graft_vid graft_stream_plane_patches(const graft_build *b, graft_vid x, int32_t patch)
+{
+    const int64_t n = graft_build_dim(b, x, 0), c = graft_build_dim(b, x, 1), p = patch;
+    const int64_t rows = graft_build_dim(b, x, 2) / p, columns = graft_build_dim(b, x, 3) / p;
+    x = graft_build_exchanged(b, x, (const int64_t[]){n * c * rows, p, columns, p}, b->act_dtype);
+    x = graft_build_exchanged(b, x, (const int64_t[]){n, c, rows * columns, p * p},
+                              GRAFT_DTYPE_NONE);
+    return graft_graph_reshape(b->g, x, 3, (const int64_t[]){n, rows * columns, c * p * p});
+}
+
+graft_vid graft_stream_plane_unpatched(const graft_build *b, graft_vid x, int64_t rows,
+                                       int64_t columns, int32_t patch)
+{
+    const int64_t n = graft_build_dim(b, x, 0), p = patch, c = graft_build_dim(b, x, 2) / (p * p);
+    x = graft_build_exchanged(b, x, (const int64_t[]){n, rows * columns, c, p * p},
+                              GRAFT_DTYPE_NONE);
+    x = graft_build_exchanged(b, x, (const int64_t[]){n * c * rows, columns, p, p}, GRAFT_F32);
+    return graft_graph_reshape(b->g, x, 4, (const int64_t[]){n, c, rows * p, columns * p});
+}

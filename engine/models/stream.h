@@ -38,4 +38,8 @@ graft_vid graft_stream_patches(const graft_build *b, graft_vid x, int32_t patch)
 /* Such tokens as a latent, float32. */
 graft_vid graft_stream_unpatched(const graft_build *b, graft_vid x, int64_t rows, int64_t columns,
                                  int32_t patch);
+/* The same with (channel, row, column) of each square, as FLUX.1 and Qwen-Image have them. */
+graft_vid graft_stream_plane_patches(const graft_build *b, graft_vid x, int32_t patch);
+graft_vid graft_stream_plane_unpatched(const graft_build *b, graft_vid x, int64_t rows,
+                                       int64_t columns, int32_t patch);
 #endif

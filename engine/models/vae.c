@@ -2,6 +2,7 @@
 
 #include "engine/models/build.h"
 #include "engine/models/taesd.h"
+#include "engine/models/wan_vae.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 static const float vae_eps = 1e-6f;
@@ -113,6 +114,7 @@ static graft_vid up(const graft_build *b, int32_t level, graft_vid x, int32_t ch
 static graft_vid add_unit(half_build *v, bool decoder, const graft_vae_unit *u, graft_vid x)
 {
     if (v->arch->kind == GRAFT_VAE_TINY) return graft_taesd_unit(&v->b, v->arch, decoder, u, x);
+    if (v->arch->kind == GRAFT_VAE_WAN) return graft_wan_vae_unit(&v->b, v->arch, decoder, u, x);
     switch (u->kind) {
     case GRAFT_VAE_HEAD:
         return head(v, x, u->channels);
@@ -178,9 +180,10 @@ graft_status graft_vae_half_of(const graft_vae_arch *a, bool decoder, graft_vae_
                                graft_err *e)
 {
     out->n = 0;
-    bool ok = a->kind == GRAFT_VAE_TINY ? graft_taesd_units(a, decoder, out)
-              : decoder                 ? decoder_units(a, out)
-                                        : encoder_units(a, out);
+    bool ok = a->kind == GRAFT_VAE_TINY  ? graft_taesd_units(a, decoder, out)
+              : a->kind == GRAFT_VAE_WAN ? graft_wan_vae_units(a, decoder, out)
+              : decoder                  ? decoder_units(a, out)
+                                         : encoder_units(a, out);
     return ok ? GRAFT_OK
               : graft_fail(e, GRAFT_E_LIMIT, "a VAE of more than %d units", GRAFT_VAE_MAX_UNITS);
 }

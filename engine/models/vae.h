@@ -59,7 +59,9 @@ typedef enum graft_vae_unit_kind {
     /* Of a TAESD, whose HEAD and TAIL do not attend, but run in one piece all the same: they lie at
      * the latent, whose channels are apart. Its DOWN is padded on all sides. */
     GRAFT_VAE_BLOCK, /* three 3x3 convolutions */
-    GRAFT_VAE_LAST   /* decoder: features to picture; a 3x3 convolution */
+    GRAFT_VAE_LAST,  /* decoder: features to picture; a 3x3 convolution, of Wan's behind a norm */
+    /* Of Wan's: as RES, but a norm sees one pixel, so that strips need no statistics. */
+    GRAFT_VAE_RES_PIXEL
 } graft_vae_unit_kind;
 
 typedef struct graft_vae_unit {

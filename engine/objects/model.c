@@ -47,16 +47,35 @@ graft_model *graft_model_copy(const graft_model *m)
     return n;
 }
 
-void graft_model_scale_latent(const graft_model *m, const float *latent, size_t n, float *out)
+void graft_model_scale_latent(const graft_model *m, const float *latent, size_t n, int64_t area,
+                              float *out)
 {
     const float scale = (float)m->scale_factor, shift = (float)m->latent_shift;
-    for (size_t i = 0; i < n; i++) out[i] = (latent[i] - shift) * scale;
+    const graft_latent_planes *p = m->planes;
+    for (size_t i = 0; i < n; i++) {
+        const size_t c = p ? i / (size_t)area % GRAFT_WAN_PLANES : 0;
+        out[i] = p ? (latent[i] - p->mean[c]) / p->deviation[c] : (latent[i] - shift) * scale;
+    }
 }
 
-void graft_model_unscale_latent(const graft_model *m, const float *x, size_t n, float *out)
+void graft_model_unscale_latent(const graft_model *m, const float *x, size_t n, int64_t area,
+                                float *out)
 {
     const float scale = (float)m->scale_factor, shift = (float)m->latent_shift;
-    for (size_t i = 0; i < n; i++) out[i] = x[i] / scale + shift;
+    const graft_latent_planes *p = m->planes;
+    for (size_t i = 0; i < n; i++) {
+        const size_t c = p ? i / (size_t)area % GRAFT_WAN_PLANES : 0;
+        out[i] = p ? x[i] * p->deviation[c] + p->mean[c] : x[i] / scale + shift;
+    }
+}
+
+double graft_model_latent_gain(const graft_model *m)
+{
+    double sum = 0;
+    if (!m->planes) return m->scale_factor;
+    for (int i = 0; i < GRAFT_WAN_PLANES; i++)
+        sum += 1 / (double)m->planes->deviation[i] / (double)m->planes->deviation[i];
+    return sqrt(sum / GRAFT_WAN_PLANES);
 }
 
 graft_status graft_model_needs_unet(const graft_model *m, const char *who, graft_err *e)
@@ -487,7 +506,8 @@ graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan 
     return GRAFT_OK;
 }
 
-#define ZIMAGE_WORDS 64 /* of a short prompt, filled up */
+#define ZIMAGE_WORDS     64 /* of a short prompt, filled up */
+#define QWEN_IMAGE_WORDS 16 /* of a short prompt, and the five behind it */
 
 static int64_t usual_words(const graft_net_arch *a)
 {
@@ -498,6 +518,8 @@ static int64_t usual_words(const graft_net_arch *a)
         return ZIMAGE_WORDS;
     case GRAFT_NET_FLUX2:
         return GRAFT_FLUX2_TOKENS;
+    case GRAFT_NET_QWEN_IMAGE:
+        return QWEN_IMAGE_WORDS;
     default:
         return GRAFT_TEXT_CHUNK;
     }

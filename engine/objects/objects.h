@@ -14,6 +14,7 @@
 #include "engine/models/textenc.h"
 #include "engine/models/unet.h"
 #include "engine/models/vae.h"
+#include "engine/models/wan_vae.h"
 #include "engine/quant/plan.h"
 #include "engine/sampling/deepcache.h"
 #include "engine/sampling/easycache.h"
@@ -106,8 +107,10 @@ struct graft_model {
         double low, high; /* sigma */
         double data;      /* sigma_data; other than 1 with GRAFT_PREDICT_EDM alone */
     } continuous;
-    /* The network's latents are (latent - latent_shift) * scale_factor. */
+    /* The network's latents are (latent - latent_shift) * scale_factor; or with planes, each plane
+     * less its mean and divided by its deviation. */
     double scale_factor, latent_shift;
+    const graft_latent_planes *planes; /* static; or NULL */
     graft_preview_colours preview;
     double rescale_cfg; /* 0: off */
     graft_cfg_change cfg_change[GRAFT_CFG_CHANGES];
@@ -189,9 +192,14 @@ static inline bool graft_model_is_flow(const graft_model *m)
 {
     return m->prediction == GRAFT_PREDICT_FLOW;
 }
-/* n values of latents as they travel between nodes, as the network sees them; and back. */
-void graft_model_scale_latent(const graft_model *m, const float *latent, size_t n, float *out);
-void graft_model_unscale_latent(const graft_model *m, const float *x, size_t n, float *out);
+/* n values of latents as they travel between nodes, as the network sees them; and back. They begin
+ * with a latent's first plane; `area` is how many values a plane has. */
+void graft_model_scale_latent(const graft_model *m, const float *latent, size_t n, int64_t area,
+                              float *out);
+void graft_model_unscale_latent(const graft_model *m, const float *x, size_t n, int64_t area,
+                                float *out);
+/* By how much differences of latents grow when they are scaled: of planes the root mean square. */
+double graft_model_latent_gain(const graft_model *m);
 /* GRAFT_E_UNSUPPORTED where the model's network is none: what `who` does is done to its blocks. */
 graft_status graft_model_needs_unet(const graft_model *m, const char *who, graft_err *e);
 /* Whether its steps at this sigma run the UNet so. */
@@ -290,13 +298,14 @@ typedef struct graft_encoder {
 
 /* Which models a text encoder, or several, are for. */
 typedef enum graft_clip_kind {
-    GRAFT_CLIP_ONE = 0,   /* one encoder: SD 1 and 2, SDXL's refiner */
-    GRAFT_CLIP_SDXL = 1,  /* L and G */
-    GRAFT_CLIP_SD3 = 2,   /* any of L, G and T5 (clip_sd3.c) */
-    GRAFT_CLIP_FLUX = 3,  /* L and T5 (clip_flux.c) */
-    GRAFT_CLIP_QWEN3 = 4, /* Qwen 3 alone: Z-Image (clip_qwen3.c) */
-    GRAFT_CLIP_FLUX2 = 5, /* likewise: FLUX.2 klein */
-    GRAFT_CLIP_CHROMA = 6 /* T5 alone (clip_chroma.c) */
+    GRAFT_CLIP_ONE = 0,       /* one encoder: SD 1 and 2, SDXL's refiner */
+    GRAFT_CLIP_SDXL = 1,      /* L and G */
+    GRAFT_CLIP_SD3 = 2,       /* any of L, G and T5 (clip_sd3.c) */
+    GRAFT_CLIP_FLUX = 3,      /* L and T5 (clip_flux.c) */
+    GRAFT_CLIP_QWEN3 = 4,     /* Qwen 3 alone: Z-Image (clip_qwen3.c) */
+    GRAFT_CLIP_FLUX2 = 5,     /* likewise: FLUX.2 klein */
+    GRAFT_CLIP_CHROMA = 6,    /* T5 alone (clip_chroma.c) */
+    GRAFT_CLIP_QWEN_IMAGE = 7 /* Qwen 2.5 alone (clip_qwen3.c) */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 #define GRAFT_FLUX_TOKENS 256  /* least of its prompts; padding is attended to, as in training */
@@ -313,7 +322,7 @@ struct graft_clip {
     size_t n_encoders; /* 1, or 2: L, then G; 0 where T5 or Qwen 3 is alone */
     graft_encoder encoder[2];
     struct graft_t5 *t5;            /* of SD 3, FLUX and Chroma (t5.h); or NULL */
-    struct graft_qwen3 *qwen3;      /* of Z-Image and FLUX.2 (qwen3.h); or NULL */
+    struct graft_qwen3 *qwen3;      /* of Z-Image, FLUX.2, Qwen-Image (qwen3.h) */
     graft_build_options t5_options; /* of both, by default what is best: T5-XXL in float32 takes
                                        19 GB */
     struct graft_clip_padding {

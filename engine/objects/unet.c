@@ -14,11 +14,10 @@ typedef struct unet_job {
 #define UNET "unet"
 
 /* By graft_net_kind. */
-static const char *const kinds[] = {[GRAFT_NET_UNET] = UNET,
-                                    [GRAFT_NET_MMDIT] = "mmdit",
-                                    [GRAFT_NET_FLUX] = "flux",
-                                    [GRAFT_NET_ZIMAGE] = "zimage",
-                                    [GRAFT_NET_FLUX2] = "flux2"};
+static const char *const kinds[] = {
+    [GRAFT_NET_UNET] = UNET,     [GRAFT_NET_MMDIT] = "mmdit",
+    [GRAFT_NET_FLUX] = "flux",   [GRAFT_NET_ZIMAGE] = "zimage",
+    [GRAFT_NET_FLUX2] = "flux2", [GRAFT_NET_QWEN_IMAGE] = "qwen_image"};
 
 const char *graft_net_kind_name(const graft_net_arch *a)
 {

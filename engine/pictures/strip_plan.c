@@ -38,6 +38,7 @@ static int64_t spread(graft_vae_unit_kind kind, int64_t d)
 {
     switch (kind) {
     case GRAFT_VAE_RES:
+    case GRAFT_VAE_RES_PIXEL:
         return d + 2;
     case GRAFT_VAE_BLOCK:
         return d + 3;
@@ -160,6 +161,7 @@ static double unit_work(const graft_vae_unit *u, int64_t height, int64_t width)
     double area = (double)height * (double)width, in = u->in_channels, out = u->channels;
     switch (u->kind) {
     case GRAFT_VAE_RES:
+    case GRAFT_VAE_RES_PIXEL:
         return area * (9 * in * out + 9 * out * out + (in == out ? 0 : in * out));
     case GRAFT_VAE_BLOCK:
         return area * 27 * in * out;

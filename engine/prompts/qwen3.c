@@ -11,6 +11,7 @@ typedef struct qwen3_run {
     const graft_qwen3_arch *arch;
     graft_weights *weights;
     int64_t padded; /* tokens */
+    bool normed;    /* for Qwen-Image */
     bool joined;    /* for FLUX.2, of which the first so many are words */
     int64_t words;
 } qwen3_run;
@@ -36,8 +37,8 @@ static graft_status look_up(const qwen3_run *r, const int32_t *ids, int64_t toke
     graft_status st = check_table(r, name, e);
     for (int64_t i = 0; i < tokens && !st; i++) {
         if (ids[i] < 0 || ids[i] >= a->vocab)
-            return graft_fail(e, GRAFT_E_ARG, "token %d is outside of Qwen 3's table of %d", ids[i],
-                              a->vocab);
+            return graft_fail(e, GRAFT_E_ARG, "token %d is outside of %s's table of %d", ids[i],
+                              graft_qwen3_family(a), a->vocab);
         st = graft_weights_values(r->weights, name, (int64_t)ids[i] * a->width, a->width,
                                   x + i * a->width, e);
     }
@@ -64,6 +65,7 @@ static graft_status bind(const qwen3_run *r, const graft_task *task, graft_bindi
     shape.batch = 1;
     shape.tokens = r->padded;
     shape.joined = r->joined;
+    shape.normed = r->normed;
     graft_status st =
         graft_options_resolve_wide(r->engine, r->options, &job.backend, &shape.act_dtype, e);
     return st ? st : graft_engine_bind(r->engine, r->options, &job, r->weights, task, out, e);
@@ -75,8 +77,8 @@ static graft_status run(qwen3_run *r, const int32_t *ids, int64_t tokens, const 
     graft_binding *b = NULL;
     if (tokens < 1) return graft_fail(e, GRAFT_E_ARG, "a text without tokens");
     if (tokens > GRAFT_QWEN3_MAX_TOKENS)
-        return graft_fail(e, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by Qwen 3",
-                          (long long)tokens, GRAFT_QWEN3_MAX_TOKENS);
+        return graft_fail(e, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by %s",
+                          (long long)tokens, GRAFT_QWEN3_MAX_TOKENS, graft_qwen3_family(r->arch));
     r->padded = (tokens + GRAFT_QWEN3_STEP - 1) / GRAFT_QWEN3_STEP * GRAFT_QWEN3_STEP;
     const size_t padded = (size_t)r->padded, from = (size_t)r->arch->width;
     const size_t width = from * (r->joined ? GRAFT_QWEN3_JOINED : 1);
@@ -115,6 +117,16 @@ graft_status graft_qwen3_run(graft_engine *engine, const graft_build_options *op
                              float *hidden, graft_err *e)
 {
     qwen3_run r = {.engine = engine, .options = options, .arch = arch, .weights = weights};
+    return run(&r, ids, tokens, task, hidden, e);
+}
+
+graft_status graft_qwen3_run_normed(graft_engine *engine, const graft_build_options *options,
+                                    const graft_qwen3_arch *arch, graft_weights *weights,
+                                    const int32_t *ids, int64_t tokens, const graft_task *task,
+                                    float *hidden, graft_err *e)
+{
+    qwen3_run r = {
+        .engine = engine, .options = options, .arch = arch, .weights = weights, .normed = true};
     return run(&r, ids, tokens, task, hidden, e);
 }
 

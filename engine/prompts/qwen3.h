@@ -1,4 +1,4 @@
-/* Qwen 3 as a text encoder: its files, and prompts. */
+/* Qwen 3 and Qwen 2.5 as text encoders: their files, and prompts. */
 #ifndef GRAFT_PROMPTS_QWEN3_H
 #define GRAFT_PROMPTS_QWEN3_H
 #include "engine/models/qwen3.h"
@@ -19,6 +19,11 @@ graft_status graft_qwen3_run(graft_engine *engine, const graft_build_options *op
                              const graft_qwen3_arch *arch, graft_weights *weights,
                              const int32_t *ids, int64_t tokens, const graft_task *task,
                              float *hidden, graft_err *e);
+/* The same for Qwen-Image, behind all layers and their norm. */
+graft_status graft_qwen3_run_normed(graft_engine *engine, const graft_build_options *options,
+                                    const graft_qwen3_arch *arch, graft_weights *weights,
+                                    const int32_t *ids, int64_t tokens, const graft_task *task,
+                                    float *hidden, graft_err *e);
 /* The same for FLUX.2: hidden (tokens, 3 arch->width). The first `words` of the tokens are the
  * text, those behind it are padding (models/qwen3.h). GRAFT_E_UNSUPPORTED for a model of too few
  * layers.
@@ -43,7 +48,7 @@ graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const c
                               const graft_task *task, graft_qwen3 **out, graft_err *e);
 graft_qwen3 *graft_qwen3_retain(graft_qwen3 *q); /* NULL is fine */
 void graft_qwen3_release(graft_qwen3 *q);        /* NULL is fine */
-/* What it is called in files, by its size. Static. */
+/* What it is called in files, by its kind and size. Static. */
 const char *graft_qwen3_name(const graft_qwen3 *q);
 
 /* Hidden states of all tokens of a prompt, as a user's question in the form that the model was
@@ -59,7 +64,13 @@ graft_status graft_qwen3_encode_joined(graft_engine *engine, const graft_build_o
                                        const graft_qwen3 *q, const char *text,
                                        const graft_task *task, float **hidden, int64_t *tokens,
                                        graft_err *e);
-/* Of either, as conditioning. */
+/* For Qwen-Image: *hidden (*tokens, width) of the prompt and what stands behind it; what stands
+ * before it, which asks to describe a picture, is read and left out. */
+graft_status graft_qwen3_encode_described(graft_engine *engine, const graft_build_options *options,
+                                          const graft_qwen3 *q, const char *text,
+                                          const graft_task *task, float **hidden, int64_t *tokens,
+                                          graft_err *e);
+/* Of any, as conditioning. */
 graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, const graft_task *task,
                                      graft_cond **out, graft_err *e);
 #endif

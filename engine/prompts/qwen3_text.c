@@ -1,4 +1,4 @@
-/* Qwen 3 as a text encoder: its files, and prompts. */
+/* Qwen 3 and Qwen 2.5 as text encoders: their files, and prompts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +10,10 @@
 
 #define BEFORE "<|im_start|>user\n"
 #define BEHIND "<|im_end|>\n<|im_start|>assistant\n"
+/* What Qwen-Image was trained with in front of a prompt. */
+#define DESCRIBE                                                                                   \
+    "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, "        \
+    "quantity, text, spatial relationships of the objects and background:<|im_end|>\n" BEFORE
 /* What the model's template has there when it is to answer at once. */
 #define THOUGHTS "<think>\n\n</think>\n\n"
 #define PADDING  "<|endoftext|>"
@@ -89,9 +93,9 @@ static graft_status load_tokenizer(graft_engine *engine, graft_qwen3 *q, const g
     st = graft_qwen_create_own(&q->tokenizer, e);
     if (st != GRAFT_E_NOTFOUND) return st;
     return graft_fail(e, GRAFT_E_NOTFOUND,
-                      "%s: Qwen 3 without its tokenizer, which this build could not fetch: put "
-                      "tokenizer.json of Qwen 3 beside it",
-                      path);
+                      "%s: %s without its tokenizer, which this build could not fetch: put "
+                      "tokenizer.json of %s beside it",
+                      path, graft_qwen3_family(&q->arch), graft_qwen3_family(&q->arch));
 }
 
 /* ------------------------------------------------------------------ loading */
@@ -99,7 +103,8 @@ static graft_status load_tokenizer(graft_engine *engine, graft_qwen3 *q, const g
 static graft_status check_weights(const graft_qwen3 *q, graft_err *e)
 {
     graft_graph *g = NULL;
-    const graft_qwen3_shape shape = {.batch = 1, .tokens = 1, .act_dtype = GRAFT_F32};
+    const graft_qwen3_shape shape = {
+        .batch = 1, .tokens = 1, .act_dtype = GRAFT_F32, .normed = q->arch.biased};
     graft_status st = graft_qwen3_build(&q->arch, &shape, &g, e);
     if (!st) st = graft_weights_check(q->weights, g, e);
     graft_graph_destroy(g);
@@ -147,16 +152,17 @@ void graft_qwen3_release(graft_qwen3 *q)
 
 const char *graft_qwen3_name(const graft_qwen3 *q)
 {
+    if (q->arch.biased) return "qwen25_7b";
     return q->arch.width == 2560 ? "qwen3_4b" : q->arch.width == 4096 ? "qwen3_8b" : "qwen3";
 }
 
 /* ------------------------------------------------------------------ prompts */
 
-static graft_status tokens_of(const graft_qwen3 *q, const char *text, const char *answer,
-                              int32_t **ids, size_t *n, graft_err *e)
+static graft_status tokens_of(const graft_qwen3 *q, const char *before, const char *text,
+                              const char *answer, int32_t **ids, size_t *n, graft_err *e)
 {
     graft_str all = GRAFT_STR_INIT;
-    graft_str_puts(&all, BEFORE);
+    graft_str_puts(&all, before);
     graft_str_puts(&all, text);
     graft_str_puts(&all, BEHIND);
     graft_str_puts(&all, answer);
@@ -172,7 +178,7 @@ static graft_status padded_tokens(const graft_qwen3 *q, const char *text, int32_
 {
     int32_t *own = NULL, *padding = NULL, *all = NULL;
     size_t one = 0;
-    graft_status st = tokens_of(q, text, THOUGHTS, &own, words, e);
+    graft_status st = tokens_of(q, BEFORE, text, THOUGHTS, &own, words, e);
     if (!st) st = graft_qwen_encode(q->tokenizer, PADDING, strlen(PADDING), &padding, &one, e);
     *n = *words > GRAFT_FLUX2_TOKENS ? *words : GRAFT_FLUX2_TOKENS;
     if (!st && !(all = graft_malloc_array(*n, sizeof *all))) st = graft_fail_nomem(e, "a prompt");
@@ -195,8 +201,8 @@ static graft_status encode(graft_engine *engine, const graft_build_options *opti
     int32_t *ids = NULL;
     float *out = NULL;
     size_t words = 0, n = 0;
-    graft_status st =
-        joined ? padded_tokens(q, text, &ids, &words, &n, e) : tokens_of(q, text, "", &ids, &n, e);
+    graft_status st = joined ? padded_tokens(q, text, &ids, &words, &n, e)
+                             : tokens_of(q, BEFORE, text, "", &ids, &n, e);
     if (!st && !(out = graft_malloc_array(n, width * sizeof *out)))
         st = graft_fail_nomem(e, "text encoder");
     if (!st && joined)
@@ -211,6 +217,36 @@ static graft_status encode(graft_engine *engine, const graft_build_options *opti
     }
     *hidden = out;
     *tokens = (int64_t)n;
+    return GRAFT_OK;
+}
+
+graft_status graft_qwen3_encode_described(graft_engine *engine, const graft_build_options *options,
+                                          const graft_qwen3 *q, const char *text,
+                                          const graft_task *task, float **hidden, int64_t *tokens,
+                                          graft_err *e)
+{
+    const size_t width = (size_t)q->arch.width;
+    int32_t *ids = NULL, *asked = NULL;
+    float *out = NULL;
+    size_t before = 0, n = 0;
+    graft_status st =
+        graft_qwen_encode(q->tokenizer, DESCRIBE, strlen(DESCRIBE), &asked, &before, e);
+    if (!st) st = tokens_of(q, DESCRIBE, text, "", &ids, &n, e);
+    if (!st && n <= before) st = graft_fail(e, GRAFT_E_INTERNAL, "a prompt without tokens");
+    if (!st && !(out = graft_malloc_array(n, width * sizeof *out)))
+        st = graft_fail_nomem(e, "text encoder");
+    if (!st)
+        st = graft_qwen3_run_normed(engine, options, &q->arch, q->weights, ids, (int64_t)n, task,
+                                    out, e);
+    graft_free(ids);
+    graft_free(asked);
+    if (st) {
+        graft_free(out);
+        return st;
+    }
+    memmove(out, out + before * width, (n - before) * width * sizeof *out);
+    *hidden = out;
+    *tokens = (int64_t)(n - before);
     return GRAFT_OK;
 }
 

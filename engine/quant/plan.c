@@ -66,7 +66,9 @@ bool graft_quant_always_kept(const char *name)
            graft_str_starts(name, "y_embedder.") || strcmp(name, "img_in") == 0 ||
            graft_str_starts(name, "time_in.") || graft_str_starts(name, "vector_in.") ||
            graft_str_starts(name, "guidance_in.") ||
-           graft_str_starts(name, "distilled_guidance_layer.");
+           graft_str_starts(name, "distilled_guidance_layer.") ||
+           graft_str_starts(name, "time_text_embed.") || strcmp(name, "norm_out.linear") == 0 ||
+           strcmp(name, "proj_out") == 0;
 }
 
 static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)

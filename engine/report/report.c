@@ -154,8 +154,8 @@ static graft_status gather(graft_report *r, const graft_vae *v, const graft_clip
                            &c->t5_options, graft_compiled_arch(&c->t5->arch, sizeof c->t5->arch),
                            e));
     if (c && c->qwen3)
-        GRAFT_TRY(set_part(&r->part[4], "Qwen 3", "text_encoder_qwen3", c->engine,
-                           c->qwen3->weights, &c->t5_options,
+        GRAFT_TRY(set_part(&r->part[4], graft_qwen3_family(&c->qwen3->arch), "text_encoder_qwen3",
+                           c->engine, c->qwen3->weights, &c->t5_options,
                            graft_compiled_arch(&c->qwen3->arch, sizeof c->qwen3->arch), e));
     for (int i = 0; i < GRAFT_REPORT_PARTS; i++) {
         graft_report_part *p = &r->part[i];
@@ -400,6 +400,7 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     const graft_flux_arch *x = &net->flux;
     const graft_zimage_arch *z = &net->zimage;
     const graft_flux2_arch *f = &net->flux2;
+    const graft_qwen_image_arch *q = &net->qwen_image;
     switch (net->kind) {
     case GRAFT_NET_MMDIT:
         graft_str_printf(s,
@@ -429,6 +430,12 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
                          "context %d, heads %d%s\n",
                          f->depth, f->single_depth, f->hidden, f->context_dim, f->heads,
                          f->guidance ? ", told the guidance" : "");
+        return;
+    case GRAFT_NET_QWEN_IMAGE:
+        graft_str_printf(s,
+                         "  architecture %d blocks of two streams, %d channels wide, context %d, "
+                         "heads %d\n",
+                         q->depth, q->hidden, q->context_dim, q->heads);
         return;
     default:
         graft_str_printf(s,

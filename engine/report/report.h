@@ -3,7 +3,7 @@
 #define GRAFT_REPORT_REPORT_H
 #include "engine/objects/objects.h"
 
-enum { GRAFT_REPORT_PARTS = 5 }; /* the network, two text encoders, VAE, T5 or Qwen 3 */
+enum { GRAFT_REPORT_PARTS = 5 }; /* the network, two text encoders, VAE, T5 or Qwen */
 
 typedef struct graft_report_part {
     const char *title;                   /* "UNet"; NULL: this part was not given */

@@ -36,17 +36,18 @@ static const word qwen3_words[] = {
     {NULL, NULL},
 };
 
-/* PREFIX.BLOCK.WORD.weight; the block's number in *block. NULL: it is none of these. */
+/* PREFIX.BLOCK.WORD.weight, or bias; the block's number in *block, what is behind the word in
+ * *what. NULL: it is none of these. */
 static const char *find_word(const word *words, const char *prefix, const char *name,
-                             unsigned *block)
+                             unsigned *block, const char **what)
 {
     const size_t n = strlen(prefix);
     char own[32];
     int end = 0;
     if (strncmp(name, prefix, n) != 0) return NULL;
-    if (sscanf(name + n, "%4u.%31[a-z_0-9].weight%n", block, own, &end) != 2 || !end ||
-        name[n + (size_t)end])
-        return NULL;
+    if (sscanf(name + n, "%4u.%31[a-z_0-9].%n", block, own, &end) != 2 || !end) return NULL;
+    *what = name + n + (size_t)end;
+    if (strcmp(*what, "weight") != 0 && strcmp(*what, "bias") != 0) return NULL;
     for (; words->llama; words++)
         if (strcmp(own, words->llama) == 0) return words->authors;
     return NULL;
@@ -58,8 +59,8 @@ bool graft_gguf_name_t5(const char *name, char *out, size_t size)
     if (strcmp(name, "token_embd.weight") == 0) return snprintf(out, size, "shared.weight") > 0;
     if (strcmp(name, "enc.output_norm.weight") == 0)
         return snprintf(out, size, "encoder.final_layer_norm.weight") > 0;
-    const char *found = find_word(t5_words, "enc.blk.", name, &block);
-    return found && snprintf(out, size, "encoder.block.%u.%s.weight", block, found) > 0;
+    const char *what, *found = find_word(t5_words, "enc.blk.", name, &block, &what);
+    return found && snprintf(out, size, "encoder.block.%u.%s.%s", block, found, what) > 0;
 }
 
 bool graft_gguf_name_qwen3(const char *name, char *out, size_t size)
@@ -70,6 +71,6 @@ bool graft_gguf_name_qwen3(const char *name, char *out, size_t size)
     if (strcmp(name, "output_norm.weight") == 0)
         return snprintf(out, size, "model.norm.weight") > 0;
     if (strcmp(name, "output.weight") == 0) return snprintf(out, size, "lm_head.weight") > 0;
-    const char *found = find_word(qwen3_words, "blk.", name, &block);
-    return found && snprintf(out, size, "model.layers.%u.%s.weight", block, found) > 0;
+    const char *what, *found = find_word(qwen3_words, "blk.", name, &block, &what);
+    return found && snprintf(out, size, "model.layers.%u.%s.%s", block, found, what) > 0;
 }

@@ -20,10 +20,16 @@ static graft_status find(const graft_weights *w, const graft_gslot *s, size_t k,
     return graft_weights_source(w, s, k, false, out, e);
 }
 
-/* Elements of the slot that a source gives. */
+/* Elements of all its sources: of LAST more than the slot has. */
+static int64_t stored_count(const graft_gslot *s)
+{
+    return count_of(s) * (s->kind == GRAFT_SLOT_LAST ? s->rows[0] : 1);
+}
+
+/* Elements of a source. */
 static int64_t source_count(const graft_gslot *s, const graft_slot_source *from)
 {
-    return s->rank ? count_of(s) / s->dim[0] * from->rows : 1;
+    return s->rank ? stored_count(s) / s->dim[0] * from->rows : 1;
 }
 
 /* ------------------------------------------------------------------ as a whole */
@@ -33,7 +39,7 @@ static void join_quantized(const graft_weights *w, const graft_gslot *s, graft_d
                            uint8_t *to)
 {
     graft_slot_source from;
-    int64_t n = count_of(s) / s->dim[0];
+    int64_t n = stored_count(s) / s->dim[0];
     uint8_t *scale = to + graft_quantized_level_bytes(dtype, s->dim[0], n);
     for (size_t k = 0; k < s->n_sources; k++) {
         find(w, s, k, &from, NULL); /* was there before */
@@ -95,7 +101,7 @@ static graft_status load_joined(const graft_weights *w, const graft_gslot *s, gr
 static graft_status load_as_f32(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
                                 graft_err *e)
 {
-    float *p = graft_malloc_aligned(64, (size_t)count_of(s) * sizeof *p);
+    float *p = graft_malloc_aligned(64, (size_t)stored_count(s) * sizeof *p);
     if (!p) return graft_fail_nomem(e, "weights");
     out->dtype = GRAFT_F32;
     out->data = out->owned = p;
@@ -133,6 +139,19 @@ static graft_status load_stored(const graft_weights *w, const graft_gslot *slot,
     return st || done ? st : load_as_f32(w, slot, out, e);
 }
 
+/* n values in so many rows; what is not quantized stays as it is. */
+static graft_status to_float(graft_slot_data *d, int64_t rows, int64_t n, graft_err *e)
+{
+    if (!graft_is_quantized(d->dtype)) return GRAFT_OK;
+    float *p = graft_malloc_aligned(64, (size_t)n * sizeof *p);
+    if (!p) return graft_fail_nomem(e, "weights");
+    graft_quantized_to_f32(d->dtype, d->data, rows, n / rows, p);
+    graft_free(d->owned);
+    d->dtype = GRAFT_F32;
+    d->data = d->owned = p;
+    return GRAFT_OK;
+}
+
 /* The middle of a square of cells. */
 static graft_status load_crop(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
                               graft_err *e)
@@ -161,12 +180,32 @@ static graft_status load_crop(const graft_weights *w, const graft_gslot *s, graf
     return st;
 }
 
+/* Of each matrix of filters the last slice. */
+static graft_status load_last(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
+                              graft_err *e)
+{
+    graft_slot_data whole = {0};
+    graft_status st = load_stored(w, s, &whole, e);
+    if (!st) st = to_float(&whole, s->dim[0], stored_count(s), e);
+    const size_t size = graft_dtype_size(whole.dtype), n = (size_t)(s->dim[0] * s->dim[1]);
+    const size_t slice = (size_t)(s->dim[2] * s->dim[3]) * size, all = (size_t)s->rows[0] * slice;
+    uint8_t *p = st ? NULL : graft_malloc_aligned(64, n * slice);
+    if (!st && !p) st = graft_fail_nomem(e, "weights");
+    for (size_t i = 0; i < n && !st; i++)
+        memcpy(p + i * slice, (const uint8_t *)whole.data + (i + 1) * all - slice, slice);
+    out->dtype = whole.dtype;
+    out->data = out->owned = p;
+    graft_slot_data_finish(&whole);
+    return st;
+}
+
 graft_status graft_slot_data_load(const graft_weights *w, const graft_gslot *slot,
                                   graft_slot_data *out, graft_err *e)
 {
     *out = (graft_slot_data){0};
-    graft_status st =
-        slot->kind == GRAFT_SLOT_CROP ? load_crop(w, slot, out, e) : load_stored(w, slot, out, e);
+    graft_status st = slot->kind == GRAFT_SLOT_CROP   ? load_crop(w, slot, out, e)
+                      : slot->kind == GRAFT_SLOT_LAST ? load_last(w, slot, out, e)
+                                                      : load_stored(w, slot, out, e);
     if (!st && slot->kind == GRAFT_SLOT_TRANSPOSE) st = transpose(slot, out, e);
     if (st) graft_slot_data_finish(out);
     return st;
@@ -174,15 +213,7 @@ graft_status graft_slot_data_load(const graft_weights *w, const graft_gslot *slo
 
 graft_status graft_slot_data_float(graft_slot_data *d, const graft_gslot *s, graft_err *e)
 {
-    if (!graft_is_quantized(d->dtype)) return GRAFT_OK;
-    int64_t n = count_of(s);
-    float *p = graft_malloc_aligned(64, (size_t)n * sizeof *p);
-    if (!p) return graft_fail_nomem(e, "weights");
-    graft_quantized_to_f32(d->dtype, d->data, s->dim[0], n / s->dim[0], p);
-    graft_free(d->owned);
-    d->dtype = GRAFT_F32;
-    d->data = d->owned = p;
-    return GRAFT_OK;
+    return to_float(d, s->dim[0], count_of(s), e);
 }
 
 void graft_slot_data_finish(graft_slot_data *d)

@@ -177,8 +177,10 @@ const graft_st_tensor *graft_weights_find(const graft_weights *w, const char *na
     return graft_set_find(&w->place, name);
 }
 
+#define SOURCE_RANK (GRAFT_MAX_RANK + 1)
+
 /* The shape that source k of the slot must have; returns its rank. */
-static int source_shape(const graft_gslot *s, size_t k, int64_t dim[GRAFT_MAX_RANK])
+static int source_shape(const graft_gslot *s, size_t k, int64_t dim[SOURCE_RANK])
 {
     memcpy(dim, s->dim, sizeof s->dim);
     if (s->kind == GRAFT_SLOT_ROWS) dim[0] = s->rows[k];
@@ -191,6 +193,12 @@ static int source_shape(const graft_gslot *s, size_t k, int64_t dim[GRAFT_MAX_RA
         dim[1] = s->dim[3];
         return 2;
     }
+    if (s->kind == GRAFT_SLOT_LAST) {
+        dim[2] = s->rows[0];
+        dim[3] = s->dim[2];
+        dim[4] = s->dim[3];
+        return 5;
+    }
     return s->rank;
 }
 
@@ -198,7 +206,7 @@ static int source_shape(const graft_gslot *s, size_t k, int64_t dim[GRAFT_MAX_RA
  * layer are written with either rank. */
 static bool fits(const graft_gslot *s, size_t k, const graft_st_tensor *t)
 {
-    int64_t dim[GRAFT_MAX_RANK];
+    int64_t dim[SOURCE_RANK];
     int rank = source_shape(s, k, dim), i = 0, j = 0;
     for (;;) {
         while (i < rank && dim[i] == 1) i++;
@@ -212,14 +220,14 @@ static bool fits(const graft_gslot *s, size_t k, const graft_st_tensor *t)
  * dimension before it. */
 static bool has_rows(const graft_gslot *s, size_t k, const graft_st_tensor *t)
 {
-    int64_t dim[GRAFT_MAX_RANK];
+    int64_t dim[SOURCE_RANK];
     source_shape(s, k, dim);
     return !graft_is_quantized(t->dtype) || (t->rank > 0 && t->shape[0] == dim[0]);
 }
 
 static const char *source_text(const graft_gslot *s, size_t k, char *out, size_t size)
 {
-    int64_t dim[GRAFT_MAX_RANK];
+    int64_t dim[SOURCE_RANK];
     return graft_safetensors_shape_text(dim, source_shape(s, k, dim), out, size);
 }
 

@@ -390,6 +390,43 @@ static void same_weight_is_one_slot(void)
     graft_graph_destroy(g);
 }
 
+/* A kernel over several pictures, of which the last slice is read. */
+static void last_slices(void)
+{
+    static const char text[] =
+        "graft-graph 1\n"
+        "slot last [6,4,3,3] 3 \"k\"\n"
+        "%0 f32 [1,4,4,4] input 0\n"
+        "%1 f32 [6,4,3,3] weight 0\n"
+        "%2 f32 [1,2,2,6] temp\n"
+        "conv2d %2 = %0 %1 - - - | kernel_h=3 kernel_w=3 stride_h=1 stride_w=1\n"
+        "output %2\n";
+    static const char *const slots[] = {"last [6,4,3,3] 0 \"k\"", "last [6,4,3,3] 65 \"k\"",
+                                        "last [6,4,9] 3 \"k\"", "last [6,4,3,3] 3 \"k\" 3 \"l\""};
+    graft_str s = GRAFT_STR_INIT;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_graph *g = parse(text);
+    graft_graph_print(g, &s);
+    CHECK_STR(s.data, text);
+    CHECK(g->slot[0].kind == GRAFT_SLOT_LAST && g->slot[0].rows[0] == 3);
+    CHECK(!graft_gslot_plain(&g->slot[0]));
+    graft_str_finish(&s);
+    graft_graph_destroy(g);
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
+        graft_graph *bad = NULL;
+        graft_str_printf(&s, "graft-graph 1\nslot %s\n%s", slots[i], strstr(text, "%0"));
+        CHECK(graft_graph_parse(s.data, s.len, &bad, &e) != GRAFT_OK && !bad);
+        graft_str_finish(&s);
+    }
+    g = graft_graph_create();
+    const int64_t dim[4] = {6, 4, 3, 3};
+    graft_vid a = graft_graph_weight_last(g, "w", 3, dim);
+    CHECK_INT(graft_graph_weight_last(g, "w", 3, dim), a);
+    CHECK(graft_graph_weight(g, "w", 4, dim) != a);
+    CHECK_INT(g->n_slots, 2);
+    graft_graph_destroy(g);
+}
+
 int main(void)
 {
     RUN(models_survive);
@@ -400,5 +437,6 @@ int main(void)
     RUN(damage_is_found);
     RUN(first_failure_is_kept);
     RUN(same_weight_is_one_slot);
+    RUN(last_slices);
     return test_end();
 }

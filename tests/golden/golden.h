@@ -60,7 +60,7 @@ graft_status golden_freeu(golden *g, graft_safetensors *f, graft_err *e);
 /* The sigmas of a flow, and runs of its network. */
 graft_status golden_flow(golden *g, const char *path, graft_safetensors *f, graft_err *e);
 graft_status golden_vae(golden *g, graft_safetensors *f, graft_err *e);
-graft_status golden_flux2_vae(golden *g, graft_safetensors *f, graft_err *e);
+graft_status golden_own_vae(golden *g, graft_safetensors *f, graft_err *e);
 /* A TAESD, in diffusers' names or one half in its author's. */
 graft_status golden_tiny(golden *g, const char *path, graft_safetensors *f, graft_err *e);
 graft_status golden_clip(golden *g, graft_safetensors *f, graft_err *e);

@@ -1,5 +1,6 @@
-/* Qwen 3: hidden states from tokens. */
+/* Qwen 3 and Qwen 2.5: hidden states from tokens. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "engine/prompts/qwen3.h"
@@ -16,7 +17,8 @@ typedef struct qwen3_file {
 static graft_status hidden_case(golden *g, const qwen3_file *q, int k, graft_err *e)
 {
     const graft_st_tensor *tokens = golden_case(q->f, k, "tokens");
-    const graft_st_tensor *want = golden_case(q->f, k, "hidden");
+    const char *what = golden_case(q->f, k, "normed") ? "normed" : "hidden";
+    const graft_st_tensor *want = golden_case(q->f, k, what);
     char name[64];
     if (!want || tokens->rank != 1 ||
         golden_count(want) != golden_count(tokens) * (size_t)q->arch.width)
@@ -29,9 +31,9 @@ static graft_status hidden_case(golden *g, const qwen3_file *q, int k, graft_err
         st = graft_fail_nomem(e, "Qwen 3's hidden states");
         goto out;
     }
-    GRAFT_TRY(graft_qwen3_run(g->engine, &q->options, &q->arch, q->weights, ids, tokens->shape[0],
-                              NULL, hidden, e));
-    snprintf(name, sizeof name, "qwen3 case%d hidden", k);
+    GRAFT_TRY((strcmp(what, "normed") == 0 ? graft_qwen3_run_normed : graft_qwen3_run)(
+        g->engine, &q->options, &q->arch, q->weights, ids, tokens->shape[0], NULL, hidden, e));
+    snprintf(name, sizeof name, "qwen case%d %s", k, what);
     golden_note_model(g, name, golden_error(hidden, expected, golden_count(want)));
 out:
     graft_free(ids);

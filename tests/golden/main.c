@@ -51,14 +51,14 @@ static graft_status run_file(golden *g, const char *path, graft_err *e)
     if (has(f, "run.")) return golden_flow(g, path, f, e);
     if (has(f, "model.diffusion_model.")) return golden_unet(g, f, e);
     if (has(f, "first_stage_model.")) return golden_vae(g, f, e);
-    if (has(f, GRAFT_VAE_MEAN)) return golden_flux2_vae(g, f, e);
+    if (has(f, GRAFT_VAE_MEAN) || has(f, GRAFT_WAN_VAE_TENSOR)) return golden_own_vae(g, f, e);
     if (has(f, "decoder.layers.") || graft_taesd_half_in(f)) return golden_tiny(g, path, f, e);
     if (has(f, "text_model.") || has(f, "cond_stage_model.")) return golden_clip(g, f, e);
     if (has(f, GRAFT_T5_TENSOR)) return golden_t5(g, f, e);
     if (graft_vision_in(f, "")) return golden_vision(g, f, e);
     if (has(f, "noise_augmentor.")) return golden_unclip(g, f, e);
     if (has(f, GRAFT_REDUX_TENSOR)) return golden_redux(g, f, e);
-    if (has(f, GRAFT_QWEN3_TENSOR)) return golden_qwen3(g, f, e);
+    if (has(f, GRAFT_QWEN3_TENSOR) || has(f, GRAFT_QWEN25_TENSOR)) return golden_qwen3(g, f, e);
     if (graft_t2i_prefix(f)) return golden_t2i(g, f, e);
     if (graft_upscaler_prefix(f)) return golden_upscale(g, f, e);
     if (has(f, "sigmas_table")) return run_sampling(g, f, golden_schedules, e);

@@ -1,0 +1,379 @@
+/* Qwen 2.5 as Qwen-Image's text encoder: which files it is found in, that its tensors are all read,
+ * what a prompt is put into and what of it is left out, and what it refuses. What it computes is
+ * held against golden/small/qwen25; what it shares with Qwen 3 is tested there. */
+#include "base/alloc.h"
+#include "engine/prompts/qwen3.h"
+#include "tests/engine/diffusers.h"
+#include "tests/gguf_file.h"
+
+#define SMALL GRAFT_SOURCE_DIR "/golden/small/qwen25.safetensors"
+#define PLACE "text_encoders.qwen25_7b.transformer."
+/* Merges of a tokenizer of fewer tokens than the small one's table has. */
+#define MERGES "t h\nth e\n\xc4\xa0 the\n\xc4\x8a \xc4\x8a\n"
+#define BEFORE                                                                                     \
+    "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, "        \
+    "quantity, text, spatial relationships of the objects and background:<|im_end|>\n"             \
+    "<|im_start|>user\n"
+#define BEHIND "<|im_end|>\n<|im_start|>assistant\n"
+
+enum { LAYERS = 2, WIDTH = 32, HEADS = 2, DENSE = 64, VOCAB = 300 };
+
+static graft_engine *engine;
+
+static void add(made_file *f, const char *prefix, const char *name, int64_t rows, int64_t columns)
+{
+    char full[200];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    add_tensor(f, full, columns ? 2 : 1, (int64_t[]){rows, columns}, NULL, 0.4f);
+}
+
+/* A file of heads as published ones have them, with a tokenizer, below a prefix. */
+static made_file *file_at(const char *prefix)
+{
+    static const struct part {
+        const char *name;
+        int64_t rows, columns;
+    } parts[] = {{"input_layernorm.weight", WIDTH, 0},
+                 {"self_attn.q_proj.weight", HEADS * 128, WIDTH},
+                 {"self_attn.q_proj.bias", HEADS * 128, 0},
+                 {"self_attn.k_proj.weight", 128, WIDTH},
+                 {"self_attn.k_proj.bias", 128, 0},
+                 {"self_attn.v_proj.weight", 128, WIDTH},
+                 {"self_attn.v_proj.bias", 128, 0},
+                 {"self_attn.o_proj.weight", WIDTH, HEADS * 128},
+                 {"post_attention_layernorm.weight", WIDTH, 0},
+                 {"mlp.gate_proj.weight", DENSE, WIDTH},
+                 {"mlp.up_proj.weight", DENSE, WIDTH},
+                 {"mlp.down_proj.weight", WIDTH, DENSE}};
+    made_file *f = calloc(1, sizeof *f);
+    char name[200];
+    if (!f) abort();
+    random_state = 7;
+    add(f, prefix, "model.embed_tokens.weight", VOCAB, WIDTH);
+    for (int i = 0; i < LAYERS; i++)
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+            snprintf(name, sizeof name, "model.layers.%d.%s", i, parts[k].name);
+            add(f, prefix, name, parts[k].rows, parts[k].columns);
+        }
+    add(f, prefix, "model.norm.weight", WIDTH, 0);
+    snprintf(name, sizeof name, "%smerges_txt", prefix);
+    void *bytes = add_tensor(f, name, 1, (int64_t[]){(int64_t)sizeof MERGES}, NULL, 0);
+    graft_st_tensor *t = &f->tensor[f->n - 1];
+    memcpy(bytes, MERGES, sizeof MERGES - 1);
+    t->dtype = GRAFT_U8;
+    t->shape[0] = (int64_t)sizeof MERGES - 1;
+    t->bytes = sizeof MERGES - 1;
+    return f;
+}
+
+/* Renames what begins with `from`. */
+static void move_tensors(made_file *f, const char *from, const char *to)
+{
+    char name[200];
+    for (size_t i = 0; i < f->n; i++)
+        if (strncmp(f->tensor[i].name, from, strlen(from)) == 0) {
+            snprintf(name, sizeof name, "%s%s", to, f->tensor[i].name + strlen(from));
+            call_tensor(&f->tensor[i], name);
+        }
+}
+
+static graft_clip *loaded(const char *path)
+{
+    graft_clip *c = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_clip_load(engine, &path, 1, "qwen_image", NULL, &c, &e), &e);
+    if (!c) abort();
+    return c;
+}
+
+/* Of a file, which is used up. */
+static graft_clip *clip_of(made_file *f)
+{
+    const char *path = temp_path("encoder.safetensors");
+    write_file(f, path, NULL);
+    graft_clip *c = loaded(path);
+    unlink(path);
+    return c;
+}
+
+static graft_cond *encoded(const graft_clip *c, const char *text)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_cond *out = NULL;
+    CHECK_OK(graft_clip_encode(c, text, NULL, &out, &e), &e);
+    if (!out) abort();
+    return out;
+}
+
+static bool encode_alike(const graft_clip *a, const graft_clip *b, const char *text)
+{
+    graft_cond *k = encoded(a, text), *l = encoded(b, text);
+    const graft_cond_entry *m = k->entry[0], *n = l->entry[0];
+    const bool same = m->tokens == n->tokens && m->width == WIDTH && n->width == WIDTH &&
+                      memcmp(m->data, n->data, (size_t)(m->tokens * WIDTH) * sizeof *m->data) == 0;
+    graft_cond_release(k);
+    graft_cond_release(l);
+    return same;
+}
+
+/* ------------------------------------------------------------------ files */
+
+static void is_found(void)
+{
+    graft_clip *c = clip_of(file_at(""));
+    const graft_qwen3_arch *a = &c->qwen3->arch;
+    CHECK(a->biased && a->layers == LAYERS && a->width == WIDTH && a->heads == 2 &&
+          a->key_heads == 1);
+    CHECK(a->head_dim == 128 && a->intermediate == DENSE && a->vocab == VOCAB);
+    CHECK(c->kind == GRAFT_CLIP_QWEN_IMAGE && !c->n_encoders && c->width == WIDTH);
+    CHECK_STR(graft_clip_encoder_name(c, 0), "qwen25_7b");
+    CHECK_STR(graft_qwen3_family(a), "Qwen 2.5");
+    graft_clip_release(c);
+    graft_safetensors *small = open_file(SMALL); /* whose config has another */
+    graft_qwen3_arch b;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_qwen3_detect(small, "", &b, &e), &e);
+    CHECK(b.biased && b.head_dim == 12 && b.heads == 6 && b.key_heads == 2 && b.layers == 3);
+    graft_safetensors_close(small);
+}
+
+/* In a checkpoint's place; as transformers names it beside a model for pictures, which is not read.
+ */
+static void other_places(void)
+{
+    graft_clip *own = clip_of(file_at("")), *c = clip_of(file_at(PLACE));
+    CHECK(encode_alike(own, c, "the red apple"));
+    graft_clip_release(c);
+    made_file *f = file_at("");
+    add_tensor(f, "visual.blocks.0.attn.qkv.weight", 2, (int64_t[]){3 * WIDTH, WIDTH}, NULL, 1);
+    add_tensor(f, "lm_head.weight", 2, (int64_t[]){300, WIDTH}, NULL, 1);
+    c = clip_of(f);
+    CHECK(encode_alike(own, c, "the red apple"));
+    graft_clip_release(c);
+    f = file_at("");
+    move_tensors(f, "model.", "model.language_model.");
+    move_tensors(f, "merges_txt", "model.language_merges_txt");
+    add_tensor(f, "model.visual.blocks.0.attn.qkv.weight", 1, (int64_t[]){WIDTH}, NULL, 1);
+    c = clip_of(f);
+    CHECK(encode_alike(own, c, "the red apple"));
+    graft_clip_release(c);
+    graft_clip_release(own);
+}
+
+/* Any of its tensors: all layers are read, and the norm behind them. */
+static void lacks_a_tensor(void)
+{
+    made_file *all = file_at("");
+    for (size_t i = 0; i < all->n; i++) {
+        const char *path = temp_path("encoder.safetensors"), *name = all->tensor[i].name;
+        graft_err e = GRAFT_ERR_INIT;
+        graft_clip *c = NULL;
+        if (strcmp(name, "merges_txt") == 0) continue;
+        made_file *f = file_at("");
+        drop_tensor(f, name);
+        write_file(f, path, NULL);
+        graft_status st = graft_clip_load(engine, &path, 1, "qwen_image", NULL, &c, &e);
+        if (strcmp(name, GRAFT_QWEN25_TENSOR) == 0) {
+            CHECK_INT(st, GRAFT_E_UNSUPPORTED); /* by which it is told */
+            CHECK(strstr(e.text, "no Qwen 2.5 text encoder"));
+        } else {
+            CHECK_INT(st, GRAFT_E_FORMAT);
+            CHECK(strstr(e.text, name));
+            if (!strstr(e.text, name)) fprintf(stderr, "    %s: %s\n", name, e.text);
+        }
+        unlink(path);
+    }
+    finish_file(all);
+}
+
+static void other_kinds(void)
+{
+    static const char *const types[] = {"lumina2", "flux2", "stable_diffusion", "sd3"};
+    const char *own = temp_path("encoder.safetensors"), *path = own;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_clip *c = NULL;
+    write_file(file_at(""), path, NULL);
+    for (size_t i = 0; i < 4; i++) {
+        CHECK_INT(graft_clip_load(engine, &path, 1, types[i], NULL, &c, &e), GRAFT_E_UNSUPPORTED);
+        CHECK(strstr(e.text, "CLIPLoader with type qwen_image"));
+    }
+    made_file *f = file_at("");
+    add_tensor(f, GRAFT_QWEN3_TENSOR, 1, (int64_t[]){12}, NULL, 1);
+    write_file(f, path, NULL);
+    CHECK_INT(graft_clip_load(engine, &path, 1, "qwen_image", NULL, &c, &e), GRAFT_E_UNSUPPORTED);
+    CHECK(strstr(e.text, "both Qwen 2.5's biases and Qwen 3's norms"));
+    f = file_at("");
+    drop_tensor(f, "model.layers.0.self_attn.k_proj.weight");
+    add(f, "", "model.layers.0.self_attn.k_proj.weight", 100, WIDTH);
+    write_file(f, path, NULL);
+    CHECK_INT(graft_clip_load(engine, &path, 1, "qwen_image", NULL, &c, &e), GRAFT_E_UNSUPPORTED);
+    CHECK(strstr(e.text, "heads of 128"));
+    path = GRAFT_SOURCE_DIR "/golden/small/qwen3.safetensors";
+    CHECK_INT(graft_clip_load(engine, &path, 1, "qwen_image", NULL, &c, &e), GRAFT_E_UNSUPPORTED);
+    CHECK(strstr(e.text, "no Qwen 2.5 text encoder in it"));
+    CHECK(strstr(e.text, "a Qwen 3 text encoder"));
+    CHECK(!c);
+    unlink(own);
+}
+
+/* Saved alone and in a checkpoint it is found again. */
+static void saved(void)
+{
+    graft_clip *c = clip_of(file_at(""));
+    graft_err e = GRAFT_ERR_INIT;
+    for (int64_t encoder = 0; encoder < 2; encoder++) {
+        const graft_checkpoint what = {.clip = c, .encoder = encoder};
+        const char *to = temp_path("saved.safetensors");
+        CHECK_OK(graft_checkpoint_save(&what, to, NULL, NULL, &e), &e);
+        graft_safetensors *f = open_file(to);
+        CHECK(graft_safetensors_find(f, encoder ? GRAFT_QWEN25_TENSOR : PLACE GRAFT_QWEN25_TENSOR));
+        graft_safetensors_close(f);
+        graft_clip *again = loaded(to);
+        CHECK(encode_alike(c, again, "the red apple"));
+        graft_clip_release(again);
+        unlink(to);
+    }
+    graft_clip_release(c);
+}
+
+/* llama.cpp's names: a bias is called as its weight. */
+static void gguf(void)
+{
+    static const char *const words[][2] = {{"self_attn.q_proj", "attn_q"},
+                                           {"self_attn.k_proj", "attn_k"},
+                                           {"self_attn.v_proj", "attn_v"},
+                                           {"self_attn.o_proj", "attn_output"},
+                                           {"post_attention_layernorm", "ffn_norm"},
+                                           {"input_layernorm", "attn_norm"},
+                                           {"mlp.gate_proj", "ffn_gate"},
+                                           {"mlp.up_proj", "ffn_up"},
+                                           {"mlp.down_proj", "ffn_down"}};
+    const char *path = temp_path("encoder.gguf");
+    made_file *f = file_at("");
+    graft_clip *own = clip_of(file_at(""));
+    move_tensors(f, "model.embed_tokens", "token_embd");
+    move_tensors(f, "model.norm", "output_norm");
+    move_tensors(f, "model.layers", "blk");
+    for (size_t i = 0; i < f->n; i++)
+        for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+            char name[200];
+            const char *was = f->tensor[i].name, *at = strstr(was, words[k][0]);
+            if (!at) continue;
+            snprintf(name, sizeof name, "%.*s%s%s", (int)(at - was), was, words[k][1],
+                     at + strlen(words[k][0]));
+            call_tensor(&f->tensor[i], name);
+        }
+    drop_tensor(f, "merges_txt"); /* the tokenizer below is the one that is built in, or none */
+    gguf_file bytes = gguf_of("qwen2vl", NULL, f->tensor, f->n);
+    gguf_write(&bytes, path);
+    free(bytes.data);
+    graft_safetensors *file = open_file(path);
+    graft_qwen3_arch a;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_qwen3_detect(file, "", &a, &e), &e);
+    CHECK(memcmp(&a, &own->qwen3->arch, sizeof a) == 0);
+    CHECK(graft_safetensors_find(file, "model.layers.1.self_attn.v_proj.bias"));
+    CHECK(graft_safetensors_find(file, "model.norm.weight"));
+    graft_safetensors_close(file);
+    graft_clip_release(own);
+    finish_file(f);
+    unlink(path);
+}
+
+/* ------------------------------------------------------------------ prompts */
+
+/* What is left of a prompt is what it is within the whole, behind what stands before it. */
+static void prompts(void)
+{
+    static const char *const texts[] = {"the red (apple:1.3), \\(the\\)", "", "the\n\n the",
+                                        "\nthe"};
+    graft_clip *c = clip_of(file_at(""));
+    const graft_qwen3 *q = c->qwen3;
+    const graft_build_options o = {.no_disk = true};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char all[600];
+        int32_t *ids = NULL, *before = NULL;
+        size_t n = 0, left = 0;
+        graft_err e = GRAFT_ERR_INIT;
+        graft_cond *k = encoded(c, texts[i]);
+        snprintf(all, sizeof all, "%s%s%s", BEFORE, texts[i], BEHIND);
+        CHECK_OK(graft_qwen_encode(q->tokenizer, all, strlen(all), &ids, &n, &e), &e);
+        CHECK_OK(graft_qwen_encode(q->tokenizer, BEFORE, strlen(BEFORE), &before, &left, &e), &e);
+        float *want = calloc(n * WIDTH, sizeof *want);
+        CHECK_OK(graft_qwen3_run_normed(engine, &o, &q->arch, q->weights, ids, (int64_t)n, NULL,
+                                        want, &e),
+                 &e);
+        CHECK(k->n == 1 && !k->entry[0]->pooled);
+        CHECK(left > 0 && n > left && k->entry[0]->tokens == (int64_t)(n - left));
+        if (k->entry[0]->tokens == (int64_t)(n - left))
+            CHECK(memcmp(k->entry[0]->data, want + left * WIDTH,
+                         (n - left) * WIDTH * sizeof *want) == 0);
+        graft_cond_release(k);
+        graft_free(ids);
+        graft_free(before);
+        free(want);
+    }
+    graft_clip_release(c);
+}
+
+/* Of Qwen's own tokenizer 34 tokens are left out, as in training. */
+static void as_in_training(void)
+{
+    graft_qwen *own = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    graft_status st = graft_qwen_create_own(&own, &e);
+    if (st == GRAFT_E_NOTFOUND) {
+        printf("  not tested: this build has no tokenizer\n");
+        return;
+    }
+    CHECK_OK(st, &e);
+    CHECK_OK(graft_qwen_encode(own, BEFORE, strlen(BEFORE), &ids, &n, &e), &e);
+    CHECK_INT(n, 34);
+    CHECK(ids && ids[0] == 151644 && ids[n - 3] == 151644);
+    graft_free(ids);
+    graft_qwen_destroy(own);
+}
+
+static void no_memory(void)
+{
+    graft_clip *c = clip_of(file_at(""));
+    graft_cond *want = encoded(c, "the");
+    const int64_t live = live_blocks();
+    int failed = 0;
+    for (int i = 1; i < 1000; i++) {
+        graft_err e = GRAFT_ERR_INIT;
+        graft_cond *out = NULL;
+        graft_alloc_fail_at(i);
+        graft_status st = graft_clip_encode(c, "the", NULL, &out, &e);
+        graft_alloc_fail_at(0);
+        if (st == GRAFT_OK) {
+            graft_cond_release(out);
+            break;
+        }
+        CHECK_INT(st, GRAFT_E_NOMEM);
+        failed++;
+    }
+    CHECK(failed >= 4 && failed < 999);
+    CHECK_INT(live_blocks(), live);
+    graft_cond_release(want);
+    graft_clip_release(c);
+}
+
+int main(void)
+{
+    engine = make_engine("ref");
+    if (!engine) return 1;
+    RUN(is_found);
+    RUN(other_places);
+    RUN(lacks_a_tensor);
+    RUN(other_kinds);
+    RUN(saved);
+    RUN(gguf);
+    RUN(prompts);
+    RUN(as_in_training);
+    RUN(no_memory);
+    graft_engine_destroy(engine);
+    return test_end();
+}
