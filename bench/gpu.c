@@ -15,8 +15,8 @@
  * copied from and to the host and waited for, is another figure: KIND_run_ms.
  *
  *   --operators       where the step's time goes, and what tuning found of each variant
- *   --against NAME    the UNet once more by that backend in float32: a result that is further from
- *                     it than rounding explains is a failure, and so is a backend that cannot run
+ *   --against NAME    the network once more by that backend in float32: a result further from it
+ *                     than rounding explains is a failure, and so is a backend that cannot run
  *   --overlap         the step beside one whose kernels start one after the other: both results,
  *                     and KIND's pdl_KIND_ratio, the time of the former over that of the latter
  *   --swap FILE       the swap to a second set of weights and back
@@ -419,20 +419,49 @@ static void bench_levels(bench *b, const graft_model *m, int64_t side, const net
 /* Networks of random weights in bfloat16 come within a thousandth of float32. */
 #define ERROR_MOST 1e-2
 
-/* The error of the network's result beside the same in float32 by the engine's own backend. */
-static graft_status error_beside(const bench *b, graft_engine *engine, int64_t side,
-                                 const network *s, double *error, graft_err *e)
+static int64_t side_of(const bench *b)
+{
+    return b->side ? b->side : strcmp(b->kind, "sd15") == 0 ? 64 : 128;
+}
+
+/* The VAE's decoder as it is timed, or `plain`: in float32 on the engine's own backend. */
+static graft_status bind_vae(const bench *b, graft_engine *engine, bool plain, graft_binding **out,
+                             graft_err *e)
+{
+    graft_vae *v = NULL;
+    graft_status st = graft_vae_load(engine, b->model, NULL, &v, e);
+    if (st) return st;
+    snprintf(v->options.precision, sizeof v->options.precision, "%s", plain ? "f32" : "bf16");
+    if (!plain) snprintf(v->options.device, sizeof v->options.device, "%s", b->backend);
+    v->options.tuning = plain ? GRAFT_TUNING_OFF : b->tuning;
+    v->options.no_disk = plain || !b->cache;
+    st = graft_vae_bind(v, true, side_of(b), side_of(b), NULL, out, e);
+    graft_vae_release(v);
+    return st;
+}
+
+static graft_status bind_plain(const bench *b, graft_engine *engine, graft_binding **out,
+                               graft_err *e)
 {
     graft_model *m = NULL;
-    graft_binding *binding = NULL;
-    network other;
+    if (strcmp(b->kind, "vae") == 0) return bind_vae(b, engine, true, out, e);
     graft_status st = graft_model_load(engine, b->model, NULL, &m, e);
     if (st) return st;
     snprintf(m->options.precision, sizeof m->options.precision, "f32");
     m->options.no_disk = true;
     m->options.tuning = GRAFT_TUNING_OFF;
-    st = graft_model_bind(m, 2, side, side, 77, NULL, &binding, e);
+    st = graft_model_bind(m, 2, side_of(b), side_of(b), 77, NULL, out, e);
     graft_model_release(m);
+    return st;
+}
+
+/* The error of the network's result beside that. */
+static graft_status error_beside(const bench *b, graft_engine *engine, const network *s,
+                                 double *error, graft_err *e)
+{
+    graft_binding *binding = NULL;
+    network other;
+    graft_status st = bind_plain(b, engine, &binding, e);
     if (st) return st;
     open_network(&other, binding);
     st = graft_exe_run(other.binding, engine->arenas, (const void *const *)other.in, other.out,
@@ -443,7 +472,7 @@ static graft_status error_beside(const bench *b, graft_engine *engine, int64_t s
 }
 
 /* The same network with the same inputs on another backend. */
-static void compare(bench *b, int64_t side, const network *s)
+static void compare(bench *b, const network *s)
 {
     graft_engine *engine = NULL;
     graft_err e = GRAFT_ERR_INIT;
@@ -451,7 +480,7 @@ static void compare(bench *b, int64_t side, const network *s)
     double error = 0, t = graft_clock_now();
     graft_engine_config config = {.kernel_dir = GRAFT_LIB_DIR, .backend = b->against};
     graft_status st = graft_engine_create(&config, &engine, &e);
-    if (!st) st = error_beside(b, engine, side, s, &error, &e);
+    if (!st) st = error_beside(b, engine, s, &error, &e);
     graft_engine_destroy(engine);
     if (st) {
         fprintf(stderr, "graft-bench-gpu: not compared with %s: %s\n", b->against, e.text);
@@ -510,11 +539,6 @@ static void bench_overlap(bench *b, int64_t side, network *s)
     graft_engine_destroy(apart.engine);
 }
 
-static int64_t side_of(const bench *b)
-{
-    return b->side ? b->side : strcmp(b->kind, "sd15") == 0 ? 64 : 128;
-}
-
 static void bench_unet(bench *b)
 {
     int64_t side = side_of(b);
@@ -526,7 +550,7 @@ static void bench_unet(bench *b)
            (int)side, graft_clock_now() - t);
     double step = time_network(b, &s, b->kind);
     profile(b, &s, step);
-    if (b->against) compare(b, side, &s);
+    if (b->against) compare(b, &s);
     if (b->overlap) bench_overlap(b, side, &s);
     if (b->second) time_swaps(b, m, side, step);
     if (b->levels) {
@@ -603,24 +627,18 @@ static void bench_picture(bench *b)
 
 static void bench_vae(bench *b)
 {
-    graft_vae *v = NULL;
     graft_binding *binding = NULL;
     graft_err e = GRAFT_ERR_INIT;
     network s;
-    must(graft_vae_load(b->engine, b->model, NULL, &v, &e), &e);
-    snprintf(v->options.precision, sizeof v->options.precision, "bf16");
-    snprintf(v->options.device, sizeof v->options.device, "%s", b->backend);
-    v->options.tuning = b->tuning;
-    v->options.no_disk = !b->cache;
-    must(graft_vae_bind(v, true, side_of(b), side_of(b), NULL, &binding, &e), &e);
+    must(bind_vae(b, b->engine, false, &binding, &e), &e);
     open_network(&s, binding);
     printf("VAE decoder, %d x %d, bf16\n", 8 * (int)side_of(b), 8 * (int)side_of(b));
     double step = time_steps(b, &s);
     note(b, "vae_1024_ms", step, "ms, one of many handed over together");
     note(b, "vae_1024_run_ms", time_runs(b, &s), "ms, one alone with copies from and to the host");
     profile(b, &s, step);
+    if (b->against) compare(b, &s);
     close_network(&s);
-    graft_vae_release(v);
 }
 
 /* ------------------------------------------------------------------ ceilings */

@@ -7,7 +7,7 @@
 #
 #   gpu.log         everything that was printed, also by a part that was cut short
 #   bench.json      the figures, written as they come; untried.json: those of the part `untried`;
-#                   whole.json: those of `vae` without bands
+#                   whole.json: those of `vae` without bands; bands.json: in small ones
 #   results.tar.xz  pictures, at the end
 #
 # Models, which are large, and caches are in a folder of their own and stay there. Nothing on the
@@ -25,7 +25,7 @@
 #   GRAFT_PYTHON       the Python that has PyTorch (default: python3)
 set -u
 
-first="versions:10 ops:90 demo:50 sdxl:150 sd15:60 vae:50 torch:90 ceilings:30"
+first="versions:10 ops:90 demo:50 sdxl:150 sd15:60 vae:58 torch:90 ceilings:30"
 second="quant:80 swaps:130 levels:200 start:100"
 third="untried:230 steered:70 int8:50 sanitizer:110"
 
@@ -142,13 +142,18 @@ sd15() {
     networks --cache "$work/cache" --operators --against cpu --overlap sd15 "$sd15"
 }
 
-# In bands, which take less memory, and at once.
+# In bands, which take less memory, and at once; then of a small picture in small bands, beside the
+# processor: a large one would take it too long, and operators alone are too small for bands.
 vae() {
     networks --cache "$work/cache" --operators ${small:+--side 4} vae "$sd15"
     code=$?
     json=$out/whole.json
     echo "  without bands:"
-    GRAFT_CUDA_BANDS=off networks --cache "$work/cache" ${small:+--side 4} vae "$sd15" && return $code
+    GRAFT_CUDA_BANDS=off networks --cache "$work/cache" ${small:+--side 4} vae "$sd15" || code=$?
+    json=$out/bands.json side=${small:+4} least=${small:+4}
+    echo "  in small bands:"
+    GRAFT_CUDA_BANDS=${least:-1024} networks --side "${side:-32}" --repeats 2 --tuning fast \
+        --against cpu vae "$sd15" && return $code
 }
 
 ceilings() {

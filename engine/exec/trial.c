@@ -98,6 +98,12 @@ static void give(bench *t, void *p, int64_t bytes)
     t->taken -= bytes;
 }
 
+/* The limit is that of the memory which runs are in: beside a device's the host has room. */
+static bool host_has_room(const bench *t, int64_t bytes)
+{
+    return !t->b->info.host_memory || bytes <= t->max_bytes - t->taken;
+}
+
 /* No numbers, in 32 bits or in 16, where the library can fill memory. */
 static void spoil(const bench *t, void *p, int64_t bytes)
 {
@@ -156,7 +162,7 @@ static graft_status pack_constant(bench *t, candidate *c, int32_t input)
     int64_t bytes = (int64_t)c->info.packed_bytes[input];
     int64_t source_bytes = n * (int64_t)sizeof(uint16_t);
     c->packed[input] = take(t, bytes);
-    if (!c->packed[input] || source_bytes > t->max_bytes - t->taken) return GRAFT_E_LIMIT;
+    if (!c->packed[input] || !host_has_room(t, source_bytes)) return GRAFT_E_LIMIT;
     uint16_t piece[PERIOD], *source = graft_malloc_array((size_t)n, sizeof *source);
     if (!source) return GRAFT_E_LIMIT;
     t->seed = 1 + (uint32_t)input; /* every variant gets the same weights */
@@ -425,10 +431,10 @@ static graft_status try_warm(bench *t, candidate *c, float *off)
 static graft_status keep_reference(bench *t)
 {
     int64_t bytes = bytes_of(&t->op->out);
-    if (bytes > t->max_bytes - t->taken) return GRAFT_E_LIMIT;
+    if (!host_has_room(t, bytes)) return GRAFT_E_LIMIT;
     t->reference = graft_malloc((size_t)bytes);
     if (!t->reference) return GRAFT_E_LIMIT;
-    t->taken += bytes;
+    if (t->b->info.host_memory) t->taken += bytes;
     return t->b->api->download(t->b->device, t->reference, t->out, (uint64_t)bytes);
 }
 

@@ -21,7 +21,7 @@ typedef struct graft_trial {
 } graft_trial;
 
 typedef struct graft_trial_limits {
-    int64_t max_bytes; /* of all memory that a trial takes, on the device and on the host */
+    int64_t max_bytes; /* of the backend's memory; a device's has nothing of what is the host's */
     double deadline;   /* of graft_trial_now(); 0: none */
 } graft_trial_limits;
 

@@ -403,6 +403,28 @@ static void trials_keep_their_limit(void)
     CHECK(atomic_load(&fake.bytes) == 0);
 }
 
+/* What a trial has on the host, the result that others are held against, takes nothing of a
+ * device's. */
+static void a_device_has_no_reference(void)
+{
+    const int64_t x = 64 * 64 * 4, y = 64 * 80 * 4, w = 80 * 64 * 4, limit = x + y + w;
+    graft_backend there = fake_recorder("t device"), here = fake_backend("t host");
+    for (int i = 0; i < 2; i++) {
+        int32_t v[8];
+        fake_reset();
+        fake.variants = 2;
+        fake.us[0] = SLOW;
+        graft_exe *exe = make_exe(i ? &here : &there, 1, 64);
+        graft_tuner *t = make_tuner(NULL);
+        choose(t, exe, GRAFT_TUNING_FULL, limit, v);
+        CHECK_INT(v[0], i ? -1 : 1);
+        CHECK(atomic_load(&fake.most) <= limit);
+        graft_tuner_destroy(t);
+        graft_exe_release(exe);
+    }
+    CHECK(atomic_load(&fake.bytes) == 0);
+}
+
 static void apply(graft_exe *x, int32_t variant)
 {
     int32_t v[8];
@@ -690,6 +712,7 @@ int main(void)
     RUN(first_launches_do_not_count);
     RUN(large_tensors_in_few_copies);
     RUN(trials_keep_their_limit);
+    RUN(a_device_has_no_reference);
     RUN(winners_keep_the_peak);
     RUN(kept_on_disk);
     RUN(the_first_result_stays);

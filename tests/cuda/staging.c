@@ -134,6 +134,27 @@ static void sizes_in_turns(const scene *s)
     k->api->release(layer[1]);
 }
 
+/* What a sampler sends: memory of its size is pinned for what is small alone, the source is the
+ * caller's at once, and nobody waits for the stream. */
+static void sent_ahead(const scene *s)
+{
+    const graft_kernels_more *more = k->more;
+    const int64_t objects = fake->live_objects;
+    const uint64_t waits = fake->waits;
+    for (uint32_t i = 0; i < 3; i++) {
+        fill(s->from, LARGEST, 7 + i);
+        CHECK_INT(more->send(s->d, s->there, s->from, LARGEST), GRAFT_OK);
+    }
+    memset(s->from, 0, LARGEST);
+    CHECK_INT(fake->live_objects, objects);
+    CHECK_INT(fake->waits, waits);
+    expect(s, s->there, LARGEST, 9);
+    fill(s->from, SMALLER, 10);
+    CHECK_INT(more->send(s->d, s->there, s->from, SMALLER), GRAFT_OK);
+    CHECK_INT(fake->live_objects, objects + 2); /* and an event */
+    expect(s, s->there, SMALLER, 10);
+}
+
 /* A device that is lost while buffers are filled: the source is left alone, and nothing hangs. */
 static void lost_on_the_way(const scene *s)
 {
@@ -165,6 +186,7 @@ static void with_threads(int threads, bool lazy)
         sizes_in_turns(&s);
         many_small(&s, GRAFT_CUDA_BUFFERS);
         one_large(&s);
+        sent_ahead(&s);
         lost_on_the_way(&s);
         CHECK_INT(threads_now(), before + (threads < 8 ? threads : 8) - 1);
     }

@@ -66,6 +66,15 @@ void graft_cuda_bands_init(graft_kernel *k)
     k->bands.bytes = end;
 }
 
+/* Rows of one picture, and no distance to a next one: a library may ask for rows without a gap
+ * behind the last. */
+static void cut(graft_tensor_desc *t, int32_t rows)
+{
+    t->dim[0] = 1;
+    t->dim[1] = rows;
+    t->stride[0] = rows * t->stride[1];
+}
+
 graft_op_desc graft_cuda_bands_desc(const graft_kernel *k)
 {
     graft_op_desc d = k->op;
@@ -74,16 +83,14 @@ graft_op_desc graft_cuda_bands_desc(const graft_kernel *k)
     d.attrs.act = GRAFT_ACT_NONE;
     d.attrs.upsample = d.attrs.up_h = d.attrs.up_w = 0;
     d.attrs.pad_top = d.attrs.pad_bottom = 0;
-    x->dim[0] = d.out.dim[0] = 1;
+    x->dim[0] = 1;
     x->dim[1] = k->bands.rows + d.attrs.kernel_h - 1;
     x->dim[2] = graft_cuda_seen_width(&k->op);
     x->stride[2] = x->dim[3];
     x->stride[1] = x->dim[2] * x->stride[2];
     x->stride[0] = x->dim[1] * x->stride[1];
-    d.out.dim[1] = k->bands.rows;
-    if (!graft_cuda_present(r)) return d;
-    r->dim[0] = 1;
-    r->dim[1] = k->bands.rows;
+    cut(&d.out, k->bands.rows);
+    if (graft_cuda_present(r)) cut(r, k->bands.rows);
     return d;
 }
 

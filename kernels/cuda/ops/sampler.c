@@ -193,9 +193,20 @@ static void append(graft_device *d, graft_fetch *f)
     d->n_sent++;
 }
 
+/* What is larger than a buffer of the stage goes through that: pinned memory of its size would take
+ * long to get, and stay. */
+static graft_status send_staged(graft_device *d, void *dst, const void *src, uint64_t bytes)
+{
+    graft_cuda_lock(d);
+    graft_status st = graft_cuda_send(d, dst, src, bytes);
+    graft_cuda_unlock(d);
+    return st;
+}
+
 graft_status graft_cuda_send_ahead(graft_device *d, void *dst, const void *src, uint64_t bytes)
 {
     if (!bytes) return GRAFT_OK;
+    if (bytes > GRAFT_CUDA_BUFFER_BYTES) return send_staged(d, dst, src, bytes);
     graft_cuda_lock(d);
     graft_status st = d->lost[0] ? GRAFT_E_DEVICE : collect(d);
     graft_fetch *f = st ? NULL : take(d, bytes);
