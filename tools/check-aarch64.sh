@@ -14,7 +14,7 @@ folder=$(cd "$1" && pwd)
 shift
 root=$folder/root
 apt=$folder/apt
-packages="libc6-dev libgomp1 libcjson-dev libpng-dev libwebp-dev libstb-dev libxxhash-dev
+packages="libc6-dev libgomp1 libcjson-dev libpcre2-dev libpng-dev libwebp-dev libstb-dev libxxhash-dev
           libwebsockets-dev zlib1g-dev libsqlite3-dev libdnnl-dev"
 
 # With lists and a state of its own, in which nothing is installed, apt finds all that they need.

@@ -34,6 +34,7 @@ need cmake has cmake
 need ninja-build has ninja
 need pkg-config has pkg-config
 need libcjson-dev header cjson/cJSON.h
+need libpcre2-dev test -e /usr/include/pcre2.h
 need libpng-dev header png.h
 need libwebp-dev header webp/demux.h
 need libstb-dev header stb/stb_image.h

@@ -38,6 +38,7 @@ await esbuild.build({
   target: "es2022",
   nodePaths: modules,
   plugins: [mend],
+  loader: { ".def": "text" },
   legalComments: "none",
   logLevel: "warning",
 })
@@ -51,12 +52,16 @@ await esbuild.build({
   logLevel: "warning",
 })
 await copyFile(join(here, "src/index.html"), join(out, "index.html"))
-const { version } = JSON.parse(await readFile(join(litegraph, "package.json"), "utf8"))
-const licence = await readFile(join(litegraph, "LICENSE"), "utf8")
-await writeFile(
-  join(out, "NOTICE"),
-  `The editor page contains @comfyorg/litegraph ${version} under this licence:\n\n${licence}`,
-)
+const packages = [
+  ["@comfyorg/litegraph", litegraph, "LICENSE"],
+  ["marked", join(dirname(require.resolve("marked")), ".."), "LICENSE"],
+]
+const notices = packages.map(async ([name, folder, file]) => {
+  const { version } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"))
+  const licence = await readFile(join(folder, file), "utf8")
+  return `The editor page contains ${name} ${version} under this licence:\n\n${licence}`
+})
+await writeFile(join(out, "NOTICE"), (await Promise.all(notices)).join("\n\n"))
 // The server sends these to whoever takes them; it does not compress files itself.
 for (const name of ["index.html", "app.js", "app.css"]) {
   const packed = gzipSync(await readFile(join(out, name)), { level: 9 })

@@ -12,7 +12,7 @@
 #define INPUT_NODE  "-10"
 #define OUTPUT_NODE "-20"
 
-static bool id_text(const cJSON *item, char out[GRAFT_LITEGRAPH_ID])
+bool graft_litegraph_id(const cJSON *item, char out[GRAFT_LITEGRAPH_ID])
 {
     int64_t i;
     out[0] = 0;
@@ -44,8 +44,8 @@ static graft_status read_links(graft_litegraph_scope *s, graft_err *e)
         }
         graft_litegraph_link *l = &s->link[s->n_link];
         char id[GRAFT_LITEGRAPH_ID];
-        if (!id_text(field[0], id) || !id_text(field[1], l->origin) ||
-            !id_text(field[3], l->target) || !graft_json_i64(field[2], &l->slot) ||
+        if (!graft_litegraph_id(field[0], id) || !graft_litegraph_id(field[1], l->origin) ||
+            !graft_litegraph_id(field[3], l->target) || !graft_json_i64(field[2], &l->slot) ||
             !graft_json_i64(field[4], &l->target_slot))
             continue; /* editors leave such remains behind; nothing can hang on them */
         if (graft_map_put(&s->by_link, id, l)) return graft_fail_nomem(e, "a graph");
@@ -61,43 +61,27 @@ static const cJSON *find_definition(const graft_litegraph *g, const char *type)
     return NULL;
 }
 
-/* What an editor does with a node that no server sees. */
+/* What an editor does with a node that no server sees; virtual.def says what they mean. */
 typedef enum virtual_role {
-    ROLE_NONE,   /* it runs */
-    ROLE_SILENT, /* gives nothing */
-    ROLE_PASS,   /* gives what its first input gets */
-    ROLE_VALUE,  /* gives its own value */
-    ROLE_SET,    /* as ROLE_PASS, also to those that say its name */
-    ROLE_GET,    /* gives what the node that has this name gets */
+    ROLE_NONE, /* it runs */
+    ROLE_SILENT,
+    ROLE_PASS,
+    ROLE_FIRST,
+    ROLE_VALUE,
+    ROLE_SET,
+    ROLE_GET,
 } virtual_role;
 
-/* Those of ComfyUI itself, and those of extensions (KJNodes, Easy-Use, rgthree) that workflows are
- * full of. */
 static virtual_role role_of(const char *type)
 {
     static const struct {
         const char *type;
         virtual_role role;
-    } list[] = {{"Note", ROLE_SILENT},
-                {"MarkdownNote", ROLE_SILENT},
-                {"Reroute", ROLE_PASS},
-                {"PrimitiveNode", ROLE_VALUE},
-                {"SetNode", ROLE_SET},
-                {"GetNode", ROLE_GET},
-                {"easy setNode", ROLE_SET},
-                {"easy getNode", ROLE_GET},
-                {"Reroute (rgthree)", ROLE_PASS},
-                {"Label (rgthree)", ROLE_SILENT},
-                {"Bookmark (rgthree)", ROLE_SILENT},
-                {"Node Collector (rgthree)", ROLE_SILENT},
-                {"Fast Muter (rgthree)", ROLE_SILENT},
-                {"Fast Bypasser (rgthree)", ROLE_SILENT},
-                {"Fast Groups Muter (rgthree)", ROLE_SILENT},
-                {"Fast Groups Bypasser (rgthree)", ROLE_SILENT},
-                {"Fast Actions Button (rgthree)", ROLE_SILENT},
-                {"Mute / Bypass Relay (rgthree)", ROLE_SILENT},
-                {"Mute / Bypass Repeater (rgthree)", ROLE_SILENT},
-                {"Random Unmuter (rgthree)", ROLE_SILENT}};
+    } list[] = {
+#define VIRTUAL(type, role) {type, ROLE_##role},
+#include "host/prompt/virtual.def"
+#undef VIRTUAL
+    };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (strcmp(type, list[i].type) == 0) return list[i].role;
     return ROLE_NONE;
@@ -106,6 +90,16 @@ static virtual_role role_of(const char *type)
 bool graft_litegraph_virtual(const graft_litegraph_node *n)
 {
     return role_of(n->type) != ROLE_NONE;
+}
+
+bool graft_litegraph_silent(const char *type)
+{
+    return role_of(type) == ROLE_SILENT;
+}
+
+bool graft_litegraph_passes(const char *type)
+{
+    return role_of(type) == ROLE_PASS;
 }
 
 /* Entry number `i` of a list member, or NULL. */
@@ -138,7 +132,7 @@ static graft_status read_node(graft_litegraph *g, graft_litegraph_scope *s, cons
 {
     graft_litegraph_node *n = &s->node[s->n_node];
     n->type = graft_json_str(json, "type", NULL);
-    if (!id_text(graft_tree_get(json, "id"), n->local) || !n->type)
+    if (!graft_litegraph_id(graft_tree_get(json, "id"), n->local) || !n->type)
         return graft_fail(e, GRAFT_E_FORMAT, "a node of the graph has no id or no type");
     if (++g->n_nodes > GRAFT_PROMPT_MAX_NODES)
         return graft_fail(e, GRAFT_E_LIMIT, "the graph has more than %d nodes",
@@ -339,7 +333,7 @@ static const graft_litegraph_link *enter(const graft_litegraph_scope *inner, int
 static const graft_litegraph_link *find_link(const graft_litegraph_scope *s, const cJSON *id)
 {
     char text[GRAFT_LITEGRAPH_ID];
-    return id && id_text(id, text) ? graft_map_get(&s->by_link, text) : NULL;
+    return id && graft_litegraph_id(id, text) ? graft_map_get(&s->by_link, text) : NULL;
 }
 
 /* The value of a node that gives one. */
@@ -371,8 +365,27 @@ static const graft_litegraph_link *through(const graft_litegraph_node *n, virtua
     return find_link(n->scope, linked(entry_at(n->json, "inputs", 0)));
 }
 
-graft_litegraph_source graft_litegraph_resolve(const graft_litegraph_scope *scope,
-                                               const cJSON *link_id)
+static graft_litegraph_source resolve(const graft_litegraph_scope *scope, const cJSON *link_id,
+                                      int depth);
+
+/* What a switch gives; one that feeds itself gives nothing. Looked for once: switches behind
+ * switches would else double the work each. */
+static graft_litegraph_source pick(graft_litegraph_node *n, int depth)
+{
+    const cJSON *input;
+    if (n->picks || depth >= MAX_HOPS) return n->picked;
+    n->picks = true;
+    cJSON_ArrayForEach(input, graft_tree_get(n->json, "inputs"))
+    {
+        if (!linked(input)) continue;
+        n->picked = resolve(n->scope, linked(input), depth + 1);
+        if (n->picked.node || (n->picked.value && !cJSON_IsNull(n->picked.value))) break;
+    }
+    return n->picked;
+}
+
+static graft_litegraph_source resolve(const graft_litegraph_scope *scope, const cJSON *link_id,
+                                      int depth)
 {
     const graft_litegraph_source nothing = {NULL, 0, NULL};
     const graft_litegraph_link *link = find_link(scope, link_id);
@@ -384,20 +397,29 @@ graft_litegraph_source graft_litegraph_resolve(const graft_litegraph_scope *scop
             link = find_link(scope, next);
             continue;
         }
-        const graft_litegraph_node *n = graft_map_get(&scope->by_id, link->origin);
+        graft_litegraph_node *n = graft_map_get(&scope->by_id, link->origin);
         if (!n || n->mode == GRAFT_LITEGRAPH_NEVER) return nothing;
+        virtual_role role = role_of(n->type);
         if (n->mode == GRAFT_LITEGRAPH_BYPASS) {
             link = find_link(scope, bypass(n, link->slot));
         } else if (n->inner) {
             scope = n->inner;
             link = enter(scope, link->slot);
-        } else if (role_of(n->type) != ROLE_NONE) {
+        } else if (role == ROLE_FIRST) {
+            return pick(n, depth);
+        } else if (role != ROLE_NONE) {
             const cJSON *value = NULL;
-            link = through(n, role_of(n->type), &scope, &value);
+            link = through(n, role, &scope, &value);
             if (!link) return (graft_litegraph_source){NULL, 0, value};
         } else {
             return (graft_litegraph_source){n, link->slot, NULL};
         }
     }
     return nothing;
+}
+
+graft_litegraph_source graft_litegraph_resolve(const graft_litegraph_scope *scope,
+                                               const cJSON *link_id)
+{
+    return resolve(scope, link_id, 0);
 }

@@ -8,8 +8,20 @@
 enum { GRAFT_LITEGRAPH_NEVER = 2, GRAFT_LITEGRAPH_BYPASS = 4 }; /* graft_litegraph_node.mode */
 #define GRAFT_LITEGRAPH_ID 64
 
+/* An id, a number or a text, as a text; false for what is none. */
+bool graft_litegraph_id(const cJSON *item, char out[GRAFT_LITEGRAPH_ID]);
+
 typedef struct graft_litegraph_scope graft_litegraph_scope;
-typedef struct graft_litegraph_node {
+typedef struct graft_litegraph_node graft_litegraph_node;
+
+/* What a link brings: an output of a node that runs, a value, or (both NULL) nothing. */
+typedef struct graft_litegraph_source {
+    const graft_litegraph_node *node;
+    int64_t slot;
+    const cJSON *value;
+} graft_litegraph_source;
+
+struct graft_litegraph_node {
     const cJSON *json;
     char local[GRAFT_LITEGRAPH_ID]; /* id inside its scope */
     char *id;                       /* "outer:inner" */
@@ -17,7 +29,9 @@ typedef struct graft_litegraph_node {
     int64_t mode, order;
     graft_litegraph_scope *scope; /* where it lives */
     graft_litegraph_scope *inner; /* of a sub-graph's instance; else NULL */
-} graft_litegraph_node;
+    bool picks;                   /* of a switch: it was, or is being, looked for what it gives */
+    graft_litegraph_source picked;
+};
 
 typedef struct graft_litegraph_link {
     char origin[GRAFT_LITEGRAPH_ID], target[GRAFT_LITEGRAPH_ID];
@@ -44,17 +58,14 @@ typedef struct graft_litegraph {
 graft_status graft_litegraph_init(graft_litegraph *g, const cJSON *json, graft_err *e);
 void graft_litegraph_finish(graft_litegraph *g); /* fine on a zeroed one */
 
-/* What a link brings: an output of a node that runs, a value, or (both NULL) nothing. */
-typedef struct graft_litegraph_source {
-    const graft_litegraph_node *node;
-    int64_t slot;
-    const cJSON *value;
-} graft_litegraph_source;
 graft_litegraph_source graft_litegraph_resolve(const graft_litegraph_scope *scope,
                                                const cJSON *link_id);
 
 /* Notes, reroutes, named links and the like, which exist in the editor only. */
 bool graft_litegraph_virtual(const graft_litegraph_node *n);
+/* Of a type in virtual.def: whether it gives nothing, or what its first input gets. */
+bool graft_litegraph_silent(const char *type);
+bool graft_litegraph_passes(const char *type);
 /* A value that the instance of the surrounding sub-graph shows for this widget, or one further out
  * for that; NULL without one. */
 const cJSON *graft_litegraph_promoted(const graft_litegraph_node *n, const char *widget);

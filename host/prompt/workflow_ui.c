@@ -4,11 +4,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "host/prompt/everywhere.h"
 #include "host/prompt/file_name.h"
+#include "host/prompt/group_node.h"
 #include "host/prompt/litegraph.h"
 #include "host/prompt/literal.h"
 #include "host/schema/schema.h"
 #include "base/tree.h"
+#include "host/prompt/widgets.h"
 #include "host/prompt/workflow.h"
 
 struct writer {
@@ -28,22 +31,6 @@ static bool put_value(cJSON *inputs, const char *name, const cJSON *value)
         copy = ok ? wrapper : NULL;
     }
     return graft_tree_set(inputs, name, copy);
-}
-
-/* Editors put "what to do with the seed after a run" behind the seed. */
-static bool has_control(const graft_input *in)
-{
-    if (in->flags & GRAFT_INPUT_SEED) return true;
-    return strcmp(in->type, "INT") == 0 &&
-           (strcmp(in->name, "seed") == 0 || strcmp(in->name, "noise_seed") == 0);
-}
-
-static bool is_control(const cJSON *value)
-{
-    static const char *const word[] = {"fixed", "increment", "decrement", "randomize"};
-    for (size_t i = 0; cJSON_IsString(value) && i < sizeof word / sizeof *word; i++)
-        if (strcmp(value->valuestring, word[i]) == 0) return true;
-    return false;
 }
 
 /* What an editor shows at first; nothing for sockets, and for files: any could be meant. */
@@ -71,90 +58,13 @@ static bool put_or_default(cJSON *inputs, const graft_input *in, const cJSON *va
     return put_value(inputs, in->name, value);
 }
 
-/* Widget number k in the order in which an editor shows them, required inputs first; NULL behind
- * the last. */
-static const graft_input *widget_at(const graft_node *node, size_t k)
-{
-    for (size_t pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < graft_schema_inputs(node); i++) {
-            const graft_input *in = node->inputs[i];
-            bool optional = in->flags & GRAFT_INPUT_OPTIONAL;
-            if (optional == (pass == 1) && graft_schema_widget(in) && !k--) return in;
-        }
-    return NULL;
-}
-
-static size_t count_widgets(const graft_node *node)
-{
-    size_t n = 0;
-    while (widget_at(node, n)) n++;
-    return n;
-}
-
-static size_t count_values(const cJSON *value)
-{
-    size_t n = 0;
-    for (; value; value = value->next) n++;
-    return n;
-}
-
-/* Entries that were not read yet, and for how many widgets. */
-struct entries {
-    const cJSON *at;
-    size_t n, widgets;
-};
-
-static void skip(struct entries *s)
-{
-    s->at = s->at->next;
-    s->n--;
-}
-
-/* Whether `next`, which may be NULL, could have this text for its value. Which files there are is
- * not known here, but none is called like a control. */
-static bool could_take(const graft_input *next, const cJSON *text)
-{
-    if (!next || !graft_schema_combo(next)) return next && strcmp(next->type, "STRING") == 0;
-    if (!next->choices) return !is_control(text);
-    for (const char *const *c = next->choices; *c; c++)
-        if (strcmp(*c, text->valuestring) == 0) return true;
-    return false;
-}
-
-/* A text that is no value: there are more entries than widgets, or the next widget could not have
- * it. A node may have more widgets today than it had when the file was written. */
-static bool is_extra(const struct entries *s, const graft_input *next)
-{
-    return s->n > s->widgets || !could_take(next, s->at);
-}
-
-static void skip_extras(struct entries *s, const graft_input *in, const graft_input *next)
-{
-    if (s->at && has_control(in) && is_control(s->at) && is_extra(s, next)) {
-        skip(s);
-        bool filter = s->at && graft_schema_combo(in) && cJSON_IsString(s->at);
-        if (filter && is_extra(s, next)) skip(s);
-    }
-    /* Its button, which some editors put behind all widgets. */
-    bool upload = s->at && (in->flags & GRAFT_INPUT_IMAGE_UPLOAD) && cJSON_IsString(s->at) &&
-                  strcmp(s->at->valuestring, "image") == 0;
-    if (upload && is_extra(s, next)) skip(s);
-}
-
-/* Walks over `values`, which may be no list. */
 static bool take_values(const graft_node *node, const cJSON *values, cJSON *inputs)
 {
-    struct entries s = {.at = cJSON_IsArray(values) ? values->child : NULL,
-                        .widgets = count_widgets(node)};
-    s.n = count_values(s.at);
-    size_t k = 0;
-    for (const graft_input *in = widget_at(node, 0), *next; in; in = next) {
-        if (!put_or_default(inputs, in, s.at)) return false;
-        if (s.at) skip(&s);
-        s.widgets--;
-        next = widget_at(node, ++k);
-        skip_extras(&s, in, next);
-    }
+    graft_widgets w;
+    const cJSON *value;
+    graft_widgets_init(&w, node, values);
+    for (const graft_input *in; (in = graft_widgets_next(&w, &value));)
+        if (!put_or_default(inputs, in, value)) return false;
     return true;
 }
 
@@ -205,21 +115,14 @@ static bool take_links(const graft_litegraph_node *n, cJSON *inputs)
     return true;
 }
 
-/* Nodes that older editors made of several others. */
-static bool is_group_node(const char *type)
-{
-    return graft_str_starts(type, "workflow>") || graft_str_starts(type, "workflow/");
-}
-
 static graft_status write_node(struct writer *w, const graft_litegraph_node *n)
 {
     const graft_registry_node *entry = graft_registry_find(w->registry, n->type);
     const cJSON *values = graft_tree_get(n->json, "widgets_values");
     const char *title = graft_json_str(n->json, "title", NULL);
-    if (!entry && is_group_node(n->type))
+    if (!entry && graft_group_node_name(n->type))
         return graft_fail(w->e, GRAFT_E_UNSUPPORTED,
-                          "node %s (%.80s): group nodes are not read; convert it to a sub-graph in "
-                          "ComfyUI",
+                          "node %s (%.80s): the file does not say what this group node is made of",
                           n->id, n->type);
     cJSON *out = cJSON_CreateObject(), *inputs = cJSON_AddObjectToObject(out, "inputs");
     bool ok = inputs && graft_tree_text(out, "class_type", n->type);
@@ -264,17 +167,31 @@ static graft_status write_scope(struct writer *w, const graft_litegraph_scope *s
     return st;
 }
 
+/* The graph as links alone tell it; *copy is to be deleted. */
+static graft_status prepare(const cJSON *graph, const graft_registry *r, cJSON **copy, graft_err *e)
+{
+    *copy = NULL;
+    if (!graft_everywhere_has(graph) && !graft_group_node_has(graph)) return GRAFT_OK;
+    *copy = cJSON_Duplicate(graph, 1);
+    if (!*copy) return graft_fail_nomem(e, "a graph");
+    graft_status st = graft_group_node_expand(*copy, r, e);
+    return st ? st : graft_everywhere_link(*copy, r, e);
+}
+
 graft_status graft_workflow_from_ui(const cJSON *graph, const graft_registry *r, cJSON **prompt,
                                     graft_err *e)
 {
-    graft_litegraph g;
+    graft_litegraph g = {NULL};
+    struct writer w = {r, NULL, e};
+    cJSON *copy;
     *prompt = NULL;
-    graft_status st = graft_litegraph_init(&g, graph, e);
-    if (st) return st;
-    struct writer w = {r, cJSON_CreateObject(), e};
-    st = w.prompt ? write_scope(&w, g.root) : graft_fail_nomem(e, "a prompt");
+    graft_status st = prepare(graph, r, &copy, e);
+    if (!st) st = graft_litegraph_init(&g, copy ? copy : graph, e);
+    if (!st && !(w.prompt = cJSON_CreateObject())) st = graft_fail_nomem(e, "a prompt");
+    if (!st) st = write_scope(&w, g.root);
     if (!st) st = graft_file_name_fill(w.prompt, &g, e);
     graft_litegraph_finish(&g);
+    cJSON_Delete(copy);
     if (st)
         cJSON_Delete(w.prompt);
     else

@@ -64,6 +64,8 @@ async function unit() {
     platform: "node",
     target: "es2022",
     outExtension: { ".js": ".mjs" },
+    loader: { ".def": "text" },
+    nodePaths: [join(which, "node_modules")],
     logLevel: "warning",
   })
   const status = await run(tests.map((name) => join(out, name.replace(/\.ts$/, ".mjs"))))

@@ -3,19 +3,7 @@
 
 #include "base/png.h"
 #include "host/prompt/file_name.h"
-#include "tests/host/fixture.h"
-
-static void expect(const char *graph, const char *want, int line)
-{
-    graft_err e = GRAFT_ERR_INIT;
-    cJSON *json = parse(graph), *prompt = NULL, *node;
-    CHECK_OK(graft_workflow_from_ui(json, fixture.registry, &prompt, &e), &e);
-    cJSON_ArrayForEach(node, prompt) cJSON_DeleteItemFromObject(node, "_meta");
-    check_json(prompt, want, line);
-    cJSON_Delete(prompt);
-    cJSON_Delete(json);
-}
-#define EXPECT(graph, want) expect(graph, want, __LINE__)
+#include "tests/host/convert.h"
 
 static void classic(void)
 {
@@ -213,41 +201,6 @@ static void own_inputs_shown(void)
     EXPECT(OWN("[9]", "'proxyWidgets':[['4','x']]"), OWN_AS(2));
 }
 
-/* What extensions of ComfyUI's editor add to it: links by name, also from around a sub-graph, where
- * the first of a name counts; reroutes; and what has to do with the screen alone. */
-static void nodes_of_extensions(void)
-{
-    EXPECT("{'nodes':["
-           "{'id':1,'type':'TestInt','widgets_values':[4]},"
-           "{'id':2,'type':'SetNode','inputs':[{'name':'INT','type':'INT','link':1}],"
-           "'widgets_values':['n']},"
-           "{'id':3,'type':'Reroute (rgthree)','inputs':[{'name':'','type':'*','link':2}]},"
-           "{'id':4,'type':'TestShow','inputs':[{'name':'any','type':'*','link':3}]},"
-           "{'id':5,'type':'GetNode','widgets_values':['n']},"
-           "{'id':6,'type':'GetNode','widgets_values':['other']},"
-           "{'id':7,'type':'TestShow','inputs':[{'name':'any','type':'*','link':4}]},"
-           "{'id':8,'type':'Fast Groups Bypasser (rgthree)'},{'id':9,'type':'Label (rgthree)'},"
-           "{'id':10,'type':'s'},"
-           "{'id':11,'type':'easy setNode','inputs':[{'link':6}],'widgets_values':['n']},"
-           "{'id':12,'type':'easy setNode','inputs':[{'link':5}],'widgets_values':['other'],"
-           "'mode':2}],"
-           "'links':[[1,1,0,2,0,'INT'],[2,5,0,3,0,'INT'],[3,3,0,4,0,'INT'],[4,6,0,7,0,'INT'],"
-           "[5,1,0,12,0,'INT'],[6,10,0,11,0,'INT']],"
-           "'definitions':{'subgraphs':[{'id':'s','nodes':[{'id':1,'type':'easy getNode',"
-           "'widgets_values':['n']},{'id':2,'type':'TestShow','inputs':[{'name':'any','link':1}]}],"
-           "'links':[[1,1,0,2,0,'INT']]}]}}",
-           "{'1':{'class_type':'TestInt','inputs':{'value':4}},"
-           "'4':{'class_type':'TestShow','inputs':{'any':['1',0]}},"
-           "'7':{'class_type':'TestShow','inputs':{}},"
-           "'10:2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}");
-    /* A name that leads back to itself ends. */
-    EXPECT("{'nodes':[{'id':1,'type':'SetNode','inputs':[{'link':1}],'widgets_values':['n']},"
-           "{'id':2,'type':'GetNode','widgets_values':['n']},"
-           "{'id':3,'type':'TestShow','inputs':[{'name':'any','link':1}]}],"
-           "'links':[[1,2,0,1,0,'*']]}",
-           "{'3':{'class_type':'TestShow','inputs':{}}}");
-}
-
 #define ENDLESS                                                                                    \
     "{'nodes':[{'id':1,'type':'s'}],'definitions':{'subgraphs':[{'id':'s','nodes':[{'id':1,"       \
     "'type':'s'},{'id':2,'type':'s'}]}]}}"
@@ -280,25 +233,6 @@ static void hostile(void)
     deep[4000] = 0;
     graft_workflow w;
     CHECK(graft_workflow_parse(deep, 4000, "x", fixture.registry, &w, NULL) != GRAFT_OK);
-}
-
-/* They say what to do; those that do not run are left alone. */
-static void group_nodes(void)
-{
-    static const char *const type[] = {"workflow>Two steps", "workflow/Two steps"};
-    char graph[300];
-    for (size_t i = 0; i < 4; i++) {
-        graft_err e = GRAFT_ERR_INIT;
-        cJSON *prompt = NULL;
-        snprintf(graph, sizeof graph, "{'nodes':[{'id':7,'type':'%s','mode':%d}]}", type[i / 2],
-                 i % 2 ? 4 : 0);
-        cJSON *json = parse(graph);
-        graft_status st = graft_workflow_from_ui(json, fixture.registry, &prompt, &e);
-        CHECK_INT(st, i % 2 ? GRAFT_OK : GRAFT_E_UNSUPPORTED);
-        CHECK(i % 2 || (strstr(e.text, "node 7 (workflow") && strstr(e.text, "sub-graph")));
-        cJSON_Delete(prompt);
-        cJSON_Delete(json);
-    }
 }
 
 static void file_names(void)
@@ -478,9 +412,7 @@ int main(void)
     RUN(subgraphs);
     RUN(shown_by_several);
     RUN(own_inputs_shown);
-    RUN(nodes_of_extensions);
     RUN(hostile);
-    RUN(group_nodes);
     RUN(file_names);
     RUN(dates);
     RUN(mutated);

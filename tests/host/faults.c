@@ -148,6 +148,32 @@ static void running(void)
 {
     fail_everywhere(api, false, false);
 }
+
+/* What is made of an editor's graph before it is a prompt: group nodes, links that nobody drew,
+ * switches. */
+static const char elsewhere[] =
+    "{'nodes':[{'id':1,'type':'workflow>two','inputs':[{'name':'b','type':'INT','link':9,'widget':"
+    "{'name':'b'}}],'outputs':[{'name':'INT','type':'INT'}],'widgets_values':[1,3]},"
+    "{'id':9,'type':'TestInt','outputs':[{'type':'INT'}],'widgets_values':[4]},"
+    "{'id':2,'type':'Any Switch (rgthree)','inputs':[{'type':'INT','link':1}]},"
+    "{'id':3,'type':'TestShow','inputs':[{'name':'any','type':'*','link':2}]},"
+    "{'id':4,'type':'TestThing','outputs':[{'name':'THING','type':'THING'}],'widgets_values':[2]},"
+    "{'id':5,'type':'Anything Everywhere?','inputs':[{'name':'a','type':'*','link':3}],"
+    "'widgets_values':['^T(est|x{1,2})','[a-z]+$','.*']},"
+    "{'id':6,'type':'TestMeasure','inputs':[{'name':'thing','type':'THING','link':null}],'outputs':"
+    "[{'type':'INT'}]},{'id':7,'type':'TestShow','inputs':[{'name':'any','type':'*','link':4}]}],"
+    "'links':[[1,1,0,2,0,'INT'],[2,2,0,3,0,'INT'],[3,4,0,5,0,'THING'],[4,6,0,7,0,'INT'],"
+    "[9,9,0,1,0,'INT']],"
+    "'extra':{'groupNodes':{'two':{'nodes':[{'type':'TestAdd','index':0,'inputs':[{'name':'b',"
+    "'type':'INT','widget':{'name':'b'}}],'outputs':[{'name':'INT','type':'INT'}],"
+    "'widgets_values':[1,2]},{'type':'TestAdd','index':1,'inputs':[{'name':'a','type':'INT',"
+    "'widget':{'name':'a'}}],'outputs':[{'name':'INT','type':'INT'}],'widgets_values':[3,4]}],"
+    "'links':[[0,0,1,0,7,'INT']]}}}}";
+
+static void from_elsewhere(void)
+{
+    fail_everywhere(elsewhere, false, false);
+}
 static void running_with_cache(void)
 {
     fail_everywhere(api, true, false);
@@ -210,6 +236,7 @@ int main(void)
     fixture_open();
     CHECK(system("mkdir input && touch input/blue.txt") == 0);
     RUN(running);
+    RUN(from_elsewhere);
     RUN(running_with_cache);
     RUN(expanding_nodes);
     RUN(calls_beside);

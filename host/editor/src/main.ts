@@ -16,6 +16,8 @@ import { menuButton, type MenuItem } from "./page/menu"
 import { openPictures } from "./page/lightbox"
 import { installMenuKeys, openMenu } from "./canvas/menukeys"
 import { registerNodes, type GraftNode } from "./canvas/nodes"
+import { editLabel } from "./canvas/labels"
+import { editNote } from "./canvas/notes"
 import { ProfilePanel } from "./app/profile"
 import { fraction } from "./workflow/progress"
 import { QuantizePanel } from "./panels/quantize"
@@ -456,10 +458,12 @@ function wire() {
     if (detail.subType === "node-double-click") {
       const { canvasX, canvasY } = detail.originalEvent
       const picture = pictureAt(detail.node, canvasX, canvasY)
+      const editText = (node: GraftNode, at: MouseEvent) =>
+        editNote(editor.canvas, node, at) || editLabel(editor.canvas, node, at)
       if (detail.node.subgraph) editor.openSubgraph(detail.node)
       else if (picture >= 0) openPictures(picturesOf(detail.node), picture)
       else if (canvasY < detail.node.pos[1]) editor.renameNode(detail.node)
-      else sidebar.show("node")
+      else if (!editText(detail.node, detail.originalEvent)) sidebar.show("node")
     }
   })
   const back = h("button", {

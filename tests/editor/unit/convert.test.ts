@@ -19,6 +19,8 @@ const source = process.env.GRAFT_SOURCE_DIR!
 const info = JSON.parse(readFileSync(`${source}/tests/editor/mock/object_info.json`, "utf8"))
 const specs = parseObjectInfo(info)
 const file = (name: string) => parseJson(readFileSync(`${source}/workflows/${name}`, "utf8"))
+const cases = (name: string): { name: string; graph: any; want: any }[] =>
+  JSON.parse(readFileSync(`${source}/tests/host/elsewhere/${name}.json`, "utf8"))
 const bare = (prompt: any) =>
   Object.fromEntries(
     Object.entries<any>(prompt).map(([id, n]) => [
@@ -392,7 +394,7 @@ test("of a PrimitiveNode inside an instance shows the value, not what becomes of
   assert.equal(width(shown("control_after_generate", "randomize")), 64)
 })
 
-// The same file as tests/host/convert.c has.
+// The same file as tests/host/elsewhere.c has.
 test("links by name, reroutes and switches of extensions lead to what they stand for", () => {
   const show = (id: number, link: number) =>
     node(id, "SaveImage", { inputs: [input("images", "IMAGE", link)], widgets_values: ["x"] })
@@ -440,6 +442,123 @@ test("links by name, reroutes and switches of extensions lead to what they stand
     links: [[1, 2, 0, 1, 0, "*"]],
   }
   assert.equal(toPrompt(ring, specs).prompt["3"].inputs.images, undefined)
+})
+
+test("a switch gives what the first of its inputs gets that gets anything", () => {
+  const any = (id: number, ...links: (number | null)[]) =>
+    node(id, "Any Switch (rgthree)", {
+      inputs: links.map((link, i) => input(`any_0${i + 1}`, "IMAGE", link)),
+      outputs: [{ name: "*", type: "IMAGE", links: [] }],
+    })
+  const save = (id: number, link: number) =>
+    node(id, "SaveImage", { inputs: [input("images", "IMAGE", link)], widgets_values: ["x"] })
+  const workflow: any = {
+    nodes: [
+      image(1),
+      image(2, { mode: 2 }),
+      node(3, "ImageInvert", {
+        mode: 4,
+        inputs: [input("image", "IMAGE", null)],
+        outputs: [{ name: "IMAGE", type: "IMAGE", links: [] }],
+      }),
+      any(4, null, 2, 3, 8, 1), // 8 is the empty switch
+      save(5, 5),
+      any(6, 2, 7), // feeds itself
+      save(7, 6),
+      any(8, null, 2),
+      save(9, 9),
+    ],
+    links: [
+      [1, 1, 0, 4, 4, "IMAGE"],
+      [2, 2, 0, 4, 1, "IMAGE"],
+      [3, 3, 0, 4, 2, "IMAGE"],
+      [5, 4, 0, 5, 0, "IMAGE"],
+      [6, 6, 0, 7, 0, "IMAGE"],
+      [7, 6, 0, 6, 1, "IMAGE"],
+      [8, 8, 0, 4, 3, "IMAGE"],
+      [9, 8, 0, 9, 0, "IMAGE"],
+    ],
+  }
+  const { prompt, unknown } = toPrompt(workflow, specs)
+  assert.deepEqual(unknown, [])
+  assert.deepEqual(Object.keys(prompt), ["1", "5", "7", "9"])
+  assert.deepEqual(prompt["5"].inputs.images, ["1", 0])
+  assert.equal(prompt["7"].inputs.images, undefined)
+  assert.equal(prompt["9"].inputs.images, undefined)
+  // Each is looked at once: else 60 behind each other would take longer than anybody waits.
+  const row = Array.from({ length: 60 }, (_, i) => any(i + 1, i + 2, i + 2))
+  const links = row.map((_, i) => [i + 1, i + 1, 0, i, 0, "IMAGE"])
+  const deep: any = { nodes: [save(0, 1), ...row], links }
+  assert.equal(toPrompt(deep, specs).prompt["0"].inputs.images, undefined)
+})
+
+// Cases that tests/host/elsewhere.c has, too: what one side makes of a graph the other does as well.
+for (const { name, graph, want } of cases("everywhere"))
+  test(`Use Everywhere: ${name}`, () => {
+    const before = JSON.stringify(graph)
+    assert.deepEqual(bare(toPrompt(graph, specs).prompt), want)
+    assert.equal(JSON.stringify(graph), before)
+  })
+
+// The nodes of tests/host/testnodes.c that these cases use.
+const number = (more = {}) => ["INT", { default: 0, ...more }]
+const testSpecs = parseObjectInfo({
+  TestInt: { input: { required: { value: number() } }, output: ["INT"] },
+  TestAdd: { input: { required: { a: number(), b: number() } }, output: ["INT"] },
+  TestSeed: {
+    input: {
+      required: { seed: number({ control_after_generate: true }), mode: [["a", "b"], {}] },
+      optional: { strength: ["FLOAT", { default: 0.5 }] },
+    },
+    output: ["STRING"],
+  },
+  TestShow: { input: { required: { any: ["*", {}] } }, output: [], output_node: true },
+})
+for (const { name, graph, want } of cases("groupnodes"))
+  test(`group nodes: ${name}`, () => {
+    const before = JSON.stringify(graph)
+    const notes: string[] = []
+    const settled = normalise(graph, testSpecs, notes)
+    assert.deepEqual(bare(toPrompt(settled, testSpecs).prompt), want)
+    assert.deepEqual(notes, [])
+    assert.equal(settled.extra?.groupNodes, undefined)
+    assert.equal(JSON.stringify(graph), before)
+  })
+
+test("a group node whose values do not fit its definition is said, and shows those of that", () => {
+  const inner = { type: "TestAdd", index: 0, outputs: [], widgets_values: [1, 2] }
+  const workflow: any = {
+    nodes: [node(5, "workflow>one", { widgets_values: [7, 8, 9] })],
+    links: [],
+    extra: { groupNodes: { one: { nodes: [inner], links: [] } }, other: 1 },
+  }
+  const notes: string[] = []
+  const settled = normalise(workflow, testSpecs, notes)
+  assert.deepEqual(toPrompt(settled, testSpecs).prompt["5:1"].inputs, { a: 1, b: 2 })
+  assert.match(notes[0], /“one”/)
+  assert.deepEqual(settled.extra, { other: 1 })
+  const id = settled.definitions!.subgraphs![0].id
+  assert.match(id, /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/)
+  assert.equal(normalise(workflow, testSpecs).definitions!.subgraphs![0].id, id, "each time the same")
+  workflow.extra.groupNodes.one.nodes.push({ type: "workflow>one", index: 1 })
+  assert.throws(() => normalise(workflow, testSpecs), /too many group nodes/)
+})
+
+test("which widgets of an old file could get a link is kept when all are listed", () => {
+  const seeds = node(9, "Seed Everywhere", { widgets_values: [77, "fixed"] })
+  const sampler = (id: number, inputs: any[]) =>
+    node(id, "KSampler", { inputs, widgets_values: [5, "fixed", 20, 8, "euler", "normal", 1] })
+  const workflow: any = {
+    nodes: [seeds, sampler(1, [input("seed", "INT", null, true)]), sampler(2, [])],
+    links: [],
+  }
+  const settled: any = normalise(workflow, specs)
+  assert.ok(settled.nodes[2].inputs.some((slot: any) => slot.name === "seed"))
+  settled.extra = { frontendVersion: "graft" }
+  for (const file of [workflow, settled, normalise(settled, specs)]) {
+    const { prompt } = toPrompt(file as any, specs)
+    assert.deepEqual([prompt["1"].inputs.seed, prompt["2"].inputs.seed], [77, 5])
+  }
 })
 
 test("a sub-graph that contains itself is refused", () => {

@@ -491,14 +491,14 @@ test("refusals in words, at node and input", () => {
   assert.deepEqual(nodeFaults(undefined), [])
 })
 
-test("nodes that the server lacks are named; a group node says what to do with it", () => {
+test("nodes that the server lacks are named; of a group node it is said what is missing", () => {
   assert.equal(unknownNodes(["Abc"]), "This server does not have the node “Abc”.")
   assert.equal(unknownNodes(["Abc", "De"]), "This server does not have the nodes “Abc”, “De”.")
-  const convert = "is not read: group nodes have to be converted to sub-graphs in ComfyUI."
-  assert.equal(unknownNodes(["workflow>My group"]), `“My group” ${convert}`)
+  const lacks = "is a group node, of which the file does not say what it is made of."
+  assert.equal(unknownNodes(["workflow>My group"]), `“My group” ${lacks}`)
   assert.equal(
     unknownNodes(["workflow/a/b", "Abc"]),
-    `This server does not have the node “Abc”. “a/b” ${convert}`,
+    `This server does not have the node “Abc”. “a/b” ${lacks}`,
   )
 })
 

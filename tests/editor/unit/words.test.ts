@@ -8,6 +8,7 @@ import { nodeFaults } from "../../../host/editor/src/server/errors"
 import { fromPrompt } from "../../../host/editor/src/workflow/import"
 import { promptFile } from "../../../host/editor/src/workflow/json"
 import { apply, createRun } from "../../../host/editor/src/workflow/progress"
+import { hrefOf } from "../../../host/editor/src/page/markdown"
 
 const fault = (type: string, details: string, input_name = "image", folder?: string) =>
   nodeFaults({
@@ -203,4 +204,22 @@ test("a link of the wrong type is said in a sentence", () => {
     fault("return_type_mismatch", details, "model"),
     "“model” takes a MODEL; what is linked to it gives a CONDITIONING.",
   )
+})
+
+test("links of notes lead to the web or to a letter, and nowhere else", () => {
+  assert.equal(hrefOf("https://example.org/a b"), "https://example.org/a%20b")
+  assert.equal(hrefOf("mailto:a@example.org"), "mailto:a@example.org")
+  for (const text of [
+    "javascript:alert(1)",
+    " java\nscript:alert(1)",
+    "JAVASCRIPT:alert(1)",
+    "data:text/html,x",
+    "vbscript:x",
+    "file:///etc/passwd",
+    "blob:https://example.org/x",
+    "/view?filename=x",
+    "#part",
+    "",
+  ])
+    assert.equal(hrefOf(text), null, text)
 })

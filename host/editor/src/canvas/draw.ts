@@ -2,13 +2,13 @@
 import { LGraphCanvas, LGraphGroup, LiteGraph } from "@comfyorg/litegraph"
 import { installHover } from "../page/hover"
 import { inkOn } from "../page/ink"
+import { drawLabel, isLabel } from "./labels"
 import { drawFaults, type GraftNode } from "./nodes"
 import { Router, runsBelow, type Box, type Point } from "../workflow/route"
 import { theme, typeColor } from "../page/theme"
+import { BYPASSED, MUTED } from "../workflow/virtual"
 import { drawMark } from "./warnings"
 
-export const MUTED = 2
-export const BYPASSED = 4
 const WORDS: Record<number, string> = { [MUTED]: "muted", [BYPASSED]: "bypassed" }
 
 // Pale, and with a word that says why.
@@ -214,6 +214,7 @@ export function installDrawing(canvas: LGraphCanvas) {
   installHover(canvas)
   const drawNode = canvas.drawNode.bind(canvas)
   canvas.drawNode = (node, ctx) => {
+    if (isLabel(node)) return drawLabel(node, ctx)
     const draw = () => withInk(canvas, node as GraftNode, () => drawNode(node, ctx))
     shortened(node as GraftNode, ctx, draw)
     drawFaults(node as GraftNode, ctx) // now that the widgets have their places

@@ -8,9 +8,11 @@ import { showInside, showInsideOf } from "./shown"
 import { installDrawing } from "./draw"
 import { boxOf, nearestRoom, viewOf } from "./place"
 import { unknownNodes } from "../server/errors"
+import { installBroadcasts } from "./broadcasts"
 import { closeEditor, openEditor, placeEditor } from "./inline"
 import { layout, type Space } from "../workflow/layout"
 import { dress, widen, type GraftNode } from "./nodes"
+import { placeNotes } from "./notes"
 import { normalise } from "../workflow/normalise"
 import { readFile, type Found } from "../workflow/read"
 import { CONTROLS, type Specs } from "../workflow/schema"
@@ -60,7 +62,11 @@ export class Editor {
       return document.createElement("div")
     }) as any
     canvas.onDrawBackground = (ctx, area) => drawGrid(ctx, area, canvas.ds.scale)
-    canvas.onDrawForeground = () => placeEditor()
+    canvas.onDrawForeground = () => {
+      placeEditor()
+      placeNotes(canvas)
+    }
+    installBroadcasts(canvas, this.graph, () => this.specs)
     // The library takes the canvas's own pixels for the page's.
     const { ds } = canvas
     const area = ds.computeVisibleArea.bind(ds)
@@ -346,6 +352,7 @@ export class Editor {
   toWorkflow1(): unknown {
     closeEditor()
     const data: any = structuredClone({ ...this.graph.asSerialisable(), version: 1 })
+    data.extra = { ...data.extra, frontendVersion: "graft" }
     if (this.isFitted()) delete data.extra?.ds
     showPromoted(data, this.specs)
     return data
@@ -366,6 +373,7 @@ export class Editor {
     const workflow = normalise(
       api ? fromPrompt(data as Prompt, this.specs, notes) : (data as UiWorkflow),
       this.specs,
+      notes,
     )
     closeEditor(false)
     const view = { scale: this.canvas.ds.scale, offset: [...this.canvas.ds.offset] }

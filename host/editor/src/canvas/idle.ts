@@ -1,6 +1,6 @@
 // Nodes that do not run, where something waits for what they would give.
 import type { LGraph } from "@comfyorg/litegraph"
-import { BYPASSED, MUTED } from "./draw"
+import { BYPASSED, MUTED } from "../workflow/virtual"
 import type { Fault } from "../server/errors"
 import type { Editor } from "./graph"
 import type { GraftNode } from "./nodes"

@@ -1,24 +1,32 @@
 // Nodes that only the page knows: the server never sees them.
 import { LGraphNode, LiteGraph } from "@comfyorg/litegraph"
-import { addWidget } from "./widgets"
-import { OF_EXTENSIONS } from "../workflow/convert"
+import { Label } from "./labels"
+import { addNote } from "./notes"
+import { SWITCHES } from "./switches"
+import { addWidget, changed } from "./widgets"
 import { CONTROLS, type InputSpec, type Specs } from "../workflow/schema"
 import type { GraftNode } from "./nodes"
+import { ROLES } from "../workflow/virtual"
 
-const noteInput: InputSpec = {
-  name: "text",
+const nameInput: InputSpec = {
+  name: "name",
   type: "STRING",
   optional: false,
   widget: true,
-  options: { multiline: true, placeholder: "Write a note…" },
+  options: {},
 }
 
 class Note extends LGraphNode {
-  constructor(title: string) {
+  constructor(title: string, form: "plain" | "markdown" = "plain") {
     super(title || "Note", "Note")
     this.serialize_widgets = true
-    addWidget(this, { name: "text", kind: "value", input: noteInput })
+    addNote(this, form, () => changed(this))
     this.setSize([260, 140])
+  }
+}
+class MarkdownNote extends Note {
+  constructor(title: string) {
+    super(title || "Markdown Note", "markdown")
   }
 }
 
@@ -90,6 +98,25 @@ class PrimitiveNode extends LGraphNode {
   }
 }
 
+const seedInput: InputSpec = {
+  name: "seed",
+  type: "INT",
+  optional: false,
+  widget: true,
+  options: { min: 0, max: "18446744073709551615" as unknown as number },
+}
+
+// Use Everywhere's seed for all, which moves on after a run as others do.
+class SeedEverywhere extends LGraphNode {
+  constructor(title: string) {
+    super(title || "Seed Everywhere", "Seed Everywhere")
+    this.serialize_widgets = true
+    this.addOutput("INT", "INT")
+    addWidget(this, { name: "seed", kind: "value", input: seedInput })
+    addWidget(this, { name: "control_after_generate", kind: "control", input: seedInput })
+  }
+}
+
 // A node of an extension: slots and title are those of the file, and so are values, of which only the
 // name of a link is shown.
 function classOf(name: string, role: string) {
@@ -100,7 +127,7 @@ function classOf(name: string, role: string) {
       super(title || name, name)
       this.serialize_widgets = true
       if (role === "set" || role === "get")
-        addWidget(this, { name: "name", kind: "value", input: { ...noteInput, name: "name", options: {} } })
+        addWidget(this, { name: "name", kind: "value", input: nameInput })
       this.onSerialize = (data: any) => {
         if (!this.widgets?.length && this.values) data.widgets_values = this.values
       }
@@ -117,8 +144,8 @@ const CLASSES: [string, string, string, any][] = [
   [
     "MarkdownNote",
     "Markdown Note",
-    "A text for whoever reads the workflow.",
-    class extends Note {},
+    "A text for whoever reads the workflow, with headings, lists, links and tables.",
+    MarkdownNote,
   ],
   ["Reroute", "Reroute", "A bend in a link.", Reroute],
   ["PrimitiveNode", "Primitive", "One value for the settings that it is linked to.", PrimitiveNode],
@@ -140,8 +167,14 @@ export function registerVirtual() {
     LiteGraph.registerNodeType(name, cls)
     Object.assign(cls, { category: "utils", title })
   }
-  for (const [name, role] of OF_EXTENSIONS) {
-    const cls = classOf(name, role)
+  const own = new Map<string, any>([
+    ["Label (rgthree)", Label],
+    ["Seed Everywhere", SeedEverywhere],
+    ...SWITCHES,
+  ])
+  for (const [name, role] of ROLES) {
+    if (CLASSES.some(([known]) => known === name)) continue
+    const cls = own.get(name) ?? classOf(name, role)
     LiteGraph.registerNodeType(name, cls)
     Object.assign(cls, { category: "utils", title: name })
   }

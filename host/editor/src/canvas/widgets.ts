@@ -23,6 +23,7 @@ let hooks: Hooks = { changed() {}, moved() {}, hint() {} }
 export function setHooks(given: Hooks) {
   hooks = given
 }
+export const changed = (node: LGraphNode) => hooks.changed(node)
 
 function addNumber(node: LGraphNode, input: InputSpec) {
   const { options } = input
@@ -166,9 +167,9 @@ function drawText(
 }
 
 function addText(node: LGraphNode, input: InputSpec) {
-  const changed = () => hooks.changed(node)
+  const written = () => hooks.changed(node)
   if (!input.options.multiline)
-    return node.addWidget("text", input.name, String(defaultValue(input)), changed, {})
+    return node.addWidget("text", input.name, String(defaultValue(input)), written, {})
   const hint = input.options.placeholder ?? input.name
   const widget: any = {
     type: "multiline",
@@ -184,7 +185,7 @@ function addText(node: LGraphNode, input: InputSpec) {
     },
     onPointerDown(pointer: any, on: LGraphNode, canvas: LGraphCanvas) {
       pointer.onClick = (event: PointerEvent) =>
-        openEditor(canvas, on, widget, { multiline: true, done: changed, at: event })
+        openEditor(canvas, on, widget, { multiline: true, done: written, at: event })
       return true
     },
   }

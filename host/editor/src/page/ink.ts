@@ -16,13 +16,15 @@ function luminance(colour: string): number {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b
 }
 
+// Of one colour on another, 1 to 21; NaN where one of them is not known.
+export function contrast(a: string, b: string): number {
+  const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y)
+  return (high + 0.05) / (low + 0.05)
+}
+
 // The text for such a background: pale or dark, whichever has more contrast.
 export function inkOn(colour: string | undefined, fallback: string): string {
-  const bright = luminance(colour ?? "")
-  if (Number.isNaN(bright)) return fallback
-  const contrast = (ink: string) => {
-    const [low, high] = [bright, luminance(ink)].sort((a, b) => a - b)
-    return (high + 0.05) / (low + 0.05)
-  }
-  return contrast(PALE) >= contrast(DARK) ? PALE : DARK
+  const background = colour ?? ""
+  if (Number.isNaN(luminance(background))) return fallback
+  return contrast(background, PALE) >= contrast(background, DARK) ? PALE : DARK
 }

@@ -129,7 +129,9 @@ export class Inspector {
       .filter(({ slot }) => !slot.widget)
     if (inputs.length)
       parts.push(h("h3", {}, "Inputs"), ...inputs.map(({ i }) => this.link(node, i)))
-    const widgets = (node.widgets ?? []).filter((w) => w.serialize !== false && w.type !== "button")
+    const widgets = (node.widgets ?? []).filter(
+      (w: any) => (w.serialize !== false || w.settable) && w.type !== "button",
+    )
     if (widgets.length)
       parts.push(h("h3", {}, "Settings"), ...widgets.map((widget) => this.setting(node, widget)))
     if (node.result)

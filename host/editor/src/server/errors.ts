@@ -1,4 +1,5 @@
 // Why a workflow does not run, in words, at the node and the input at fault.
+import { groupNodeName, isGroupNode } from "../workflow/groupnodes"
 import type { NodeErrors, PromptError } from "./api"
 
 export interface Fault {
@@ -53,13 +54,12 @@ const NAMES: Record<string, (input: string, details: string, folder?: string) =>
     "This node waits for its own result. Remove one of the links of this loop.",
 }
 
-// Nodes of these classes, which a workflow has and this server has not. Group nodes are from before
-// sub-graphs; what they hold is kept in another way.
+// Nodes of these classes, which a workflow has and this server has not. Group nodes of which the file
+// does not say what they are made of could not become sub-graphs.
 export function unknownNodes(types: string[]): string {
-  const group = /^workflow[>/]/
-  const quoted = (some: string[]) => some.map((type) => `“${type.replace(group, "")}”`).join(", ")
+  const quoted = (some: string[]) => some.map((type) => `“${groupNodeName(type)}”`).join(", ")
   const [groups, others] = [true, false].map((is) =>
-    types.filter((type) => group.test(type) === is),
+    types.filter((type) => isGroupNode(type) === is),
   )
   const notes: string[] = []
   if (others.length)
@@ -68,8 +68,8 @@ export function unknownNodes(types: string[]): string {
     )
   if (groups.length)
     notes.push(
-      `${quoted(groups)} ${groups.length > 1 ? "are" : "is"} not read: group nodes have to be ` +
-        "converted to sub-graphs in ComfyUI.",
+      `${quoted(groups)} ${groups.length > 1 ? "are group nodes" : "is a group node"}, of which ` +
+        "the file does not say what it is made of.",
     )
   return notes.join(" ")
 }

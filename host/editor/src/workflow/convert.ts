@@ -7,6 +7,8 @@ import {
   type NodeSpec,
   type Specs,
 } from "./schema"
+import { linkEverywhere } from "./everywhere"
+import { BYPASSED, MUTED, ROLES } from "./virtual"
 
 export interface UiSlot {
   name: string
@@ -66,36 +68,10 @@ export interface Lost {
   values: unknown[]
 }
 
-const MUTED = 2
-const BYPASSED = 4
 const SUBGRAPH_INPUT = -10
 const SUBGRAPH_OUTPUT = -20
 
-// What an editor does with a node that no server sees: silent ones give nothing, a pass gives what
-// its first input gets, a value its own, a set does as a pass, also for each get that says its name.
-type Role = "silent" | "pass" | "value" | "set" | "get"
-const silent = (names: string[]) => names.map((name): [string, Role] => [name, "silent"])
-
-// Nodes of ComfyUI's editor, and of extensions of it (KJNodes, Easy-Use, rgthree) that workflows are
-// full of.
-const VIRTUAL = new Map<string, Role>([
-  ...silent(["Note", "MarkdownNote"]),
-  ["Reroute", "pass"],
-  ["PrimitiveNode", "value"],
-])
-export const OF_EXTENSIONS: ReadonlyMap<string, Role> = new Map<string, Role>([
-  ["SetNode", "set"],
-  ["GetNode", "get"],
-  ["easy setNode", "set"],
-  ["easy getNode", "get"],
-  ["Reroute (rgthree)", "pass"],
-  ...silent(["Label (rgthree)", "Bookmark (rgthree)", "Node Collector (rgthree)"]),
-  ...silent(["Fast Muter (rgthree)", "Fast Bypasser (rgthree)"]),
-  ...silent(["Fast Groups Muter (rgthree)", "Fast Groups Bypasser (rgthree)"]),
-  ...silent(["Fast Actions Button (rgthree)", "Random Unmuter (rgthree)"]),
-  ...silent(["Mute / Bypass Relay (rgthree)", "Mute / Bypass Repeater (rgthree)"]),
-])
-const roleOf = (type: string) => VIRTUAL.get(type) ?? OF_EXTENSIONS.get(type)
+const roleOf = (type: string) => ROLES.get(type)
 
 function firstValue(node: UiNode): unknown {
   return Array.isArray(node.widgets_values) ? node.widgets_values[0] : undefined
@@ -117,6 +93,7 @@ interface Scope {
   nodes: Map<string, UiNode>
   links: Map<number, UiLink>
   named: Map<unknown, UiNode> // those that give their link a name, by it
+  picked: Map<UiNode, Source> // what switches give
   prefix: string
   parent?: Scope
   instance?: UiNode
@@ -130,9 +107,10 @@ class Converter {
   private readonly subgraphs: Map<string, UiSubgraph>
 
   constructor(
-    workflow: UiWorkflow,
+    given: UiWorkflow,
     private readonly specs: Specs,
   ) {
+    const workflow = linkEverywhere(given, specs)
     const list = workflow.definitions?.subgraphs ?? []
     this.subgraphs = new Map(list.map((subgraph) => [subgraph.id, subgraph]))
     this.walk(this.scope(workflow.nodes, workflow.links, ""), 0)
@@ -146,7 +124,7 @@ class Converter {
       const name = roleOf(node.type) === "set" ? firstValue(node) : undefined
       if (typeof name === "string" && !named.has(name)) named.set(name, node)
     }
-    return { nodes: byId, links: parseLinks(links), named, prefix }
+    return { nodes: byId, links: parseLinks(links), named, picked: new Map(), prefix }
   }
 
   private inner(scope: Scope, instance: UiNode): Scope {
@@ -210,6 +188,7 @@ class Converter {
       const value = firstValue(node)
       return value === undefined ? null : { literal: value }
     }
+    if (role === "first") return this.pick(scope, node, type, depth)
     if (role === "set") return this.through(scope, node.inputs?.[0], type, depth)
     if (role === "get") return this.byName(scope, firstValue(node), type, depth)
     if (role) return null
@@ -224,6 +203,21 @@ class Converter {
       return null
     }
     return { link: [scope.prefix + node.id, link.origin_slot] }
+  }
+
+  // What a switch gives: of its inputs the first that gets anything. One that feeds itself gives nothing.
+  private pick(scope: Scope, node: UiNode, type: string | number, depth: number): Source {
+    const known = scope.picked.get(node)
+    if (known !== undefined) return known
+    scope.picked.set(node, null)
+    for (const slot of node.inputs ?? []) {
+      const source = this.through(scope, slot, type, depth)
+      if (source) {
+        scope.picked.set(node, source)
+        break
+      }
+    }
+    return scope.picked.get(node)!
   }
 
   // What goes into the first node that gives its link this name, here or around this sub-graph.

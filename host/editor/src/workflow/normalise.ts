@@ -1,12 +1,16 @@
 // Files of other programs and other versions, made into what the canvas expects.
 import type { UiNode, UiWorkflow } from "./convert"
+import { keepConnectable } from "./everywhere"
+import { expandGroupNodes } from "./groupnodes"
 import { settlePromoted } from "./promoted"
 import { alignValues, defaultValue, widgetPlaces, type Specs } from "./schema"
 
 // The library expects every input of a node that it shows to be in the file, and a value for every
 // widget; files of other programs, and of other versions of a node, have fewer.
-export function normalise(given: UiWorkflow, specs: Specs): UiWorkflow {
-  const workflow = settlePromoted(given, specs)
+// `notes` gets a line about what of it is not known.
+export function normalise(given: UiWorkflow, specs: Specs, notes: string[] = []): UiWorkflow {
+  const expanded = expandGroupNodes(given, specs, notes)
+  const workflow = keepConnectable(settlePromoted(expanded, specs))
   const fix = (node: UiNode): UiNode => {
     const spec = specs.get(node.type)
     if (!spec) return node
