@@ -150,10 +150,10 @@ vae() {
     json=$out/whole.json
     echo "  without bands:"
     GRAFT_CUDA_BANDS=off networks --cache "$work/cache" ${small:+--side 4} vae "$sd15" || code=$?
-    json=$out/bands.json side=${small:+4} least=${small:+4}
+    json=$out/bands.json side=${small:+4} least=${small:+4} tuning=${small:+off}
     echo "  in small bands:"
-    GRAFT_CUDA_BANDS=${least:-1024} networks --side "${side:-32}" --repeats 2 --tuning fast \
-        --against cpu vae "$sd15" && return $code
+    GRAFT_CUDA_BANDS=${least:-1024} networks --side "${side:-32}" --repeats 1 \
+        --tuning "${tuning:-fast}" --against cpu vae "$sd15" && return $code
 }
 
 ceilings() {
