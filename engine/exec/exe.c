@@ -390,7 +390,12 @@ graft_status graft_exe_apply(graft_exe *x, const graft_exe_choices *choices, con
     }
     GRAFT_TRY(collect_uses(&b));
     GRAFT_TRY(plan_memory(&b));
-    if (y->arena_bytes <= x->arena_bytes) swap_tables(x, y);
+    if (y->arena_bytes <= x->arena_bytes)
+        swap_tables(x, y);
+    else if (task)
+        graft_log_printf(&task->log, GRAFT_LOG_WARN,
+                         "tuning changed nothing: together its choices would need %lld MiB more",
+                         (long long)graft_size_mib((uint64_t)(y->arena_bytes - x->arena_bytes)));
 out:
     /* y has what x let go of, or what it did not take. */
     for (size_t i = 0; y->step && i < n; i++)
