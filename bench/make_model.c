@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "bench/make_control.h"
 #include "bench/make_vision.h"
 #include "bench/model_file.h"
 #include "bench/model_kind.h"
@@ -192,25 +193,17 @@ static graft_status add_unet(const kind *k, list *l, graft_err *e)
     return st;
 }
 
-/* For this kind's transformer: as deep as half of it, in its authors' names. */
-static void fill_control(const kind *k, int32_t types, graft_control_arch *a)
-{
-    a->kind = GRAFT_NET_FLUX;
-    a->flux = k->flux;
-    a->flux.depth = (k->flux.depth + 1) / 2;
-    a->flux.single_depth = k->flux.single_depth / 2;
-    a->flux.beside = 0;
-    a->types = types;
-    a->hint_channels = k->flux.channels;
-}
-
 static graft_status add_control_of_transformer(const kind *k, int32_t types, list *l, graft_err *e)
 {
     graft_control_arch a = {0};
     graft_graph *net = NULL, *first = NULL;
-    if (!k->flux.depth) /* files of Stable Diffusion 3's have diffusers' names */
-        return graft_fail(e, GRAFT_E_ARG, "of transformers only FLUX's have ControlNets here");
-    fill_control(k, types, &a);
+    if (!k->flux.depth && !k->zimage.depth) /* files of SD 3's have diffusers' names */
+        return graft_fail(e, GRAFT_E_ARG,
+                          "of transformers only FLUX's and Z-Image's have ControlNets here");
+    if (k->zimage.depth)
+        make_control_of_zimage(&k->zimage, types, &a);
+    else
+        make_control_of_flux(&k->flux, types, &a);
     const graft_control_shape shape = graft_control_some_shape(&a);
     graft_status st = graft_control_build(&a, &shape, &net, e);
     if (!st) st = graft_control_hint_build(&a, 1, shape.height, shape.width, GRAFT_F32, &first, e);

@@ -555,6 +555,7 @@ graft_status graft_image_upscale(const graft_upscaler *u, const graft_image *ima
 #include "engine/latents.h"
 #include "engine/lora_made.h"
 #include "engine/merging.h"
+#include "engine/model_patch.h"
 #include "engine/pictures.h"
 #include "engine/sigmas.h"
 #include "engine/texts.h"

@@ -77,6 +77,11 @@ graft_controlnet *graft_arg_controlnet(const graft_call *c, int i)
     return object(c, i, GRAFT_VALUE_CONTROL_NET);
 }
 
+graft_controlnet *graft_arg_model_patch(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_MODEL_PATCH);
+}
+
 graft_upscaler *graft_arg_upscaler(const graft_call *c, int i)
 {
     return object(c, i, GRAFT_VALUE_UPSCALE_MODEL);

@@ -20,6 +20,7 @@ graft_controlnet *graft_arg_controlnet(const graft_call *c, int i);
 graft_upscaler *graft_arg_upscaler(const graft_call *c, int i);
 graft_vision *graft_arg_vision(const graft_call *c, int i);
 graft_vision_output *graft_arg_vision_output(const graft_call *c, int i);
+graft_controlnet *graft_arg_model_patch(const graft_call *c, int i);
 graft_style *graft_arg_style(const graft_call *c, int i);
 graft_ip_adapter *graft_arg_ip_adapter(const graft_call *c, int i);
 graft_latent *graft_arg_latent(const graft_call *c, int i);

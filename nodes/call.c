@@ -138,6 +138,11 @@ graft_status graft_call_out_controlnet(graft_call *c, int slot, graft_controlnet
     return out_object(c, slot, GRAFT_VALUE_CONTROL_NET, v);
 }
 
+graft_status graft_call_out_model_patch(graft_call *c, int slot, graft_controlnet *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_MODEL_PATCH, v);
+}
+
 graft_status graft_call_out_upscaler(graft_call *c, int slot, graft_upscaler *v)
 {
     return out_object(c, slot, GRAFT_VALUE_UPSCALE_MODEL, v);

@@ -42,6 +42,7 @@ graft_status graft_call_out_clip(graft_call *c, int slot, graft_clip *v);
 graft_status graft_call_out_vae(graft_call *c, int slot, graft_vae *v);
 graft_status graft_call_out_cond(graft_call *c, int slot, graft_cond *v);
 graft_status graft_call_out_controlnet(graft_call *c, int slot, graft_controlnet *v);
+graft_status graft_call_out_model_patch(graft_call *c, int slot, graft_controlnet *v);
 graft_status graft_call_out_upscaler(graft_call *c, int slot, graft_upscaler *v);
 graft_status graft_call_out_vision(graft_call *c, int slot, graft_vision *v);
 graft_status graft_call_out_vision_output(graft_call *c, int slot, graft_vision_output *v);

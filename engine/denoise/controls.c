@@ -6,19 +6,11 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "engine/denoise/adapters.h"
+#include "engine/denoise/hint_latents.h"
 #include "engine/denoise/known.h"
 #include "engine/exec/memory.h"
 
 #define INPUTS_MAX (GRAFT_NET_RESIDUALS + 8)
-#define SCALING    "nearest-exact" /* of hints, as ComfyUI scales them */
-
-/* What a VAE made of a hint, whole and not yet in the network's scale. */
-typedef struct seen_latent {
-    const graft_image *hint;
-    const graft_vae *vae;
-    bool glaring;
-    graft_latent *latent;
-} seen_latent;
 
 /* A link's numbers, as its graphs take them. */
 typedef struct numbers {
@@ -38,6 +30,7 @@ typedef struct bound_net {
     const graft_weights *weights; /* of the ControlNet; its type is an input */
     bool told;
     int more;
+    graft_control_stage stage;
     graft_unet_use use;
     graft_binding *binding;
 } bound_net;
@@ -54,13 +47,13 @@ struct graft_controls {
     size_t slots;
     const graft_control **chain; /* of each slot */
     int n_residuals;             /* the most that any chain gives */
+    int64_t tokens;              /* of the longest prompt */
     graft_dtype dtype;
     graft_memory memory;                    /* of the arrays from here to kept[].data */
     uint8_t *residual[GRAFT_NET_RESIDUALS]; /* of one batch */
     float *x;                               /* of one batch, in whole patches; NULL: it is so */
     uint8_t *embedded;                      /* as the network embeds it; NULL: nobody asks */
-    seen_latent *latent;
-    size_t n_latents, cap_latents;
+    graft_hint_latents latents;
     seen_hint *hint;
     size_t n_hints, cap_hints;
     bound_net *bound; /* all of the run: what is let go of would be counted again */
@@ -82,7 +75,9 @@ static graft_status find_chains(graft_controls *k, graft_err *e)
         size_t first;
         graft_side side = graft_guided_side(c, i, &first);
         const graft_cond *list = graft_guided_list(c, side);
-        k->chain[i] = graft_control_of(c->positive, list, side != GRAFT_POSITIVE, i - first);
+        k->chain[i] =
+            graft_control_for(c->model, c->positive, list, side != GRAFT_POSITIVE, i - first);
+        if (k->tokens < list->entry[i - first]->tokens) k->tokens = list->entry[i - first]->tokens;
     }
     return st;
 }
@@ -94,6 +89,7 @@ static graft_unet_shape shape_of(const graft_controls *k, const graft_box *box,
     return (graft_unet_shape){.batch = k->c->shape[0],
                               .height = box->height,
                               .width = box->width,
+                              .tokens = k->tokens,
                               .act_dtype = k->dtype,
                               .variant = GRAFT_UNET_WHOLE,
                               .control = 1,
@@ -210,7 +206,7 @@ graft_status graft_controls_create(const graft_guided_config *c, const graft_reg
 {
     size_t n = graft_guided_slots(c);
     *out = NULL;
-    if (!any_of(c->positive) && !any_of(c->negative) &&
+    if (!c->model->control && !any_of(c->positive) && !any_of(c->negative) &&
         !(c->third.prompt && any_of(c->third.prompt)))
         return GRAFT_OK;
     graft_controls *k = graft_calloc(1, sizeof *k);
@@ -265,10 +261,9 @@ void graft_controls_destroy(graft_controls *k)
 {
     if (!k) return;
     for (size_t i = 0; i < k->n_bound; i++) graft_binding_release(k->bound[i].binding);
-    for (size_t i = 0; i < k->n_latents; i++) graft_latent_release(k->latent[i].latent);
+    graft_hint_latents_finish(&k->latents);
     clear_arrays(k);
     graft_adapters_destroy(k->adapters);
-    graft_free(k->latent);
     graft_free(k->bound);
     graft_free(k->hint);
     graft_free(k->kept);
@@ -310,7 +305,8 @@ static graft_status hint_colours(const graft_controls *k, const graft_control *l
     const int64_t height = k->c->shape[2] * GRAFT_CONTROL_FACTOR;
     int64_t shape[4], pixels = rows * box->height * box->width;
     graft_image *scaled = NULL;
-    graft_status st = graft_image_scale(l->hint, SCALING, width, height, true, &scaled, e);
+    graft_status st =
+        graft_image_scale(l->hint, GRAFT_HINT_SCALING, width, height, true, &scaled, e);
     if (st) return st;
     const float *data = graft_image_data(scaled, shape);
     *out = graft_malloc_array((size_t)pixels,
@@ -323,120 +319,6 @@ static graft_status hint_colours(const graft_controls *k, const graft_control *l
     return st;
 }
 
-/* For a transformer's, as latents in the scale that the network sees. Those for Stable Diffusion 3
- * that embed the latent themselves were trained without its shift. */
-static void take_latents(const graft_controls *k, const graft_controlnet *net,
-                         const graft_latent *latent, int64_t rows, const graft_box *box, float *to)
-{
-    const graft_model *m = k->c->model;
-    const bool shifts = net->arch.kind != GRAFT_NET_MMDIT || graft_control_embeds(net);
-    int64_t s[4];
-    const float *from = graft_latent_data(latent, s);
-    float *end = to;
-    for (int64_t p = 0; p < rows; p++)
-        end = graft_known_fill(m, from + p * s[1] * s[2] * s[3], s + 1, box, end);
-    if (shifts)
-        graft_model_scale_latent(m, to, (size_t)(end - to), (end - to) / (rows * s[1]), to);
-    else
-        for (; to < end; to++) *to *= (float)m->scale_factor;
-}
-
-/* Pictures of which the VAE sees 127.5 v + 0.5 in place of 2 v - 1, as Stability's code has it. */
-static graft_status glaring(graft_image **image, graft_err *e)
-{
-    int64_t s[4];
-    const float *data = graft_image_data(*image, s);
-    const int64_t n = s[0] * s[1] * s[2] * s[3];
-    graft_image *out = NULL;
-    float *v = graft_malloc_array((size_t)n, sizeof *v);
-    if (!v) return graft_fail_nomem(e, "ControlNet's picture");
-    for (int64_t i = 0; i < n; i++) v[i] = (127.5f * data[i] + 1.5f) / 2;
-    graft_status st = graft_image_from_data(v, s, false, &out, e);
-    graft_free(v);
-    if (st) return st;
-    graft_image_release(*image);
-    *image = out;
-    return GRAFT_OK;
-}
-
-/* `wanted`: the latent that the ControlNet needs, (pictures,channels,h,w). */
-static graft_status check_latent(const graft_latent *latent, const int64_t wanted[4], graft_err *e)
-{
-    int64_t s[4];
-    graft_latent_data(latent, s);
-    if (memcmp(s, wanted, sizeof s) == 0) return GRAFT_OK;
-    return graft_fail(
-        e, GRAFT_E_ARG,
-        "the VAE of a ControlNet's picture makes latents of %lld channels, %lldx%lld, "
-        "and the ControlNet sees %lld, %lldx%lld: it comes from another kind of model",
-        (long long)s[1], (long long)s[3], (long long)s[2], (long long)wanted[1],
-        (long long)wanted[3], (long long)wanted[2]);
-}
-
-static graft_status encode(graft_controls *k, const graft_control *l, graft_latent **out,
-                           graft_err *e)
-{
-    const int64_t *shape = k->c->shape, rows = graft_control_rows(l, shape[0]);
-    graft_task task = k->c->task ? *k->c->task : (graft_task){0};
-    graft_image *scaled = NULL, *some = NULL;
-    graft_status st;
-    task.progress = NULL; /* it is the steps' */
-    GRAFT_TRY(graft_image_from_batch(l->hint, 0, rows, &some, e));
-    GRAFT_TRY(graft_image_scale(some, SCALING, shape[3] * GRAFT_CONTROL_FACTOR,
-                                shape[2] * GRAFT_CONTROL_FACTOR, true, &scaled, e));
-    if (l->net->arch.canny) GRAFT_TRY(glaring(&scaled, e));
-    GRAFT_TRY(graft_vae_encode(l->vae, scaled, NULL, &task, out, e));
-    graft_task_phase(k->c->task, "sample");
-    st = check_latent(*out, (int64_t[]){rows, l->net->arch.hint_channels, shape[2], shape[3]}, e);
-    if (!st) goto out;
-    graft_latent_release(*out);
-    *out = NULL;
-out:
-    graft_image_release(some);
-    graft_image_release(scaled);
-    return st;
-}
-
-/* Once a run, however many links and parts of the picture need it. */
-static graft_status latent_of(graft_controls *k, const graft_control *l, const graft_latent **out,
-                              graft_err *e)
-{
-    const bool glaring = l->net->arch.canny != 0;
-    for (size_t i = 0; i < k->n_latents; i++)
-        if (k->latent[i].hint == l->hint && k->latent[i].vae == l->vae &&
-            k->latent[i].glaring == glaring) {
-            *out = k->latent[i].latent;
-            return GRAFT_OK;
-        }
-    if (graft_grow(&k->latent, &k->cap_latents, k->n_latents + 1, sizeof *k->latent))
-        return graft_fail_nomem(e, "ControlNet");
-    seen_latent *made = &k->latent[k->n_latents];
-    *made = (seen_latent){l->hint, l->vae, glaring, NULL};
-    graft_status st = encode(k, l, &made->latent, e);
-    if (st) return st;
-    k->n_latents++;
-    *out = made->latent;
-    return GRAFT_OK;
-}
-
-/* The hint's pictures for a transformer's, in the network's scale. */
-static graft_status hint_latents(graft_controls *k, const graft_control *l, const graft_box *box,
-                                 int64_t rows, float **out, graft_err *e)
-{
-    const graft_net_arch *a = &k->c->model->arch;
-    const int64_t dim[4] = {rows, l->net->arch.hint_channels, graft_net_side(a, box->height),
-                            graft_net_side(a, box->width)};
-    const graft_latent *latent = NULL;
-    size_t bytes;
-    graft_status st = latent_of(k, l, &latent, e);
-    if (!st) st = bytes_for(dim, GRAFT_F32, &bytes, e);
-    if (st) return st;
-    *out = graft_malloc(bytes);
-    if (!*out) return graft_fail_nomem(e, "ControlNet's picture");
-    take_latents(k, l->net, latent, rows, box, *out);
-    return GRAFT_OK;
-}
-
 /* Of `rows` pictures, into h->features. */
 static graft_status run_hint(graft_controls *k, const seen_hint *h, const graft_unet_use *use,
                              int64_t rows, graft_err *e)
@@ -447,7 +329,7 @@ static graft_status run_hint(graft_controls *k, const seen_hint *h, const graft_
     float *values = NULL;
     void *there = NULL;
     graft_status st;
-    GRAFT_TRY(l->vae ? hint_latents(k, l, &h->box, rows, &values, e)
+    GRAFT_TRY(l->vae ? graft_hint_latents_take(&k->latents, c, l, &h->box, rows, &values, e)
                      : hint_colours(k, l, &h->box, rows, &values, e));
     GRAFT_TRY(graft_control_bind_hint(c->model, l->net, rows, use, c->task, &b, e));
     graft_task_phase(c->task, "sample");
@@ -463,13 +345,22 @@ out:
     return st;
 }
 
+/* Of a hint's features for one picture. */
+static size_t feature_bytes(const graft_controls *k, const graft_box *box)
+{
+    const graft_unet_shape shape = shape_of(k, box, (graft_steered){{0}});
+    int64_t dim[4];
+    graft_net_features_shape(&k->c->model->arch, &shape, dim);
+    return (size_t)(dim[1] * dim[2] * dim[3]) * graft_dtype_size(k->dtype);
+}
+
 /* Pictures of a hint repeat in turn, surplus ones are left out. */
 static graft_status make_hint(graft_controls *k, const graft_unet_use *use, seen_hint *h,
                               graft_err *e)
 {
     const graft_controlnet *net = h->link->net;
     const int64_t n_run = k->c->shape[0], rows = graft_control_rows(h->link, n_run);
-    const size_t bytes = bytes_of(k, 0, &h->box) / (size_t)n_run; /* as the first block's output */
+    const size_t bytes = feature_bytes(k, &h->box);
     numbers n = {.strength = (float)h->link->strength, .told = net->told};
     void *there;
     memcpy(n.type, net->type, sizeof n.type);
@@ -519,12 +410,13 @@ static void count(graft_controls *k, const graft_controlnet *net, const graft_ex
 }
 
 static graft_status bind_net(graft_controls *k, const graft_controlnet *net, int more,
-                             const graft_unet_use *use, graft_binding **out, graft_err *e)
+                             graft_control_stage stage, const graft_unet_use *use,
+                             graft_binding **out, graft_err *e)
 {
     const bool told = graft_control_sees_latent(&net->arch) && net->told != 0;
     for (size_t i = 0; i < k->n_bound; i++) {
         const bound_net *b = &k->bound[i];
-        if (b->weights != net->weights || b->more != more || b->told != told ||
+        if (b->weights != net->weights || b->more != more || b->told != told || b->stage != stage ||
             !graft_unet_use_equal(&b->use, use))
             continue;
         *out = b->binding;
@@ -532,10 +424,10 @@ static graft_status bind_net(graft_controls *k, const graft_controlnet *net, int
     }
     if (graft_grow(&k->bound, &k->cap_bound, k->n_bound + 1, sizeof *k->bound))
         return graft_fail_nomem(e, "ControlNet");
-    graft_status st = graft_control_bind(k->c->model, net, more, use, k->c->task, out, e);
+    graft_status st = graft_control_bind(k->c->model, net, more, stage, use, k->c->task, out, e);
     if (st) return st;
     count(k, net, (*out)->exe);
-    k->bound[k->n_bound++] = (bound_net){net->weights, told, more, *use, *out};
+    k->bound[k->n_bound++] = (bound_net){net->weights, told, more, stage, *use, *out};
     graft_task_phase(k->c->task, "sample");
     return GRAFT_OK;
 }
@@ -545,6 +437,7 @@ typedef struct call {
     const graft_box *box;
     const graft_unet_use *use;
     const void *const *in;
+    graft_control_stage stage;
 } call;
 
 /* The latent as a transformer's ControlNet takes it. */
@@ -567,6 +460,26 @@ static int of_part(const graft_controls *k, const graft_unet_use *use, int part,
     return graft_steered_count(&use->steered, part);
 }
 
+/* What the ControlNet takes behind all else of what is there already, and what it gives. */
+static void add_residuals(const graft_controls *k, const graft_controlnet *net, int parts,
+                          const call *c, const void **in, size_t *n_in, void **out)
+{
+    const graft_model *m = k->c->model;
+    size_t n_out = 0;
+    for (int part = 0; part < GRAFT_STEERED_PARTS; part++) {
+        int first, count = of_part(k, c->use, part, &first);
+        const bool given = !part && c->stage == GRAFT_CONTROL_SECOND_PART;
+        const bool later = part && c->stage == GRAFT_CONTROL_FIRST_PART;
+        for (int i = 0; i < count; i++) {
+            const bool unet = graft_net_is_unet(&m->arch);
+            const int block = unet ? 0 : graft_steered_begin(&c->use->steered, part, i);
+            const bool own = !later && graft_control_gives(m, net, part, block);
+            if (given || (own && parts >> part & 1)) in[(*n_in)++] = k->residual[first + i];
+            if (own && !given) out[n_out++] = k->residual[first + i];
+        }
+    }
+}
+
 /* parts: those that have residuals already. */
 static graft_status run_link(graft_controls *k, const graft_control *l, int parts, const call *c,
                              graft_err *e)
@@ -578,9 +491,9 @@ static graft_status run_link(graft_controls *k, const graft_control *l, int part
     void *out[GRAFT_NET_RESIDUALS];
     seen_hint hint;
     graft_binding *b = NULL;
-    size_t n = k->c->model->arch.adm_channels ? 4 : 3, n_out = 0;
+    size_t n = k->c->model->arch.adm_channels ? 4 : 3;
     graft_status st = hint_of(k, l, c->box, c->use, &hint, e);
-    if (!st) st = bind_net(k, net, parts & own, c->use, &b, e);
+    if (!st) st = bind_net(k, net, parts & own, c->stage, c->use, &b, e);
     if (!st && graft_control_embeds(net)) st = embed(k, c, e);
     if (st) return st;
     memcpy(all, c->in, n * sizeof *all);
@@ -589,13 +502,7 @@ static graft_status run_link(graft_controls *k, const graft_control *l, int part
     all[n++] = &hint.numbers->strength;
     if (union_of_unet || (net->arch.types && net->told != 0)) all[n++] = hint.numbers->type;
     if (union_of_unet) all[n++] = &hint.numbers->told;
-    for (int part = 0; part < GRAFT_STEERED_PARTS; part++) {
-        int first, count = of_part(k, c->use, part, &first);
-        for (int i = first; own >> part & 1 && i < first + count; i++) {
-            out[n_out++] = k->residual[i];
-            if (parts >> part & 1) all[n++] = k->residual[i];
-        }
-    }
+    add_residuals(k, net, parts, c, all, &n, out);
     return graft_memory_run(&k->memory, b, k->c->model->engine->arenas, all, out, k->c->task, e);
 }
 
@@ -606,6 +513,8 @@ static graft_status run_chain(graft_controls *k, const graft_control *l, float s
     if (!l) return GRAFT_OK;
     graft_status st = run_chain(k, l->before, sigma, parts, c, e);
     if (st || graft_control_adapts(l->net) || !graft_control_active(k->c->table, l, sigma))
+        return st;
+    if (c->stage == GRAFT_CONTROL_FIRST_PART && l->net->arch.refining == GRAFT_CONTROL_REFINES_HINT)
         return st;
     st = run_link(k, l, *parts, c, e);
     *parts |= graft_control_parts(k->c->model, l->net);
@@ -633,23 +542,46 @@ graft_status graft_controls_adapt(graft_controls *k, const graft_control *chain,
                         : GRAFT_OK;
 }
 
+/* Those of the parts that have none yet. */
+static graft_status clear_residuals(graft_controls *k, int parts, const graft_unet_use *use,
+                                    const graft_box *box, size_t entries, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    for (int part = 0; part < GRAFT_STEERED_PARTS && !st; part++) {
+        int first, count = of_part(k, use, part, &first);
+        for (int i = first; !(parts >> part & 1) && i < first + count && !st; i++)
+            st = graft_memory_clear(&k->memory, k->residual[i], bytes_of(k, i, box) * entries, e);
+    }
+    return st;
+}
+
+/* Whether each adds to what is there: all are of one kind. */
+static bool sparse_chain(const graft_control *chain)
+{
+    return chain && graft_control_sparse(&chain->net->arch);
+}
+
 graft_status graft_controls_run(graft_controls *k, const graft_control *chain, float sigma,
                                 const graft_box *box, const graft_unet_use *use,
                                 const void *const *in, graft_err *e)
 {
-    call c = {box, use, in};
+    call c = {box, use, in, GRAFT_CONTROL_AT_ONCE};
     const void *all[4] = {whole_x(k, &c), in[1], in[2],
                           k->c->model->arch.adm_channels ? in[3] : NULL};
     const size_t entries = (size_t)(use->pictures / k->c->shape[0] * use->entries);
     int parts = 0;
     c.in = all;
     if (!use->control) return GRAFT_OK;
-    graft_status st = run_chain(k, chain, sigma, &parts, &c, e);
-    for (int part = 0; part < GRAFT_STEERED_PARTS && !st; part++) {
-        int first, count = of_part(k, use, part, &first);
-        for (int i = first; !(parts >> part & 1) && i < first + count && !st; i++)
-            st = graft_memory_clear(&k->memory, k->residual[i], bytes_of(k, i, box) * entries, e);
+    const bool sparse = sparse_chain(chain);
+    graft_status st = sparse ? clear_residuals(k, 0, use, box, entries, e) : GRAFT_OK;
+    if (sparse) parts = (1 << GRAFT_STEERED_PARTS) - 1;
+    if (!st && graft_control_staged(k->c->table, chain, sigma)) {
+        c.stage = GRAFT_CONTROL_FIRST_PART;
+        st = run_chain(k, chain, sigma, &parts, &c, e);
+        c.stage = GRAFT_CONTROL_SECOND_PART;
     }
+    if (!st) st = run_chain(k, chain, sigma, &parts, &c, e);
+    if (!st) st = clear_residuals(k, parts, use, box, entries, e);
     return st;
 }
 

@@ -44,7 +44,7 @@ static void collect(const graft_prepare_request *rq, graft_side side, float sigm
         const graft_cond_region *r = &v->regions.list[first + i];
         if (r->idle || !graft_active_now(rq->table, k, sigma)) continue;
         const graft_control *chain =
-            graft_control_of(rq->positive, list, side != GRAFT_POSITIVE, i);
+            graft_control_for(rq->model, rq->positive, list, side != GRAFT_POSITIVE, i);
         const graft_control *now = graft_control_any(rq->table, chain, sigma);
         v->now[v->n_now++] = (active){.entry = k,
                                       .box = &r->box,
@@ -143,6 +143,7 @@ static int parts_before(const graft_model *m, const graft_control *k, const graf
                         float sigma)
 {
     int parts = 0;
+    if (graft_control_sparse(&k->net->arch)) return (1 << GRAFT_STEERED_PARTS) - 1;
     while ((k = k->before))
         if (graft_control_active(t, k, sigma)) parts |= graft_control_parts(m, k->net);
     return parts;
@@ -176,6 +177,18 @@ static graft_status prepare_adapter(const graft_model *m, const graft_control *c
     return st;
 }
 
+/* Where several of Z-Image's are active: the first part of one of them. */
+static graft_status prepare_first_part(const graft_model *m, const graft_controlnet *net, int more,
+                                       const graft_unet_use *use, const graft_task *task,
+                                       graft_err *e)
+{
+    graft_binding *b = NULL;
+    if (net->arch.refining == GRAFT_CONTROL_REFINES_HINT) return GRAFT_OK;
+    graft_status st = graft_control_bind(m, net, more, GRAFT_CONTROL_FIRST_PART, use, task, &b, e);
+    graft_binding_release(b);
+    return st;
+}
+
 /* Compiles and packs what of the chain, all of which fits, is active at this sigma; *bytes: of its
  * packed weights. shape: of the latent, of which `use` may see a part. */
 static graft_status prepare_controls(const graft_model *m, const graft_control *chain,
@@ -183,6 +196,7 @@ static graft_status prepare_controls(const graft_model *m, const graft_control *
                                      const int64_t shape[4], const graft_unet_use *use,
                                      const graft_task *task, int64_t *bytes, graft_err *e)
 {
+    const bool staged = graft_control_staged(t, chain, sigma);
     graft_status st = GRAFT_OK;
     *bytes = 0;
     for (const graft_control *k = chain; k && !st; k = k->before) {
@@ -196,7 +210,11 @@ static graft_status prepare_controls(const graft_model *m, const graft_control *
         int64_t rows = graft_control_rows(k, use->pictures);
         st = prepare_first(m, k, shape, use, task, e);
         if (!st) st = graft_control_bind_hint(m, k->net, rows, use, task, &hint, e);
-        if (!st) st = graft_control_bind(m, k->net, more, use, task, &b, e);
+        if (!st && staged) st = prepare_first_part(m, k->net, more, use, task, e);
+        if (!st)
+            st = graft_control_bind(m, k->net, more,
+                                    staged ? GRAFT_CONTROL_SECOND_PART : GRAFT_CONTROL_AT_ONCE, use,
+                                    task, &b, e);
         if (!st && !comes_again(chain, k, t, sigma)) *bytes += (int64_t)b->exe->weight_bytes;
         graft_binding_release(hint);
         graft_binding_release(b);

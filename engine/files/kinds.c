@@ -14,6 +14,7 @@ static const struct kind {
     {".lora_A.", "a LoRA", "LoraLoader"},
     {".hada_w1_", "a LoRA", "LoraLoader"},
     {".lokr_w", "a LoRA", "LoraLoader"},
+    {"control_all_x_embedder.", "a ControlNet for Z-Image", "ModelPatchLoader"},
     {"zero_convs.", "a ControlNet", "ControlNetLoader"},
     {"controlnet_", "a ControlNet", "ControlNetLoader"},
     {"joint_blocks.", "a diffusion transformer (SD 3)", "UNETLoader"},

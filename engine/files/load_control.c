@@ -1,4 +1,5 @@
-/* ControlNets, whole or as differences from a model, and T2I-Adapters. */
+/* ControlNets, whole or as differences from a model, those of models instead of prompts, and
+ * T2I-Adapters. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -138,22 +139,22 @@ out:
     return st;
 }
 
-static graft_status make_controlnet(graft_engine *engine, graft_weights *file, const graft_model *m,
-                                    const graft_log *log, graft_controlnet **out, graft_err *e)
+/* What is below the prefix; `joins`: it is made for a model before it runs. */
+static graft_status make_net(graft_engine *engine, graft_weights *file, const char *prefix,
+                             bool joins, const graft_model *m, const graft_log *log,
+                             graft_controlnet **out, graft_err *e)
 {
     const graft_safetensors *f = graft_weights_file(file);
-    const char *prefix = graft_load_prefix(f, prefixes, "input_hint_block.0.weight");
-    if (!prefix)
-        prefix = graft_load_prefix(f, prefixes, "controlnet_cond_embedding.conv_in.weight");
-    if (!prefix) prefix = transformer_prefix(f);
     graft_graph *g[2] = {NULL, NULL};
     graft_status st;
-    if (is_xlabs(f)) return no_xlabs(f, e);
-    if (!prefix) return no_controlnet(f, e);
     graft_controlnet *n = graft_calloc(1, sizeof *n);
     if (!n) return graft_fail_nomem(e, "ControlNet");
     atomic_init(&n->refs, 1);
     n->engine = engine;
+    if (joins && !(n->lora = graft_control_lora_create())) {
+        st = graft_fail_nomem(e, "ControlNet");
+        goto out;
+    }
     GRAFT_TRY(
         graft_control_detect(f, prefix, graft_safetensors_metadata(f, "config"), &n->arch, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &n->weights, e));
@@ -170,6 +171,37 @@ out:
     graft_graph_destroy(g[0]);
     graft_graph_destroy(g[1]);
     graft_controlnet_release(n);
+    return st;
+}
+
+static graft_status make_controlnet(graft_engine *engine, graft_weights *file, const graft_model *m,
+                                    const graft_log *log, graft_controlnet **out, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    const char *prefix = graft_load_prefix(f, prefixes, "input_hint_block.0.weight");
+    if (!prefix)
+        prefix = graft_load_prefix(f, prefixes, "controlnet_cond_embedding.conv_in.weight");
+    if (!prefix) prefix = transformer_prefix(f);
+    if (is_xlabs(f)) return no_xlabs(f, e);
+    return prefix ? make_net(engine, file, prefix, false, m, log, out, e) : no_controlnet(f, e);
+}
+
+graft_status graft_model_patch_load(graft_engine *engine, const char *path, const graft_task *task,
+                                    graft_controlnet **out, graft_err *e)
+{
+    const graft_log *log = task ? &task->log : &engine->log;
+    char guess[128];
+    graft_weights *file = NULL;
+    graft_status st = graft_load_open(path, graft_diffusers_adopt_control, task, &file, e);
+    if (!st && graft_load_has(graft_weights_file(file), "", GRAFT_CONTROL_ZIMAGE_TENSOR))
+        st = make_net(engine, file, "", true, NULL, log, out, e);
+    else if (!st)
+        st = graft_fail(
+            e, GRAFT_E_UNSUPPORTED, "%s: no ControlNet for Z-Image in it%s (tensor %s is missing)",
+            path,
+            graft_kind_guess(graft_weights_file(file), "ModelPatchLoader", guess, sizeof guess),
+            GRAFT_CONTROL_ZIMAGE_TENSOR);
+    graft_weights_release(file);
     return st;
 }
 

@@ -151,10 +151,18 @@ typedef struct graft_t2i_arch {
     int32_t diffusers; /* 1: tensors have diffusers' names */
 } graft_t2i_arch;
 
+/* What the blocks of a ControlNet for Z-Image make of the picture before those of prompt and
+ * picture together. */
+typedef enum graft_control_refining {
+    GRAFT_CONTROL_REFINES_HINT = 0,  /* version 1: control_noise_refiner sees the hint alone */
+    GRAFT_CONTROL_REFINES_TWICE = 1, /* 2.0: control_layers run twice, first in its place */
+    GRAFT_CONTROL_REFINES_BOTH = 2   /* 2.1: control_noise_refiner steers noise_refiner */
+} graft_control_refining;
+
 #define GRAFT_MAX_HINT 16
 /* What steers a network by a picture. A ControlNet, of the kind of the network that it steers: the
  * first half of a UNet and the convolutions that its hint goes through, or a transformer of fewer
- * blocks (control_flux.h, control_mmdit.h), whose hint is a latent. */
+ * blocks (control_flux.h, control_mmdit.h, control_zimage.h), whose hint is a latent. */
 typedef struct graft_control_arch {
     int32_t kind; /* graft_net_kind; the others' are all zeros */
     graft_flux_arch flux;
@@ -174,6 +182,11 @@ typedef struct graft_control_arch {
      * of a down-sampling block, too. What a model makes of it is 0 (objects/control.h). */
     int32_t lora;
     graft_t2i_arch t2i; /* n > 0: a T2I-Adapter of UNets, and all above are zeros */
+    /* Of one for Z-Image (control_zimage.h): of `zimage` what its own file tells, depth and
+     * noise_depth being its own blocks; and the network that it begins with, all zeros before it is
+     * made for a model (objects/control.h). */
+    graft_zimage_arch zimage, begins_with;
+    int32_t refining; /* graft_control_refining */
 } graft_control_arch;
 
 typedef enum graft_vae_kind {
@@ -327,8 +340,9 @@ graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, c
 #define GRAFT_CHROMA_TENSOR "distilled_guidance_layer.in_proj.weight"
 /* Tensors that tell a ControlNet of a transformer, in the names that it has once its file is open
  * (diffusers_file.h). */
-#define GRAFT_CONTROL_FLUX_TENSOR  "controlnet_x_embedder.weight"
-#define GRAFT_CONTROL_MMDIT_TENSOR "pos_embed_input.proj.weight"
+#define GRAFT_CONTROL_FLUX_TENSOR   "controlnet_x_embedder.weight"
+#define GRAFT_CONTROL_MMDIT_TENSOR  "pos_embed_input.proj.weight"
+#define GRAFT_CONTROL_ZIMAGE_TENSOR "control_all_x_embedder.2-1.weight"
 graft_status graft_zimage_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                  graft_zimage_arch *out, graft_err *e);
 #define GRAFT_ZIMAGE_TENSOR "cap_embedder.1.weight"

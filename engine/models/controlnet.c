@@ -8,10 +8,12 @@
 #include "engine/models/control_flux.h"
 #include "engine/models/control_mmdit.h"
 #include "engine/models/control_union.h"
+#include "engine/models/control_zimage.h"
 #include "engine/models/diffusers.h"
 #include "engine/models/flux.h"
 #include "engine/models/t2i_adapter.h"
 #include "engine/models/unet_blocks.h"
+#include "engine/models/zimage.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 
@@ -84,6 +86,8 @@ graft_status graft_control_hint_build(const graft_control_arch *a, int64_t batch
         graft_control_flux_hint(a, batch, height, width, &b);
     else if (a->kind == GRAFT_NET_MMDIT)
         graft_control_mmdit_hint(a, batch, height, width, &b);
+    else if (a->kind == GRAFT_NET_ZIMAGE)
+        graft_control_zimage_hint(a, batch, height, width, &b);
     else
         unet_hint(a, batch, height, width, &b);
     return take(a, g, out, e);
@@ -162,9 +166,30 @@ graft_status graft_control_build(const graft_control_arch *a, const graft_contro
         graft_control_flux(a, s, &b);
     else if (a->kind == GRAFT_NET_MMDIT)
         graft_control_mmdit(a, s, &b);
+    else if (a->kind == GRAFT_NET_ZIMAGE)
+        graft_control_zimage(a, s, &b);
     else
         unet_control(a, s, g);
     return take(a, g, out, e);
+}
+
+/* The first so many blocks, each for itself. */
+static uint64_t first_blocks(int32_t depth)
+{
+    return depth < 64 ? ((uint64_t)1 << depth) - 1 : UINT64_MAX;
+}
+
+/* As many tokens as need none to fill them up. */
+static graft_control_shape some_shape_of_zimage(const graft_control_arch *a, graft_control_shape s)
+{
+    s.width = (int64_t)a->zimage.patch * GRAFT_ZIMAGE_TOKENS;
+    s.height = a->zimage.patch;
+    s.tokens = GRAFT_ZIMAGE_TOKENS;
+    if (a->refining != GRAFT_CONTROL_REFINES_HINT)
+        s.own.begins[0] = first_blocks(a->zimage.noise_depth);
+    s.own.begins[1] = first_blocks(a->zimage.depth);
+    s.steered = s.own;
+    return s;
 }
 
 graft_control_shape graft_control_some_shape(const graft_control_arch *a)
@@ -174,14 +199,14 @@ graft_control_shape graft_control_some_shape(const graft_control_arch *a)
     const int32_t depth[GRAFT_STEERED_PARTS] = {
         a->kind == GRAFT_NET_FLUX ? a->flux.depth : a->mmdit.depth, a->flux.single_depth};
     if (a->kind == GRAFT_NET_UNET) return s;
+    if (a->kind == GRAFT_NET_ZIMAGE) return some_shape_of_zimage(a, s);
     s.height = s.width = a->kind == GRAFT_NET_FLUX ? a->flux.patch : a->mmdit.patch;
     s.told = a->types > 0;
     s.context_dim = a->kind == GRAFT_NET_FLUX ? a->flux.context_dim : a->mmdit.context_dim;
     if (!s.context_dim) s.context_dim = 1;
     s.y_width = a->kind == GRAFT_NET_FLUX ? graft_flux_y_width(&a->flux) : a->mmdit.pooled_dim;
     for (int part = 0; part < GRAFT_STEERED_PARTS; part++)
-        s.own.begins[part] =
-            depth[part] < 64 ? ((uint64_t)1 << depth[part]) - 1 : UINT64_MAX; /* each for itself */
+        s.own.begins[part] = first_blocks(depth[part]);
     s.steered = s.own;
     return s;
 }
@@ -269,6 +294,32 @@ static graft_status fits_transformer(const widths *c, const widths *m, graft_err
     return GRAFT_OK;
 }
 
+static graft_status fits_zimage(const graft_control_arch *a, const graft_zimage_arch *m,
+                                graft_err *e)
+{
+    const graft_zimage_arch *c = &a->zimage;
+    if (c->hidden != m->hidden || c->heads != m->heads || c->mlp != m->mlp || c->told != m->told)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "this ControlNet belongs to another model: its blocks are %d wide, of %d "
+                          "heads and %d in their middle, told the time by %d numbers, the model's "
+                          "%d, %d, %d and %d",
+                          c->hidden, c->heads, c->mlp, c->told, m->hidden, m->heads, m->mlp,
+                          m->told);
+    if (c->channels != m->channels || c->patch != m->patch)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "this ControlNet belongs to another model: it sees latents of %d "
+                          "channels in squares of %d, the model of %d in squares of %d",
+                          c->channels, c->patch, m->channels, m->patch);
+    if (c->depth > m->depth || m->depth > GRAFT_STEERED_BLOCKS ||
+        (a->refining != GRAFT_CONTROL_REFINES_HINT &&
+         (!m->noise_depth || m->noise_depth > GRAFT_STEERED_BLOCKS)))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "this ControlNet belongs to another model: it has %d blocks for the "
+                          "model's %d, and %d for %d of the picture alone",
+                          c->depth, m->depth, c->noise_depth, m->noise_depth);
+    return GRAFT_OK;
+}
+
 graft_status graft_control_fits(const graft_control_arch *a, const graft_net_arch *net,
                                 graft_err *e)
 {
@@ -279,6 +330,7 @@ graft_status graft_control_fits(const graft_control_arch *a, const graft_net_arc
                           kinds[net->kind]);
     if (a->t2i.n) return graft_t2i_fits(&a->t2i, &net->unet, e);
     if (a->kind == GRAFT_NET_UNET) return fits_unet(a, &net->unet, e);
+    if (a->kind == GRAFT_NET_ZIMAGE) return fits_zimage(a, &net->zimage, e);
     if (a->kind == GRAFT_NET_MMDIT) {
         const widths c = of_mmdit(&a->mmdit), m = of_mmdit(&net->mmdit);
         return fits_transformer(&c, &m, e);
@@ -296,6 +348,19 @@ graft_status graft_control_fits(const graft_control_arch *a, const graft_net_arc
     return fits_transformer(&c, &m, e);
 }
 
+/* Each block behind one of the network's: in equal distances, from the first on. */
+static graft_steered zimage_steers(const graft_control_arch *a, const graft_zimage_arch *net)
+{
+    graft_steered s = {{0}};
+    const bool twice = a->refining == GRAFT_CONTROL_REFINES_TWICE;
+    const int32_t refiners = twice ? a->zimage.depth : a->zimage.noise_depth;
+    for (int32_t i = 0; i < a->zimage.depth; i++)
+        s.begins[1] |= (uint64_t)1 << i * (net->depth / a->zimage.depth);
+    if (a->refining != GRAFT_CONTROL_REFINES_HINT)
+        s.begins[0] = first_blocks(refiners < net->noise_depth ? refiners : net->noise_depth);
+    return s;
+}
+
 graft_steered graft_control_steers(const graft_control_arch *a, const graft_net_arch *net)
 {
     graft_steered s = {{0}};
@@ -303,6 +368,7 @@ graft_steered graft_control_steers(const graft_control_arch *a, const graft_net_
     const widths c = flux ? of_flux(&a->flux) : of_mmdit(&a->mmdit);
     const widths m = flux ? of_flux(&net->flux) : of_mmdit(&net->mmdit);
     if (a->kind == GRAFT_NET_UNET) return s;
+    if (a->kind == GRAFT_NET_ZIMAGE) return zimage_steers(a, &net->zimage);
     for (int part = 0; part < GRAFT_STEERED_PARTS; part++) {
         const int32_t n = c.depth[part], all = m.depth[part];
         const int32_t each = n ? (all + n - 1) / n : 0; /* FLUX's */

@@ -1,7 +1,7 @@
 /* ControlNets (Zhang et al. 2023, arXiv:2302.05543) as graphs: a copy of the UNet's first half that
  * sees a picture, the hint, and gives a residual for each place where the UNet's second half takes
  * something from the first. Those of transformers, whose hint is a latent, and which give residuals
- * for blocks, are in control_flux.h and control_mmdit.h. */
+ * for blocks, are in control_flux.h, control_mmdit.h and control_zimage.h. */
 #ifndef GRAFT_MODELS_CONTROLNET_H
 #define GRAFT_MODELS_CONTROLNET_H
 #include "engine/models/arch.h"
@@ -21,6 +21,14 @@ graft_status graft_control_hint_build(const graft_control_arch *a, int64_t batch
                                       int64_t width, graft_dtype act_dtype, graft_graph **out,
                                       graft_err *e);
 
+/* Several of Z-Image's, whose residuals of the first part change what those of the second begin
+ * with, run in two stages: first that part of all, then the rest of all. */
+typedef enum graft_control_stage {
+    GRAFT_CONTROL_AT_ONCE = 0,
+    GRAFT_CONTROL_FIRST_PART = 1,
+    GRAFT_CONTROL_SECOND_PART = 2
+} graft_control_stage;
+
 typedef struct graft_control_shape {
     int64_t batch, height, width, tokens; /* as the UNet's */
     int64_t pictures; /* rows after which x, timesteps and hint repeat, as graft_unet_build_guided
@@ -31,6 +39,7 @@ typedef struct graft_control_shape {
     /* Of a transformer's only: */
     int32_t y_width, context_dim; /* as the network's */
     int32_t told;                 /* 1: it is a union ControlNet and told a type */
+    int32_t stage;                /* graft_control_stage, of Z-Image's */
     graft_steered steered, own;   /* how all of its chain steer, and how it alone does */
 } graft_control_shape;
 
@@ -40,7 +49,8 @@ typedef struct graft_control_shape {
  *
  * A transformer's: x without what is beside the latent, or where it has no table what
  * graft_mmdit_embed_build() makes of that; of the type the first alone, and only if it is told. The
- * residuals, in and out, are those of the parts in which it has blocks, in their order. */
+ * residuals, in and out, are those of the parts in which it has blocks, in their order; for
+ * Z-Image's see control_zimage.h. */
 graft_status graft_control_build(const graft_control_arch *a, const graft_control_shape *shape,
                                  graft_graph **out, graft_err *e);
 /* GRAFT_E_ARG with the reason when it is not for this network. */
@@ -53,6 +63,12 @@ static inline bool graft_control_sees_latent(const graft_control_arch *a)
 }
 /* How it steers the network, which it fits: zeros for a UNet. */
 graft_steered graft_control_steers(const graft_control_arch *a, const graft_net_arch *net);
+/* Whether each residual is for one block alone, and none of the blocks behind it: of all residuals
+ * of the chain such a ControlNet takes and gives only those of its own blocks. */
+static inline bool graft_control_sparse(const graft_control_arch *a)
+{
+    return a->kind == GRAFT_NET_ZIMAGE;
+}
 /* A shape of its own, of one small picture: for graphs of which only names and structure count. */
 graft_control_shape graft_control_some_shape(const graft_control_arch *a);
 

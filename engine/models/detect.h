@@ -86,6 +86,8 @@ graft_status graft_control_flux_detect(const graft_safetensors *f, const char *p
                                        const char *config, graft_control_arch *out, graft_err *e);
 graft_status graft_control_mmdit_detect(const graft_safetensors *f, const char *prefix,
                                         const char *config, graft_control_arch *out, graft_err *e);
+graft_status graft_control_zimage_detect(const graft_safetensors *f, const char *prefix,
+                                         graft_control_arch *out, graft_err *e);
 /* graft_vae_detect() of a TAESD in diffusers' names; *out is zeroed. */
 graft_status graft_taesd_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
                                 graft_err *e);

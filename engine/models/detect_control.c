@@ -198,6 +198,8 @@ graft_status graft_control_detect(const graft_safetensors *f, const char *prefix
         return graft_control_flux_detect(f, prefix, config, out, e);
     if (graft_detect_find(f, prefix, GRAFT_CONTROL_MMDIT_TENSOR))
         return graft_control_mmdit_detect(f, prefix, config, out, e);
+    if (graft_detect_find(f, prefix, GRAFT_CONTROL_ZIMAGE_TENSOR))
+        return graft_control_zimage_detect(f, prefix, out, e);
     if (graft_detect_find(f, prefix, GRAFT_CONTROL_LORA_TENSOR)) {
         out->lora = 1;
         st = detect_lora(f, prefix, &out->half, e);

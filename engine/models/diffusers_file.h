@@ -36,11 +36,14 @@ graft_diffusers_adopt graft_diffusers_adopt_flux2;
 bool graft_diffusers_is_flux2(const graft_safetensors *f);
 /* Of these five the one that the file is. */
 graft_diffusers_adopt graft_diffusers_adopt_net;
-/* A ControlNet for FLUX or Stable Diffusion 3: blocks likewise; what it has beside the
+/* A ControlNet for FLUX, Stable Diffusion 3 or Z-Image: blocks likewise; what it has beside the
  * transformer's keeps its name. Also one of Stability's for 3.5 large, whose blocks have their own
  * names. */
 graft_diffusers_adopt graft_diffusers_adopt_control;
 graft_status graft_diffusers_adopt_control_mmdit(graft_safetensors *f, graft_err *e);
+/* control_layers.3.attention.to_q.weight, with its keys and values ->
+ * control_layers.3.attention.qkv.weight, of one for Z-Image. */
+graft_status graft_diffusers_adopt_control_zimage(graft_safetensors *f, graft_err *e);
 /* decoder.up_blocks.0.resnets.1.conv1.weight -> decoder.up.3.block.1.conv1.weight; the attention's
  * layers by their old and their new names. */
 graft_diffusers_adopt graft_diffusers_adopt_vae;

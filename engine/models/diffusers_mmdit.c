@@ -182,7 +182,7 @@ graft_status graft_diffusers_adopt_control_mmdit(graft_safetensors *f, graft_err
 {
     graft_diffusers_names n;
     graft_mmdit_arch a;
-    if (!is_control(f)) return GRAFT_OK;
+    if (!is_control(f)) return graft_diffusers_adopt_control_zimage(f, e);
     graft_status st = count_blocks(f, &a, e);
     if (st) return st;
     const int depth = a.depth++; /* none of its blocks is a transformer's last */

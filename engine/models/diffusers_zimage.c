@@ -1,4 +1,5 @@
-/* Z-Image's transformer in diffusers' names: most layers are called as in the single file. */
+/* Z-Image's transformer and ControlNets in diffusers' names: most layers are called as in the
+ * single file. */
 #include <stdio.h>
 #include <string.h>
 
@@ -78,13 +79,13 @@ bool graft_diffusers_is_zimage(const graft_safetensors *f)
            graft_diffusers_has(f, "cap_embedder.1.weight");
 }
 
-static void add_block(graft_diffusers_names *n, int list, int block)
+static void add_block(graft_diffusers_names *n, const char *list, bool told, int block)
 {
     for (size_t k = 0; k < N_LAYERS; k++) {
         graft_diffusers_rows rows = {.pieces = 0};
-        if (list == CONTEXT && layers[k].bias) continue;
-        in_block(lists[list], block, &layers[k], &rows);
-        graft_diffusers_names_joined(n, NAME("%s.%d.%s", lists[list], block, layers[k].ours), &rows,
+        if (!told && layers[k].bias) continue;
+        in_block(list, block, &layers[k], &rows);
+        graft_diffusers_names_joined(n, NAME("%s.%d.%s", list, block, layers[k].ours), &rows,
                                      layers[k].bias ? NULL : "weight");
     }
 }
@@ -105,8 +106,47 @@ graft_status graft_diffusers_adopt_zimage(graft_safetensors *f, graft_err *e)
     for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
         graft_diffusers_names_tensor(&n, NAME("%s", alone[i]), NAME("%s", alone[i]), false);
     for (int i = 0; i < LISTS; i++)
-        for (int block = 0; block < count[i]; block++) add_block(&n, i, block);
+        for (int block = 0; block < count[i]; block++) add_block(&n, lists[i], i != CONTEXT, block);
     st = graft_diffusers_names_apply(&n, WHAT);
+    graft_diffusers_names_finish(&n);
+    return st;
+}
+
+/* ------------------------------------------------------------------ a ControlNet's file */
+
+/* What it has beside a network's block, each with a bias: not in all blocks. */
+static void add_projections(graft_diffusers_names *n, const char *list, int block)
+{
+    static const char *const names[] = {"before_proj", "after_proj"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const graft_name name = NAME("%s.%d.%s", list, block, names[i]);
+        if (graft_diffusers_names_any(n, NAME("%s.", name.text)))
+            graft_diffusers_names_layer(n, name, name);
+    }
+}
+
+graft_status graft_diffusers_adopt_control_zimage(graft_safetensors *f, graft_err *e)
+{
+    static const char what[] = "a ControlNet for Z-Image";
+    static const char *const own[] = {"control_layers", "control_noise_refiner"};
+    const graft_name hint = NAME("control_all_x_embedder.2-1");
+    graft_diffusers_names n;
+    int32_t count[2] = {0};
+    graft_status st = GRAFT_OK;
+    if (!graft_diffusers_has(f, GRAFT_CONTROL_ZIMAGE_TENSOR) ||
+        !graft_diffusers_has(f, "control_layers.0.attention.to_q.weight"))
+        return GRAFT_OK;
+    for (int i = 0; i < 2 && !st; i++)
+        st = graft_diffusers_count_blocks(f, NAME("%s.", own[i]).text, what, &count[i], e);
+    if (st) return st;
+    graft_diffusers_names_init(&n, f, e);
+    graft_diffusers_names_layer(&n, hint, hint);
+    for (int i = 0; i < 2; i++)
+        for (int block = 0; block < count[i]; block++) {
+            add_block(&n, own[i], true, block);
+            add_projections(&n, own[i], block);
+        }
+    st = graft_diffusers_names_apply(&n, what);
     graft_diffusers_names_finish(&n);
     return st;
 }

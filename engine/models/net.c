@@ -150,9 +150,29 @@ void graft_net_residual_shape(const graft_net_arch *a, const graft_unet_shape *s
         return;
     }
     dim[0] = shape->batch;
+    if (a->kind == GRAFT_NET_ZIMAGE) {
+        graft_net_features_shape(a, shape, dim);
+        dim[1] = graft_zimage_tokens(dim[1] * dim[2]);
+        if (i >= graft_steered_count(&shape->steered, 0)) dim[1] += shape->tokens;
+        dim[2] = 1;
+        return;
+    }
     dim[1] = graft_net_side(a, shape->height) / graft_net_patch(a);
     dim[2] = graft_net_side(a, shape->width) / graft_net_patch(a);
     dim[3] = a->kind == GRAFT_NET_FLUX ? a->flux.hidden : a->mmdit.hidden;
+}
+
+void graft_net_features_shape(const graft_net_arch *a, const graft_unet_shape *shape,
+                              int64_t dim[4])
+{
+    if (a->kind != GRAFT_NET_ZIMAGE) {
+        graft_net_residual_shape(a, shape, 0, dim);
+        return;
+    }
+    dim[0] = shape->batch;
+    dim[1] = graft_net_side(a, shape->height) / graft_net_patch(a);
+    dim[2] = graft_net_side(a, shape->width) / graft_net_patch(a);
+    dim[3] = a->zimage.hidden;
 }
 
 graft_unet_shape graft_net_some_shape(const graft_net_arch *a)

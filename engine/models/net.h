@@ -21,6 +21,9 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *sh
 int graft_net_residuals(const graft_net_arch *a, const graft_unet_shape *shape);
 void graft_net_residual_shape(const graft_net_arch *a, const graft_unet_shape *shape, int i,
                               int64_t dim[4]);
+/* What a ControlNet's hint becomes: as its first residual, but for the latent's tokens alone. */
+void graft_net_features_shape(const graft_net_arch *a, const graft_unet_shape *shape,
+                              int64_t dim[4]);
 /* A shape that any network of its kind takes, with float32 activations: for graphs of which only
  * names and structure count. */
 graft_unet_shape graft_net_some_shape(const graft_net_arch *a);

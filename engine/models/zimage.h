@@ -15,11 +15,13 @@
 #define GRAFT_ZIMAGE_TOKENS 32
 
 /* Inputs: x (N,channels,h,w), timesteps (N) of 0 to 1000, context (N,tokens,context_dim), y
- * (N,GRAFT_ZIMAGE_TOKENS): 1 for those of the last tokens that fill the prompt up, else 0. Output:
+ * (N,GRAFT_ZIMAGE_TOKENS): 1 for those of the last tokens that fill the prompt up, else 0, and the
+ * residuals of ControlNets where it is steered (control_zimage.h). Output:
  * (N,channels,h,w), of a flow as SD 3's have it: the network itself gives its negative, and is told
  * how much of the picture there is, not of the noise. h and w are multiples of the patch, tokens
- * one of GRAFT_ZIMAGE_TOKENS. Of the shape batch, height, width, tokens and act_dtype count; all
- * else must be zero, or GRAFT_E_UNSUPPORTED. So is float16, which the stream's values exceed. */
+ * one of GRAFT_ZIMAGE_TOKENS. Of the shape batch, height, width, tokens, act_dtype, control and
+ * steered count; all else must be zero, or GRAFT_E_UNSUPPORTED. So is float16, which the stream's
+ * values exceed. */
 graft_status graft_zimage_build(const graft_zimage_arch *a, const graft_unet_shape *shape,
                                 graft_graph **out, graft_err *e);
 /* For so many tokens of a prompt. */

@@ -33,6 +33,8 @@ void graft_control_release(graft_control *k)
         graft_control *before = k->before;
         graft_controlnet_release(k->net);
         graft_image_release(k->hint);
+        graft_image_release(k->inpaint);
+        graft_image_release(k->mask);
         graft_vae_release(k->vae);
         graft_free(k);
         k = before;
@@ -48,23 +50,28 @@ typedef struct links {
     size_t n;
 } links;
 
-static graft_control *link_behind(links *l, graft_control *before)
+static graft_control *make_link(const graft_control_options *o, graft_control *before)
 {
-    const graft_control_options *o = l->o;
-    for (size_t i = 0; i < l->n; i++)
-        if (l->made[i]->before == before) return l->made[i];
     graft_control *k = graft_calloc(1, sizeof *k);
     if (!k) return NULL;
     atomic_init(&k->refs, 1);
     k->before = graft_control_retain(before);
     k->net = graft_controlnet_retain((graft_controlnet *)o->net);
-    k->hint = graft_image_retain((graft_image *)o->hint);
+    if (o->hint) k->hint = graft_image_retain((graft_image *)o->hint);
     if (graft_control_sees_latent(&o->net->arch)) k->vae = graft_vae_retain((graft_vae *)o->vae);
     k->strength = o->strength;
     k->start = o->start;
     k->end = o->end;
     k->everywhere = o->everywhere;
-    l->made[l->n++] = k;
+    return k;
+}
+
+static graft_control *link_behind(links *l, graft_control *before)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->made[i]->before == before) return l->made[i];
+    graft_control *k = make_link(l->o, before);
+    if (k) l->made[l->n++] = k;
     return k;
 }
 
@@ -81,6 +88,24 @@ static graft_status link_all(links *l, const graft_cond *c, graft_cond **out, gr
     return st;
 }
 
+static graft_status check_vae(const graft_controlnet *net, const graft_vae *vae, const char *where,
+                              graft_err *e)
+{
+    const char *path = graft_safetensors_path(graft_weights_file(net->weights));
+    if (!vae)
+        return graft_fail(
+            e, GRAFT_E_ARG,
+            "%s: this ControlNet sees its picture as a latent, and no VAE is given to "
+            "make that: %s",
+            path, where);
+    if (!vae->arch.encoder)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: this ControlNet sees its picture as a latent, and this VAE has no "
+                          "encoder to make that",
+                          path);
+    return GRAFT_OK;
+}
+
 graft_status graft_cond_control(const graft_cond *positive, const graft_cond *negative,
                                 const graft_control_options *o, graft_cond **out_positive,
                                 graft_cond **out_negative, graft_err *e)
@@ -95,17 +120,11 @@ graft_status graft_cond_control(const graft_cond *positive, const graft_cond *ne
         if (negative) *out_negative = graft_cond_retain((graft_cond *)negative);
         return GRAFT_OK;
     }
-    if (graft_control_sees_latent(&o->net->arch) && !o->vae)
-        return graft_fail(
-            e, GRAFT_E_ARG,
-            "%s: this ControlNet sees its picture as a latent, and no VAE is given to "
-            "make that: ControlNetApplyAdvanced and ControlNetApplySD3 take one",
-            graft_safetensors_path(graft_weights_file(o->net->weights)));
-    if (graft_control_sees_latent(&o->net->arch) && !o->vae->arch.encoder)
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: this ControlNet sees its picture as a latent, and this VAE has no "
-                          "encoder to make that",
-                          graft_safetensors_path(graft_weights_file(o->net->weights)));
+    st = graft_control_sees_latent(&o->net->arch)
+             ? check_vae(o->net, o->vae, "ControlNetApplyAdvanced and ControlNetApplySD3 take one",
+                         e)
+             : GRAFT_OK;
+    if (st) return st;
     links l = {o, graft_malloc_array(n ? n : 1, sizeof *l.made), 0};
     if (!l.made) return graft_fail_nomem(e, "conditioning");
     GRAFT_TRY(link_all(&l, positive, &p, e));
@@ -134,6 +153,69 @@ const graft_control *graft_control_of(const graft_cond *positive, const graft_co
     }
     return NULL;
 }
+
+const graft_control *graft_control_for(const graft_model *m, const graft_cond *positive,
+                                       const graft_cond *negative, bool is_negative, size_t i)
+{
+    return m->control ? m->control : graft_control_of(positive, negative, is_negative, i);
+}
+
+/* ------------------------------------------------------------------ on models */
+
+static graft_status check_pictures(const graft_model_control_options *o, graft_err *e)
+{
+    const graft_control_arch *a = &o->net->arch;
+    const char *path = graft_safetensors_path(graft_weights_file(o->net->weights));
+    if (!o->hint && !o->inpaint && !o->mask)
+        return graft_fail(e, GRAFT_E_ARG, "%s: no picture is given for this ControlNet to follow",
+                          path);
+    if (a->hint_channels == a->zimage.channels && (!o->hint || o->inpaint || o->mask))
+        return graft_fail(
+            e, GRAFT_E_ARG,
+            "%s: this ControlNet sees a picture to follow and nothing else; those from "
+            "version 2.0 on see a mask and a picture to stay",
+            path);
+    if (o->inpaint && !o->mask)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "%s: a picture that is to stay in part, and no mask of what is not",
+                          path);
+    return GRAFT_OK;
+}
+
+static graft_image *retained(const graft_image *i)
+{
+    return i ? graft_image_retain((graft_image *)(uintptr_t)i) : NULL;
+}
+
+graft_status graft_model_control(const graft_model *m, const graft_model_control_options *o,
+                                 graft_model **out, graft_err *e)
+{
+    const graft_control_options link = {
+        .net = o->net, .hint = o->hint, .vae = o->vae, .strength = o->strength, .end = 1};
+    if (!isfinite(o->strength)) return graft_fail(e, GRAFT_E_ARG, "strength must be a number");
+    graft_status st = graft_control_check(m, o->net, e);
+    if (!st) st = check_vae(o->net, o->vae, "it is the model's own", e);
+    if (!st) st = check_pictures(o, e);
+    if (st) return st;
+    if (o->strength == 0) { /* no work for nothing */
+        *out = graft_model_retain((graft_model *)(uintptr_t)m);
+        return GRAFT_OK;
+    }
+    graft_model *n = graft_model_copy(m);
+    graft_control *k = n ? make_link(&link, n->control) : NULL;
+    if (!k) {
+        graft_model_release(n);
+        return graft_fail_nomem(e, "model");
+    }
+    k->inpaint = retained(o->inpaint);
+    k->mask = retained(o->mask);
+    graft_control_release(n->control);
+    n->control = k;
+    *out = n;
+    return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ when */
 
 bool graft_control_active(const graft_sigma_table *t, const graft_control *k, float sigma)
 {
@@ -184,6 +266,8 @@ graft_status graft_control_check(const graft_model *m, const graft_controlnet *n
 graft_status graft_control_check_all(const graft_model *m, const graft_cond *c, graft_err *e)
 {
     graft_status st = GRAFT_OK;
+    for (const graft_control *k = m->control; k && !st; k = k->before)
+        st = graft_control_check(m, k->net, e);
     for (size_t i = 0; c && i < c->n; i++)
         for (const graft_control *k = c->entry[i]->control; k && !st; k = k->before)
             st = graft_control_check(m, k->net, e);
@@ -245,8 +329,28 @@ int graft_control_parts(const graft_model *m, const graft_controlnet *net)
     return parts;
 }
 
+bool graft_control_gives(const graft_model *m, const graft_controlnet *net, int part, int block)
+{
+    const graft_steered own = graft_control_steers(&net->arch, &m->arch);
+    if (!graft_control_sparse(&net->arch)) return graft_control_parts(m, net) >> part & 1;
+    return block < GRAFT_STEERED_BLOCKS && own.begins[part] >> block & 1;
+}
+
+bool graft_control_staged(const graft_sigma_table *t, const graft_control *chain, float sigma)
+{
+    int active = 0;
+    bool refines = false;
+    for (; chain; chain = chain->before) {
+        if (!graft_control_active(t, chain, sigma)) continue;
+        active++;
+        refines |= chain->net->arch.refining != GRAFT_CONTROL_REFINES_HINT;
+    }
+    return active > 1 && refines;
+}
+
 static graft_status shape_of(const graft_model *m, const graft_controlnet *net, int more,
-                             const graft_unet_use *use, graft_control_shape *out, graft_err *e)
+                             graft_control_stage stage, const graft_unet_use *use,
+                             graft_control_shape *out, graft_err *e)
 {
     graft_status st = graft_control_check(m, net, e);
     if (!st) st = graft_unet_use_batch(use, &out->batch, e);
@@ -259,14 +363,15 @@ static graft_status shape_of(const graft_model *m, const graft_controlnet *net, 
     out->y_width = m->arch.adm_channels;
     out->context_dim = m->arch.context_dim;
     out->told = net->told != 0;
+    out->stage = (int32_t)stage;
     out->steered = use->steered;
     out->own = graft_control_steers(&net->arch, &m->arch);
     return st;
 }
 
 graft_status graft_control_bind(const graft_model *m, const graft_controlnet *net, int more,
-                                const graft_unet_use *use, const graft_task *task,
-                                graft_binding **out, graft_err *e)
+                                graft_control_stage stage, const graft_unet_use *use,
+                                const graft_task *task, graft_binding **out, graft_err *e)
 {
     graft_control_shape shape;
     graft_compile_job job = {.kind = "controlnet",
@@ -275,7 +380,7 @@ graft_status graft_control_bind(const graft_model *m, const graft_controlnet *ne
                              .build = build_net,
                              .part = true};
     memset(&shape, 0, sizeof shape);
-    graft_status st = shape_of(m, net, more, use, &shape, e);
+    graft_status st = shape_of(m, net, more, stage, use, &shape, e);
     if (!st) st = graft_options_resolve(m->engine, &m->options, &job.backend, &shape.act_dtype, e);
     return st ? st : bind(m, net, &job, task, out, e);
 }
@@ -360,7 +465,12 @@ graft_status graft_control_bind_embed(const graft_model *m, const graft_unet_use
 
 int64_t graft_control_rows(const graft_control *k, int64_t pictures)
 {
-    int64_t shape[4];
-    graft_image_data(k->hint, shape);
-    return shape[0] < pictures ? shape[0] : pictures;
+    const graft_image *const all[] = {k->hint, k->inpaint, k->mask};
+    int64_t most = 1, shape[4];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!all[i]) continue;
+        graft_image_data(all[i], shape);
+        if (most < shape[0]) most = shape[0];
+    }
+    return most < pictures ? most : pictures;
 }

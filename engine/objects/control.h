@@ -15,12 +15,13 @@ struct graft_controlnet {
     graft_control_arch arch;
     graft_weights *weights;                /* shared by those that differ in nothing but the type */
     float type[GRAFT_CONTROL_MODES], told; /* control_union.h; zeros: not told */
-    struct graft_control_lora *lora;       /* of a Control-LoRA, which has only changes; or NULL */
+    struct graft_control_lora *lora;       /* of what a model has to be joined with; or NULL */
 };
 
 /* What the model that a Control-LoRA steers makes of it: the ControlNet of its own architecture,
- * with the model's weights where the file has none, and its up times down added. Made when it is
- * asked for, and kept until another model asks. Any thread. */
+ * with the model's weights where the file has none, and its up times down added; and of one for
+ * Z-Image, which begins with the model's own first blocks: both have their own names. Made when it
+ * is asked for, and kept until another model asks. Any thread. */
 struct graft_control_lora *graft_control_lora_create(void); /* NULL when out of memory */
 void graft_control_lora_destroy(graft_engine *engine, struct graft_control_lora *l);
 /* The ControlNet as it steers this model, which it fits; the caller releases *weights. Those that
@@ -36,7 +37,8 @@ typedef struct graft_control {
     _Atomic int refs;
     struct graft_control *before; /* NULL: none */
     graft_controlnet *net;
-    graft_image *hint;
+    graft_image *hint; /* NULL only of a model's, which has one of these two then: */
+    graft_image *inpaint, *mask;
     graft_vae *vae; /* makes the hint a latent, of a transformer's ControlNet; or NULL */
     double strength, start, end; /* start, end: shares of the schedule */
     bool everywhere;             /* negative prompts that have none of their own get it too */
@@ -52,6 +54,10 @@ graft_status graft_cond_with_controls(const graft_cond *c, graft_control *const 
  * no negative one has its own and the positive one's is for everyone. */
 const graft_control *graft_control_of(const graft_cond *positive, const graft_cond *negative,
                                       bool is_negative, size_t i);
+/* The same, or the model's own chain: a model that has one is of a kind that prompts' ControlNets
+ * do not fit. */
+const graft_control *graft_control_for(const graft_model *m, const graft_cond *positive,
+                                       const graft_cond *negative, bool is_negative, size_t i);
 /* Whether this one counts at this sigma; the others of its chain are not looked at. */
 bool graft_control_active(const graft_sigma_table *t, const graft_control *k, float sigma);
 /* Whether the same ones of the chain, which may be NULL, are active at both sigmas. */
@@ -77,11 +83,15 @@ int graft_control_features(const graft_control *chain);
 /* What of `steered` the ControlNet gives, a bit each: 1 for a UNet's, else parts in which it has
  * blocks; 0 for a T2I-Adapter. */
 int graft_control_parts(const graft_model *m, const graft_controlnet *net);
+/* Whether it gives the residual that begins at this block of a part of `steered`. */
+bool graft_control_gives(const graft_model *m, const graft_controlnet *net, int part, int block);
+/* Whether those of the chain that are active at this sigma run in two stages. */
+bool graft_control_staged(const graft_sigma_table *t, const graft_control *chain, float sigma);
 /* The ControlNet for such a use of the model's network, compiled with the model's options and
  * bound. more: which of its parts it adds to the residuals of others. */
 graft_status graft_control_bind(const graft_model *m, const graft_controlnet *net, int more,
-                                const graft_unet_use *use, const graft_task *task,
-                                graft_binding **out, graft_err *e);
+                                graft_control_stage stage, const graft_unet_use *use,
+                                const graft_task *task, graft_binding **out, graft_err *e);
 /* The network's own first step, for those ControlNets that begin with what that makes. */
 bool graft_control_embeds(const graft_controlnet *net);
 graft_status graft_control_bind_embed(const graft_model *m, const graft_unet_use *use,

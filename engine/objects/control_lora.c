@@ -1,4 +1,4 @@
-/* Control-LoRAs: ControlNets made of the model's weights. */
+/* Control-LoRAs, and ControlNets for Z-Image: made of the model's weights, too. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +38,8 @@ static graft_control_arch arch_for(const graft_model *m, const graft_controlnet 
     const graft_unet_arch *unet = &m->arch.unet;
     graft_control_arch a;
     memcpy(&a, &net->arch, sizeof a);
+    memcpy(&a.begins_with, &m->arch.zimage, sizeof a.begins_with);
+    if (!a.lora) return a;
     a.lora = 0;
     memcpy(&a.half, unet, sizeof a.half);
     memset(a.half.output, 0, sizeof a.half.output);
@@ -97,9 +99,9 @@ static graft_status make(const graft_model *m, const graft_controlnet *net,
     graft_status st;
     GRAFT_TRY(graft_weights_over(net->weights, m->weights, &w, e));
     GRAFT_TRY(graft_control_build(&a, &s, &g, e));
-    GRAFT_TRY(check_layers(net, g, e));
+    if (net->arch.lora) GRAFT_TRY(check_layers(net, g, e));
     GRAFT_TRY(graft_weights_check(w, g, e));
-    GRAFT_TRY(check_factors(w, g, e));
+    if (net->arch.lora) GRAFT_TRY(check_factors(w, g, e));
     memcpy(arch, &a, sizeof a);
     *out = w;
     w = NULL;

@@ -6,6 +6,7 @@
 #include "engine/image/resize.h"
 #include "engine/models/flux2.h"
 #include "engine/objects/alike.h"
+#include "engine/objects/control.h"
 #include "engine/objects/objects.h"
 #include "engine/objects/quantizer.h"
 #include "engine/objects/sight.h"
@@ -22,6 +23,7 @@ void graft_model_release(graft_model *m)
     graft_engine_release_weights(m->engine, m->weights);
     graft_quantizer_release(m->quantizer);
     graft_hypernetwork_release(m->hyper.net);
+    graft_control_release(m->control);
     graft_cond_release((graft_cond *)(uintptr_t)m->third.prompt);
     for (int i = 0; i < m->n_seen; i++) {
         graft_sight_release(m->seen[i].sight);
@@ -39,6 +41,7 @@ graft_model *graft_model_copy(const graft_model *m)
     graft_weights_retain(n->weights);
     graft_quantizer_retain(n->quantizer);
     graft_hypernetwork_retain(n->hyper.net);
+    graft_control_retain(n->control);
     if (n->third.prompt) graft_cond_retain((graft_cond *)(uintptr_t)n->third.prompt);
     for (int i = 0; i < n->n_seen; i++) {
         graft_sight_retain(n->seen[i].sight);
@@ -546,6 +549,8 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
                               .width = options->width / graft_net_cell(&n->arch),
                               .tokens = usual_words(&n->arch),
                               .perturbed = graft_model_perturbs(n) ? batch : 0,
+                              .control = n->control != NULL,
+                              .steered = graft_control_steered(n, n->control),
                               .attends = n->n_seen > 0};
         const bool itself = graft_model_guides_itself(n);
         if (itself) use.watched_from = use.watched = batch;

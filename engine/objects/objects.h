@@ -147,6 +147,7 @@ struct graft_model {
         graft_image *mask; /* where in the picture they count; NULL: everywhere */
     } seen[GRAFT_ATTENDED];
     int n_seen;
+    struct graft_control *control; /* the last of its own ControlNets (control.h), or NULL */
     struct graft_hyper {
         graft_hypernetwork *net; /* NULL: none */
         float strength;

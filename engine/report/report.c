@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "engine/calibrate/quantize.h"
+#include "engine/objects/control.h"
 #include "engine/objects/sight.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
@@ -383,6 +384,14 @@ static void print_hyper(graft_str *s, const graft_model *m)
                          (double)m->hyper.strength);
 }
 
+static void print_controls(graft_str *s, const graft_control *k)
+{
+    if (!k) return;
+    print_controls(s, k->before);
+    graft_str_printf(s, "  ControlNet   %s, strength %.4g\n",
+                     graft_safetensors_path(graft_weights_file(k->net->weights)), k->strength);
+}
+
 static void print_seen(graft_str *s, const graft_model *m)
 {
     for (int i = 0; i < m->n_seen; i++)
@@ -467,6 +476,7 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
         print_perturbed(s, r->model);
         print_self(s, r->model);
         print_hyper(s, r->model);
+        print_controls(s, r->model->control);
         print_easycache(s, r->model);
         print_downscale(s, r->model);
         print_seen(s, r->model);

@@ -33,6 +33,7 @@ static const struct model_folder {
     {"upscale_models", NULL, {"upscale_models", NULL}, false, plain},
     {"clip_vision", NULL, {"clip_vision", NULL}, false, plain},
     {"style_models", NULL, {"style_models", NULL}, false, plain},
+    {"model_patches", NULL, {"model_patches", NULL}, false, plain},
     {"ipadapter", NULL, {"ipadapter", NULL}, false, plain},
     {"hypernetworks", NULL, {"hypernetworks", NULL}, false, plain},
 };

@@ -273,8 +273,11 @@ static void what_does_not_go_with_it(void)
     graft_graph *g = NULL;
     CHECK_INT(graft_net_build(&m->arch, &shape, 1, &g, &e), GRAFT_E_UNSUPPORTED);
     shape = (graft_unet_shape){
-        .batch = 1, .height = 8, .width = 8, .tokens = 32, .act_dtype = GRAFT_F32, .control = 1};
+        .batch = 1, .height = 8, .width = 8, .tokens = 32, .act_dtype = GRAFT_F32, .adapted = 1};
     CHECK_INT(graft_net_build(&m->arch, &shape, 1, &g, &e), GRAFT_E_UNSUPPORTED);
+    shape.adapted = 0;
+    shape.control = 1; /* and no block of it takes any residual */
+    CHECK_INT(graft_net_build(&m->arch, &shape, 1, &g, &e), GRAFT_E_ARG);
     CHECK(!g);
     graft_model_release(m);
 }

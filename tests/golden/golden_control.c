@@ -129,7 +129,8 @@ static graft_status run_net(control_case *c, int which, float strength, bool mor
         in[n++] = &c->told[which];
     }
     for (int i = 0; i < c->n_residuals && more; i++) in[n++] = c->residual[i];
-    graft_status st = graft_control_bind(c->m, c->n, more, &c->use, NULL, &b, e);
+    graft_status st =
+        graft_control_bind(c->m, c->n, more, GRAFT_CONTROL_AT_ONCE, &c->use, NULL, &b, e);
     if (!st) st = graft_exe_run(b, c->g->engine->arenas, in, c->residual, NULL, NULL, e);
     graft_binding_release(b);
     return st;

@@ -20,7 +20,8 @@ typedef struct steered_case {
     void *features[2], *embedded;
     int count;
     void *residual[GRAFT_NET_RESIDUALS];
-    size_t values; /* of each of these, and of features */
+    size_t values[GRAFT_NET_RESIDUALS]; /* of each of these */
+    bool sparse;                        /* each adds to what is there, which is zeros at first */
 } steered_case;
 
 static void finish(steered_case *c)
@@ -43,14 +44,18 @@ static graft_status allocate(steered_case *c, const graft_st_tensor *x, graft_er
     const graft_unet_shape shape = {.batch = x->shape[0],
                                     .height = x->shape[2],
                                     .width = x->shape[3],
+                                    .tokens = c->use.tokens,
                                     .control = 1,
                                     .steered = c->use.steered};
-    graft_net_residual_shape(&c->m->arch, &shape, 0, dim);
-    c->values = (size_t)(dim[0] * dim[1] * dim[2] * dim[3]);
-    const size_t bytes = c->values * graft_dtype_size(c->dtype);
     const int count = graft_net_residuals(&c->m->arch, &shape);
-    for (; c->count < count; c->count++)
-        if (!(c->residual[c->count] = graft_malloc(bytes))) return graft_fail_nomem(e, "residuals");
+    for (; c->count < count; c->count++) {
+        graft_net_residual_shape(&c->m->arch, &shape, c->count, dim);
+        c->values[c->count] = (size_t)(dim[0] * dim[1] * dim[2] * dim[3]);
+        c->residual[c->count] = graft_calloc(c->values[c->count], graft_dtype_size(c->dtype));
+        if (!c->residual[c->count]) return graft_fail_nomem(e, "residuals");
+    }
+    graft_net_features_shape(&c->m->arch, &shape, dim);
+    const size_t bytes = (size_t)(dim[0] * dim[1] * dim[2] * dim[3]) * graft_dtype_size(c->dtype);
     for (int i = 0; i < 2; i++) c->features[i] = graft_malloc(bytes);
     c->embedded = graft_malloc(bytes);
     return c->features[0] && c->features[1] && c->embedded ? GRAFT_OK
@@ -62,6 +67,7 @@ static graft_status take_case(steered_case *c, graft_err *e)
     static const char *const names[6] = {"x", "timesteps", "context", "y", "hint", "hint2"};
     const graft_st_tensor *x = golden_case(c->f, c->k, "x");
     const graft_st_tensor *context = golden_case(c->f, c->k, "context");
+    const graft_st_tensor *hint = golden_case(c->f, c->k, "hint");
     const graft_st_tensor *types = golden_case(c->f, c->k, "types");
     const graft_control link = {.net = c->n};
     for (int i = 0; i < 6; i++) {
@@ -75,11 +81,12 @@ static graft_status take_case(steered_case *c, graft_err *e)
     if (c->n->arch.types) memcpy(c->mode, types->data, sizeof c->mode);
     c->use = (graft_unet_use){.control = true,
                               .steered = graft_control_steered(c->m, &link),
-                              .pictures = x->shape[0],
-                              .entries = 1,
+                              .pictures = hint->shape[0],
+                              .entries = x->shape[0] / hint->shape[0],
                               .height = x->shape[2],
                               .width = x->shape[3],
                               .tokens = context->shape[1]};
+    c->sparse = graft_control_sparse(&c->n->arch);
     return allocate(c, x, e);
 }
 
@@ -101,11 +108,31 @@ static graft_status run_hints(steered_case *c, graft_err *e)
     return st;
 }
 
+static size_t bytes_of(const steered_case *c, int i)
+{
+    return c->values[i] * graft_dtype_size(c->dtype);
+}
+
+/* Residuals on their way in and out, in the order of control_zimage.h where it is sparse. */
+static void take_residuals(const steered_case *c, bool more, graft_control_stage stage,
+                           const void **in, size_t *n_in, void **out)
+{
+    const int first = graft_steered_count(&c->use.steered, 0);
+    const bool second = stage == GRAFT_CONTROL_SECOND_PART;
+    const int end = stage == GRAFT_CONTROL_FIRST_PART ? first : c->count;
+    size_t n = 0;
+    for (int i = 0; i < end; i++) {
+        if (more || c->sparse) in[(*n_in)++] = c->residual[i];
+        if (!second || i >= first) out[n++] = c->residual[i];
+    }
+}
+
 /* Hint `which` at this strength, alone or on top of what is there, of its type or told none. */
 static graft_status run_net(steered_case *c, int which, float strength, bool more, bool told,
-                            graft_err *e)
+                            graft_control_stage stage, graft_err *e)
 {
     const void *in[8 + GRAFT_NET_RESIDUALS];
+    void *out[GRAFT_NET_RESIDUALS];
     const int parts = graft_control_parts(c->m, c->n);
     graft_binding *b = NULL;
     size_t n = 4;
@@ -117,10 +144,25 @@ static graft_status run_net(steered_case *c, int which, float strength, bool mor
     in[n++] = c->features[which];
     in[n++] = &strength;
     if (c->n->told != 0) in[n++] = c->n->type;
-    for (int i = 0; i < c->count && more; i++) in[n++] = c->residual[i];
-    graft_status st = graft_control_bind(c->m, c->n, more ? parts : 0, &c->use, NULL, &b, e);
-    if (!st) st = graft_exe_run(b, c->g->engine->arenas, in, c->residual, NULL, NULL, e);
+    for (int i = 0; i < c->count && c->sparse && !more; i++)
+        memset(c->residual[i], 0, bytes_of(c, i));
+    take_residuals(c, more, stage, in, &n, out);
+    graft_status st =
+        graft_control_bind(c->m, c->n, more || c->sparse ? parts : 0, stage, &c->use, NULL, &b, e);
+    if (!st) st = graft_exe_run(b, c->g->engine->arenas, in, out, NULL, NULL, e);
     graft_binding_release(b);
+    return st;
+}
+
+/* Both hints at these strengths. */
+static graft_status run_two(steered_case *c, float first, float second, graft_err *e)
+{
+    const bool staged = c->n->arch.refining != GRAFT_CONTROL_REFINES_HINT;
+    const graft_control_stage stage = staged ? GRAFT_CONTROL_FIRST_PART : GRAFT_CONTROL_AT_ONCE;
+    graft_status st = run_net(c, 0, first, false, true, stage, e);
+    if (!st) st = run_net(c, 1, second, true, true, stage, e);
+    if (!st && staged) st = run_net(c, 0, first, true, true, GRAFT_CONTROL_SECOND_PART, e);
+    if (!st && staged) st = run_net(c, 1, second, true, true, GRAFT_CONTROL_SECOND_PART, e);
     return st;
 }
 
@@ -132,11 +174,11 @@ static graft_status check_residuals(steered_case *c, graft_err *e)
         size_t given = 0;
         snprintf(name, sizeof name, "case%d.residual.%d", c->k, i);
         float *want = golden_read(c->f, name, &given);
-        float *got = graft_malloc_array(c->values, sizeof *got);
-        if (!want || !got || given != c->values) {
+        float *got = graft_malloc_array(c->values[i], sizeof *got);
+        if (!want || !got || given != c->values[i]) {
             st = graft_fail(e, GRAFT_E_FORMAT, "%s is missing or has another size", name);
         } else {
-            graft_to_f32(c->dtype, c->residual[i], got, c->values);
+            graft_to_f32(c->dtype, c->residual[i], got, given);
             golden_note_model(c->g, name, golden_error(got, want, given));
         }
         graft_free(want);
@@ -166,16 +208,16 @@ static graft_status run_case(steered_case *c, graft_err *e)
     graft_status st;
     GRAFT_TRY(take_case(c, e));
     GRAFT_TRY(run_hints(c, e));
-    GRAFT_TRY(run_net(c, 0, 1.0f, false, true, e));
+    GRAFT_TRY(run_net(c, 0, 1.0f, false, true, GRAFT_CONTROL_AT_ONCE, e));
     GRAFT_TRY(check_residuals(c, e));
     GRAFT_TRY(check_output(c, "output", false, e));
     GRAFT_TRY(check_output(c, "output_1.0", true, e));
-    GRAFT_TRY(run_net(c, 1, 0.6f, true, true, e));
+    GRAFT_TRY(run_two(c, 1.0f, 0.6f, e));
     GRAFT_TRY(check_output(c, "output_two", true, e));
-    GRAFT_TRY(run_net(c, 0, 0.6f, false, true, e));
+    GRAFT_TRY(run_net(c, 0, 0.6f, false, true, GRAFT_CONTROL_AT_ONCE, e));
     GRAFT_TRY(check_output(c, "output_0.6", true, e));
     if (!c->n->arch.types) goto out;
-    GRAFT_TRY(run_net(c, 0, 1.0f, false, false, e));
+    GRAFT_TRY(run_net(c, 0, 1.0f, false, false, GRAFT_CONTROL_AT_ONCE, e));
     GRAFT_TRY(check_output(c, "output_auto", true, e));
 out:
     finish(c);
@@ -197,7 +239,8 @@ graft_status golden_control_transformer(golden *g, const char *path, graft_safet
     golden_options(g, &m.options);
     GRAFT_TRY(graft_net_detect(f, "model.diffusion_model.", config, &m.arch, e));
     GRAFT_TRY(graft_weights_part(file, "model.diffusion_model.", &m.weights, e));
-    GRAFT_TRY(graft_controlnet_load(g->engine, net, NULL, &n, e));
+    GRAFT_TRY(m.arch.kind == GRAFT_NET_ZIMAGE ? graft_model_patch_load(g->engine, net, NULL, &n, e)
+                                              : graft_controlnet_load(g->engine, net, NULL, &n, e));
     for (int k = 0; golden_case(f, k, "x"); k++) {
         steered_case c = {.g = g, .m = &m, .n = n, .f = f, .k = k};
         GRAFT_TRY(run_case(&c, e));

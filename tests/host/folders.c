@@ -136,6 +136,9 @@ static void models(void)
     CHECK_INT(resolve("style_models", "redux.safetensors"), GRAFT_OK);
     CHECK_INT(resolve("ipadapter", "plus.safetensors"), GRAFT_OK);
     check_text("models/hypernetworks/ink.safetensors", "");
+    CHECK(system("mkdir -p models/model_patches") == 0);
+    check_text("models/model_patches/union.safetensors", "");
+    CHECK_INT(resolve("model_patches", "union.safetensors"), GRAFT_OK);
     CHECK_INT(resolve("hypernetworks", "ink.safetensors"), GRAFT_OK);
     CHECK_INT(resolve("clip_vision", "sees.gguf"), GRAFT_E_ARG);
     CHECK_INT(resolve("style_models", "sees.safetensors"), GRAFT_E_NOTFOUND);

@@ -86,6 +86,7 @@ static void loaders_pass_files_on(void)
     expect("unCLIPCheckpointLoader", NULL, "vision file.safetensors\ncheckpoint file.safetensors\n",
            "load ");
     expect("StyleModelLoader", NULL, "style file.safetensors\n", "load ");
+    expect("ModelPatchLoader", NULL, "model patch file.safetensors\n", "load ");
     expect("IPAdapterModelLoader", NULL, "ip_adapter file.safetensors\n", "load ");
     expect("ControlnetSpeedup", NULL, "", "");
     expect("ImageUpscaleWithModel", NULL, "upscale 32x16\n", "upscale ");
@@ -298,6 +299,26 @@ static void pictures_are_shown(void)
     in[fake_host_input(fake_host_node("IPAdapterAdvanced"), "clip_vision")] = (graft_arg){0};
     CHECK_INT(run_with("IPAdapterAdvanced", in, out), GRAFT_E_ARG);
     CHECK_STR(host.fail_input, "clip_vision");
+}
+static void edit_patch_mask(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "strength", -0.5);
+    in[fake_host_input(n, "mask")] = (graft_arg){0};
+}
+static void edit_patch_hint(const graft_node *n, graft_arg *in)
+{
+    in[fake_host_input(n, "image")] = (graft_arg){0};
+}
+static void models_are_steered(void)
+{
+    expect("QwenImageDiffsynthControlnet", NULL,
+           "model control 1 hint=32 inpaint=0 mask=32 net=1 vae=1\n", "");
+    expect("QwenImageDiffsynthControlnet", edit_patch_mask,
+           "model control -0.5 hint=32 inpaint=0 mask=0 net=1 vae=1\n", "");
+    expect("ZImageFunControlnet", NULL, "model control 1 hint=32 inpaint=32 mask=32 net=1 vae=1\n",
+           "");
+    expect("ZImageFunControlnet", edit_patch_hint,
+           "model control 1 hint=0 inpaint=32 mask=32 net=1 vae=1\n", "");
 }
 static void prompts_pass_arguments_on(void)
 {
@@ -615,6 +636,7 @@ int main(void)
         RUN(prompts_pass_arguments_on);
         RUN(attention_is_not_weighed);
         RUN(pictures_are_shown);
+        RUN(models_are_steered);
         RUN(samplers_pass_arguments_on);
         RUN(custom_samplers_pass_parts_on);
         RUN(parts_may_be_others);

@@ -14,6 +14,7 @@
 static fake_host host;
 static graft_arg model[4], controlnet[4], upscaler[4], prompt_a[4], prompt_b[4], latent[4],
     image[4], mask[4];
+static graft_arg patch[4];
 static graft_arg vision[4], seen[4], style[4], adapter[4];
 static graft_arg deepcache[4], quantizer[4], booster[4]; /* OneDiff's */
 static graft_arg sigmas[4], sampler[4], noise[4], guider[4];
@@ -37,6 +38,7 @@ static inline void connect(const graft_node *node, graft_arg *in)
         if (strcmp(t, "CLIP") == 0) in[i] = model[1];
         if (strcmp(t, "VAE") == 0) in[i] = model[2];
         if (strcmp(t, "CONTROL_NET") == 0) in[i] = controlnet[0];
+        if (strcmp(t, "MODEL_PATCH") == 0) in[i] = patch[0];
         if (strcmp(t, "UPSCALE_MODEL") == 0) in[i] = upscaler[0];
         if (strcmp(t, "CLIP_VISION") == 0) in[i] = vision[0];
         if (strcmp(t, "CLIP_VISION_OUTPUT") == 0) in[i] = seen[0];
@@ -131,6 +133,8 @@ static inline void make_inputs(void)
     CHECK(strstr(fake_trace, "checkpoint file.safetensors\n") != NULL);
     fake_host_defaults(fake_host_node("ControlNetLoader"), in);
     CHECK_INT(run_with("ControlNetLoader", in, controlnet), GRAFT_OK);
+    fake_host_defaults(fake_host_node("ModelPatchLoader"), in);
+    CHECK_INT(run_with("ModelPatchLoader", in, patch), GRAFT_OK);
     fake_host_defaults(fake_host_node("UpscaleModelLoader"), in);
     CHECK_INT(run_with("UpscaleModelLoader", in, upscaler), GRAFT_OK);
     fake_host_defaults(fake_host_node("CLIPVisionLoader"), in);
@@ -173,9 +177,10 @@ static inline void make_inputs(void)
 
 static inline void release_inputs(void)
 {
-    graft_arg *const all[] = {model,  controlnet, upscaler,  prompt_a, prompt_b, latent,  image,
-                              mask,   deepcache,  quantizer, booster,  sigmas,   sampler, noise,
-                              guider, images,     latents,   vision,   seen,     style,   adapter};
+    graft_arg *const all[] = {model,   controlnet, upscaler,  prompt_a,  prompt_b, latent,
+                              image,   mask,       deepcache, quantizer, booster,  sigmas,
+                              sampler, noise,      guider,    images,    latents,  vision,
+                              seen,    style,      adapter,   patch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) fake_host_release(all[i], 4);
 }
 

@@ -231,6 +231,31 @@ graft_status graft_controlnet_with_type(const graft_controlnet *n, const char *t
     return make_controlnet(out, e);
 }
 
+graft_status graft_model_patch_load(graft_engine *engine, const char *path, const graft_task *task,
+                                    graft_controlnet **out, graft_err *e)
+{
+    (void)engine, (void)task;
+    trace("model patch %s\n", base_name(path));
+    return make_controlnet(out, e);
+}
+
+graft_status graft_model_control(const graft_model *m, const graft_model_control_options *o,
+                                 graft_model **out, graft_err *e)
+{
+    const graft_image *const given[] = {o->hint, o->inpaint, o->mask};
+    int64_t width[3] = {0}, s[4];
+    (void)m;
+    for (int i = 0; i < 3; i++) {
+        if (!given[i]) continue;
+        graft_image_data(given[i], s);
+        width[i] = s[2];
+    }
+    trace("model control %g hint=%lld inpaint=%lld mask=%lld net=%d vae=%d\n", o->strength,
+          (long long)width[0], (long long)width[1], (long long)width[2], o->net != NULL,
+          o->vae != NULL);
+    return make_model(out, e);
+}
+
 graft_status graft_upscaler_load(graft_engine *engine, const char *path, const graft_task *task,
                                  graft_upscaler **out, graft_err *e)
 {

@@ -214,10 +214,11 @@ static const void *query(const graft_host *host, const char *id)
 int fake_host_init(fake_host *h)
 {
     static const char *const folders[] = {
-        "input",       "output",       "temp",           "checkpoints",
-        "loras",       "vae",          "text_encoders",  "diffusion_models",
-        "controlnet",  "embeddings",   "upscale_models", "vae_approx",
-        "clip_vision", "style_models", "ipadapter",      "hypernetworks"};
+        "input",        "output",       "temp",           "checkpoints",
+        "loras",        "vae",          "text_encoders",  "diffusion_models",
+        "controlnet",   "embeddings",   "upscale_models", "vae_approx",
+        "clip_vision",  "style_models", "ipadapter",      "hypernetworks",
+        "model_patches"};
     const char *tmp = getenv("TMPDIR");
     char dir[512];
     memset(h, 0, sizeof *h);
@@ -246,6 +247,7 @@ int fake_host_init(fake_host *h)
     fake_host_put(h, "upscale_models", "file.safetensors", "x", 1);
     fake_host_put(h, "clip_vision", "file.safetensors", "x", 1);
     fake_host_put(h, "style_models", "file.safetensors", "x", 1);
+    fake_host_put(h, "model_patches", "file.safetensors", "x", 1);
     fake_host_put(h, "ipadapter", "file.safetensors", "x", 1);
     fake_host_put(h, "hypernetworks", "file.safetensors", "x", 1);
     return 0;

@@ -62,6 +62,7 @@ static void fingerprints_follow_model_files(void)
                  {"CLIPVisionLoader", "clip_vision", "clip_name"},
                  {"unCLIPCheckpointLoader", "checkpoints", "ckpt_name"},
                  {"StyleModelLoader", "style_models", "style_model_name"},
+                 {"ModelPatchLoader", "model_patches", "name"},
                  {"IPAdapterModelLoader", "ipadapter", "ipadapter_file"},
                  {"HypernetworkLoader", "hypernetworks", "hypernetwork_name"},
                  {"LoraLoader", "loras", "lora_name"},
