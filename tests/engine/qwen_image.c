@@ -5,10 +5,7 @@
 #include <math.h>
 
 #include "engine/models/qwen_image.h"
-#include "tests/engine/diffusers.h"
-#include "tests/engine/flow_run.h"
-#include "tests/engine/merge.h"
-#include "tests/gguf_file.h"
+#include "tests/engine/network_changes.h"
 
 static graft_engine *engine;
 
@@ -52,13 +49,6 @@ static void run_some(const graft_model *m, float out[VALUES])
     evaluate(m, 20000, 5, x, 400, out);
 }
 
-static bool same_values(const float *a, const float *b)
-{
-    float sum = 0;
-    for (int i = 0; i < VALUES; i++) sum += a[i] * a[i];
-    return sum > 0 && memcmp(a, b, VALUES * sizeof *a) == 0;
-}
-
 /* ------------------------------------------------------------------ loading */
 
 static void kinds(void)
@@ -83,22 +73,8 @@ static void kinds(void)
 static void as_published(void)
 {
     const char *path = temp_path("plain.safetensors");
-    float one[VALUES], two[VALUES];
     write_file(part_of_file(ONE, UNET), path, NULL);
-    last_log[0] = 0;
-    graft_model *a = load_model(engine, ONE), *b = load_model(engine, path);
-    CHECK_STR(last_log, "");
-    CHECK(memcmp(&a->arch, &b->arch, sizeof a->arch) == 0);
-    run_some(a, one);
-    run_some(b, two);
-    CHECK(same_values(one, two));
-    graft_model *to = swap_weights(a, path, true);
-    const uint64_t built = graphs_built(engine);
-    run_some(to, two);
-    CHECK(same_values(one, two) && to->planes == a->planes);
-    CHECK_INT(graphs_built(engine), built);
-    RELEASE_ALL(a, b, to);
-    unlink(path);
+    same_in_file(engine, ONE, path, run_some);
 }
 
 static void saved(void)
@@ -109,32 +85,10 @@ static void saved(void)
     unlink(path);
 }
 
-/* As ComfyUI-GGUF names it, in Q8_0 where rows are whole blocks. */
+/* As ComfyUI-GGUF names it. */
 static void gguf(void)
 {
-    const char *packed = temp_path("packed.gguf"), *plain = temp_path("plain.safetensors");
-    made_file *m = part_of_file(ONE, UNET), *f = part_of_file(ONE, UNET);
-    float got[VALUES], want[VALUES];
-    size_t n_packed = 0;
-    for (size_t i = 0; i < m->n; i++) {
-        graft_st_tensor *t = &m->tensor[i], *to = &f->tensor[i];
-        if (t->rank != 2 || t->shape[1] % 32) continue;
-        gguf_pack_tensor(to, t);
-        n_packed++;
-    }
-    gguf_file bytes = gguf_of("qwen_image", config_of(ONE), f->tensor, f->n);
-    gguf_write(&bytes, packed);
-    free(bytes.data);
-    finish_file(f);
-    write_file(m, plain, config_of(ONE));
-    CHECK(n_packed > 10);
-    graft_model *a = load_model(engine, packed), *b = load_model(engine, plain);
-    run_some(a, got);
-    run_some(b, want);
-    CHECK(same_values(got, want));
-    RELEASE_ALL(a, b);
-    unlink(packed);
-    unlink(plain);
+    same_in_gguf(engine, ONE, "qwen_image", config_of(ONE), run_some);
 }
 
 /* ------------------------------------------------------------------ damage */
@@ -333,7 +287,7 @@ static void loras_in_other_names(void)
         run_some(x, got);
         if (i == 0 || (other && !strstr(names[i - 1].stem, "to_out")))
             memcpy(first, got, sizeof got);
-        CHECK(same_values(first, got) && difference(got, plain, VALUES) > 1e-3);
+        CHECK(same_answers(m, first, got) && difference(got, plain, VALUES) > 1e-3);
         graft_model_release(x);
     }
     graft_model_release(m);
@@ -436,69 +390,28 @@ static void planes(void)
     graft_model_release(m);
 }
 
-/* Every layer and every attention can be chosen, but for the first and the last. */
-static void quantized(void)
+static bool is_kept(const char *layer)
 {
-    const graft_quant_limits everything = {{true, true, true}, {1, 1, 1}, 0};
-    graft_unet_shape shape = {
-        .batch = 1, .height = SIDE, .width = SIDE, .tokens = 32, .act_dtype = GRAFT_F32};
-    float plain[VALUES], got[VALUES];
-    graft_err e = GRAFT_ERR_INIT;
-    graft_model *m = load_model(engine, TWO), *q = NULL;
-    graft_quant_plan *p = NULL;
-    size_t of[GRAFT_LAYER_KINDS] = {0};
-    CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
-    graft_quant_plan_select(p, &everything);
-    for (size_t i = 0; i < p->n; i++) {
-        const graft_quant_layer *l = &p->layer[i];
-        bool kept = strstr(l->name, "img_in") || strstr(l->name, "time_text_embed") ||
-                    strstr(l->name, "norm_out") || strcmp(l->name, "proj_out") == 0;
-        CHECK_INT(l->reason, kept ? GRAFT_QUANT_KEPT : GRAFT_QUANT_CHOSEN);
-        of[l->kind]++;
-    }
-    CHECK_INT(of[GRAFT_LAYER_ATTENTION], 2);
-    CHECK_INT(of[GRAFT_LAYER_LINEAR], 2 * 14 - 3 + 6); /* of the last block 3 are not computed */
-    CHECK_OK(graft_model_with_plan(m, p, &q, &e), &e);
-    run_some(m, plain);
-    run_some(q, got);
-    CHECK(!same_values(plain, got) && difference(got, plain, VALUES) < 0.2);
-    graft_quant_plan_destroy(p);
-    RELEASE_ALL(m, q);
+    return strstr(layer, "img_in") || strstr(layer, "time_text_embed") ||
+           strstr(layer, "norm_out") || strcmp(layer, "proj_out") == 0;
 }
 
-/* QuantizeModel; half of a model and half of another in its place. */
-static void measured_and_merged(void)
+/* Of the last block three layers are not computed. */
+static void quantized(void)
 {
-    float plain[VALUES], got[VALUES], want[VALUES];
-    graft_err e = GRAFT_ERR_INIT;
-    graft_model *m = load_model(engine, TWO), *q = NULL;
-    graft_cond *c = prompt_of(m, 20000, 12), *d = prompt_of(m, 60000, 40);
-    graft_latent *l = NULL;
-    CHECK_OK(graft_latent_create((const int64_t[]){1, 16, SIDE, SIDE}, &l, &e), &e);
-    if (l) memset(graft_latent_writable(l), 0, VALUES * sizeof *got);
-    const graft_quantize_options o = {.bits = 8,
-                                      .linear = true,
-                                      .linear_mse_threshold = 0.5,
-                                      .attention = true,
-                                      .attention_mse_threshold = 0.5,
-                                      .positive = c,
-                                      .negative = d,
-                                      .latent = l,
-                                      .steps = 2,
-                                      .cfg = 4};
-    CHECK_OK(graft_model_quantize(m, &o, NULL, &q, NULL, &e), &e);
-    sampled(m, c, d, 4, plain);
-    sampled(q, c, d, 4, got);
-    /* Three steps of guidance, which multiplies what one prediction is off. */
-    CHECK(difference(got, plain, VALUES) > 0 && difference(got, plain, VALUES) < 0.8);
-    graft_model *half = simple(m, m, 0.5);
-    run_some(m, want);
-    run_some(half, got);
-    CHECK(difference(got, want, VALUES) < 1e-4);
-    graft_latent_release(l);
-    graft_cond_release(c);
-    graft_cond_release(d);
-    RELEASE_ALL(m, q, half);
+    const quantized_layers want = {
+        .kept = is_kept, .tokens = 32, .attentions = 2, .linears = 2 * 14 - 3 + 6};
+    quantized_as(engine, TWO, &want, run_some);
+}
+
+static void measured(void)
+{
+    measured_on(engine, TWO, 12, 40);
+}
+
+static void halves(void)
+{
+    halves_add_up(engine, TWO, config_of(TWO), run_some);
 }
 
 int main(void)
@@ -517,7 +430,8 @@ int main(void)
     RUN(other_schedules);
     RUN(planes);
     RUN(quantized);
-    RUN(measured_and_merged);
+    RUN(measured);
+    RUN(halves);
     graft_engine_destroy(engine);
     return test_end();
 }
