@@ -125,4 +125,57 @@ static inline void golden_batch(const char *path)
     graft_vae_release(v);
     graft_safetensors_close(f);
 }
+
+/* Tiles that are as large as all change nothing; smaller ones give all of the same size. planes: of
+ * its latents, of four pixels a side. */
+static inline void in_tiles(const char *file, int64_t planes)
+{
+    graft_vae *v = load_vae(file);
+    const graft_tiling all = {.tile_size = 64, .overlap = 16},
+                       some = {.tile_size = 24, .overlap = 8};
+    graft_latent *l = latent_of((int64_t[]){1, planes, 9, 13});
+    graft_image *p = picture_of(1, 36, 52), *whole = decoded(v, l, NULL);
+    graft_latent *mean = encoded(v, p, NULL);
+    graft_image *a = decoded(v, l, &all), *b = decoded(v, l, &some);
+    graft_latent *c = encoded(v, p, &all), *d = encoded(v, p, &some);
+    CHECK(images_apart(whole, a) == 0 && latents_apart(mean, c) == 0);
+    CHECK(images_apart(whole, b) > 0 && isfinite(images_apart(whole, b)));
+    CHECK(latents_apart(mean, d) > 0 && isfinite(latents_apart(mean, d)));
+    graft_image_release(p), graft_image_release(whole), graft_image_release(a);
+    graft_image_release(b), graft_latent_release(l), graft_latent_release(mean);
+    graft_latent_release(c), graft_latent_release(d);
+    graft_vae_release(v);
+}
+
+/* below, beside: pixels that are no whole cell. */
+typedef struct strips_case {
+    const char *file;
+    int64_t mb, planes, scale, rows, columns, below, beside;
+} strips_case;
+
+/* In less memory than it takes in one piece: the same picture and the same latent. */
+static inline void in_strips(const strips_case *k)
+{
+    graft_vae *v = load_vae(k->file), *tight = within(v, k->mb, true), *whole = within(v, 0, true);
+    graft_vae *refused = within(v, k->mb, false);
+    graft_latent *l = latent_of((int64_t[]){1, k->planes, k->rows, k->columns}), *none = NULL;
+    graft_image *p =
+        picture_of(1, k->scale * k->rows + k->below, k->scale * k->columns + k->beside);
+    graft_image *nothing = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_INT(graft_vae_scale(&v->arch), k->scale);
+    CHECK_INT(graft_vae_decode(refused, l, NULL, NULL, &nothing, &e), GRAFT_E_LIMIT);
+    CHECK_INT(graft_vae_encode(refused, p, NULL, NULL, &none, &e), GRAFT_E_LIMIT);
+    graft_image *a = decoded(whole, l, NULL), *b = decoded(tight, l, NULL);
+    graft_latent *c = encoded(whole, p, NULL), *d = encoded(tight, p, NULL);
+    int64_t s[4];
+    graft_latent_data(c, s);
+    CHECK(s[1] == k->planes && s[2] == k->rows && s[3] == k->columns);
+    CHECK(images_apart(a, b) < 1e-4);
+    CHECK(latents_apart(c, d) < 1e-4);
+    graft_image_release(a), graft_image_release(b), graft_image_release(p);
+    graft_latent_release(c), graft_latent_release(d), graft_latent_release(l);
+    graft_vae_release(refused), graft_vae_release(whole);
+    graft_vae_release(tight), graft_vae_release(v);
+}
 #endif

@@ -97,49 +97,17 @@ static void earlier_slices(void)
 
 /* ------------------------------------------------------------------ in parts */
 
-/* Tiles that are as large as all change nothing; smaller ones give all of the same size. */
 static void tiles(void)
 {
-    graft_vae *v = load_vae(SMALL);
-    const graft_tiling all = {.tile_size = 64, .overlap = 16},
-                       some = {.tile_size = 24, .overlap = 8};
-    graft_latent *l = latent_of((int64_t[]){1, 4, 9, 13});
-    graft_image *p = picture_of(1, 36, 52), *whole = decoded(v, l, NULL);
-    graft_latent *mean = encoded(v, p, NULL);
-    graft_image *a = decoded(v, l, &all), *b = decoded(v, l, &some);
-    graft_latent *c = encoded(v, p, &all), *d = encoded(v, p, &some);
-    CHECK(images_apart(whole, a) == 0 && latents_apart(mean, c) == 0);
-    CHECK(images_apart(whole, b) > 0 && isfinite(images_apart(whole, b)));
-    CHECK(latents_apart(mean, d) > 0 && isfinite(latents_apart(mean, d)));
-    graft_image_release(p), graft_image_release(whole), graft_image_release(a);
-    graft_image_release(b), graft_latent_release(l), graft_latent_release(mean);
-    graft_latent_release(c), graft_latent_release(d);
-    graft_vae_release(v);
+    in_tiles(SMALL, 4);
 }
 
-/* In less memory than it takes in one piece: the same picture and the same latent. Norms see one
- * pixel, so strips take no statistics. */
+/* Norms see one pixel, so strips take no statistics. */
 static void strips(void)
 {
-    enum { MB = 6, ROWS = 48, COLUMNS = 24 };
-    graft_vae *v = load_vae(FOUR_LEVELS), *tight = within(v, MB, true), *whole = within(v, 0, true);
-    graft_vae *refused = within(v, MB, false);
-    graft_latent *l = latent_of((int64_t[]){1, 16, ROWS, COLUMNS}), *none = NULL;
-    graft_image *p = picture_of(1, 8 * ROWS + 3, 8 * COLUMNS + 7), *nothing = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_INT(graft_vae_decode(refused, l, NULL, NULL, &nothing, &e), GRAFT_E_LIMIT);
-    CHECK_INT(graft_vae_encode(refused, p, NULL, NULL, &none, &e), GRAFT_E_LIMIT);
-    graft_image *a = decoded(whole, l, NULL), *b = decoded(tight, l, NULL);
-    graft_latent *c = encoded(whole, p, NULL), *d = encoded(tight, p, NULL);
-    int64_t s[4];
-    graft_latent_data(c, s);
-    CHECK(s[1] == 16 && s[2] == ROWS && s[3] == COLUMNS);
-    CHECK(images_apart(a, b) < 1e-4);
-    CHECK(latents_apart(c, d) < 1e-4);
-    graft_image_release(a), graft_image_release(b), graft_image_release(p);
-    graft_latent_release(c), graft_latent_release(d), graft_latent_release(l);
-    graft_vae_release(refused), graft_vae_release(whole);
-    graft_vae_release(tight), graft_vae_release(v);
+    const strips_case c = {FOUR_LEVELS, .mb = 6,       .planes = 16, .scale = 8,
+                           .rows = 48,  .columns = 24, .below = 3,   .beside = 7};
+    in_strips(&c);
 }
 
 /* ------------------------------------------------------------------ other files */
