@@ -58,6 +58,10 @@ struct graft_controls {
     size_t n_hints, cap_hints;
     bound_net *bound; /* all of the run: what is let go of would be counted again */
     size_t n_bound, cap_bound;
+    struct {
+        graft_unet_use use;
+        graft_binding *binding; /* NULL: none yet */
+    } embed;                    /* the network's first step, of the last batch that asked for it */
     int64_t weight_bytes, arena_bytes; /* of the ControlNets that were bound */
     kept *kept;                        /* of each slot */
     graft_adapters *adapters;          /* NULL without */
@@ -261,6 +265,7 @@ void graft_controls_destroy(graft_controls *k)
 {
     if (!k) return;
     for (size_t i = 0; i < k->n_bound; i++) graft_binding_release(k->bound[i].binding);
+    graft_binding_release(k->embed.binding);
     graft_hint_latents_finish(&k->latents);
     clear_arrays(k);
     graft_adapters_destroy(k->adapters);
@@ -443,13 +448,18 @@ typedef struct call {
 /* The latent as a transformer's ControlNet takes it. */
 static graft_status embed(graft_controls *k, const call *c, graft_err *e)
 {
-    graft_binding *b = NULL;
-    graft_status st = graft_control_bind_embed(k->c->model, c->use, k->c->task, &b, e);
-    if (!st)
-        st = graft_memory_run(&k->memory, b, k->c->model->engine->arenas,
-                              (const void *[]){c->in[0]}, (void *[]){k->embedded}, k->c->task, e);
-    graft_binding_release(b);
-    return st;
+    const graft_model *m = k->c->model;
+    if (k->embed.binding && !graft_unet_use_equal(&k->embed.use, c->use)) {
+        graft_binding_release(k->embed.binding);
+        k->embed.binding = NULL;
+    }
+    if (!k->embed.binding) {
+        graft_status st = graft_control_bind_embed(m, c->use, k->c->task, &k->embed.binding, e);
+        if (st) return st;
+        k->embed.use = *c->use;
+    }
+    return graft_memory_run(&k->memory, k->embed.binding, m->engine->arenas,
+                            (const void *[]){c->in[0]}, (void *[]){k->embedded}, k->c->task, e);
 }
 
 /* Residuals of a part: first the first one's place among all, then how many. */
