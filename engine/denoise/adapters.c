@@ -13,6 +13,7 @@ typedef struct summed {
     graft_box box;
     float sigma; /* one at which they were active so */
     int64_t rows;
+    uint64_t made;   /* how often it was computed */
     float *strength; /* its link's */
     uint8_t *data[GRAFT_T2I_FEATURES];
 } summed;
@@ -26,7 +27,12 @@ struct graft_adapters {
     size_t n_sums, cap_sums;
     graft_memory memory; /* of the arrays of sums and batches */
     uint8_t *batch[GRAFT_T2I_FEATURES];
-    int64_t beside; /* of the present call */
+    struct {
+        const summed *sum; /* NULL: zeros */
+        uint64_t made;
+        int64_t height, width, pictures, rows; /* rows 0: of nothing yet */
+    } held;                                    /* what `batch` is of, which steps seldom change */
+    int64_t beside;                            /* of the present call */
 };
 
 /* ------------------------------------------------------------------ making */
@@ -93,6 +99,7 @@ static void clear_arrays(graft_adapters *k)
 {
     for (size_t i = 0; i < k->n_sums; i++) drop(k, k->sum[i]);
     k->n_sums = 0;
+    k->held.rows = 0;
     for (int i = 0; i < k->n; i++) {
         graft_memory_free(&k->memory, k->batch[i]);
         k->batch[i] = NULL;
@@ -290,8 +297,32 @@ static graft_status sum_of(graft_adapters *k, const graft_control *l, float sigm
     if (!made && alike(t, l, s->sigma, sigma)) return GRAFT_OK;
     if (next) st = sum_of(k, next, sigma, box, rows, &before, e);
     if (!st) st = compute(k, s, before, e);
+    s->made++;
     s->sigma = sigma;
     return st;
+}
+
+/* The rows of a batch, which see the pictures in turn, from s; NULL: zeros. */
+static graft_status fill_batch(graft_adapters *k, const summed *s, const graft_box *box,
+                               int64_t pictures, int64_t rows, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    for (int i = 0; i < k->n && !st; i++) {
+        size_t bytes = 0;
+        st = bytes_of(k, i, 1, box->height, box->width, &bytes, e);
+        for (int64_t r = 0; r < rows && s && !st; r++)
+            st = graft_memory_copy(&k->memory, k->batch[i] + (size_t)r * bytes,
+                                   s->data[i] + (size_t)(r % pictures % s->rows) * bytes, bytes, e);
+        if (!s && !st) st = graft_memory_clear(&k->memory, k->batch[i], (size_t)rows * bytes, e);
+    }
+    return st;
+}
+
+static bool is_held(const graft_adapters *k, const summed *s, const graft_box *box,
+                    int64_t pictures, int64_t rows)
+{
+    return k->held.rows == rows && k->held.pictures == pictures && k->held.height == box->height &&
+           k->held.width == box->width && k->held.sum == s && (!s || k->held.made == s->made);
 }
 
 graft_status graft_adapters_run(graft_adapters *k, const graft_control *chain, float sigma,
@@ -299,23 +330,24 @@ graft_status graft_adapters_run(graft_adapters *k, const graft_control *chain, f
                                 graft_err *e)
 {
     const graft_sigma_table *t = k->c->table;
-    const int64_t n = use->pictures * use->entries;
+    const int64_t pictures = use->pictures, rows = pictures * use->entries;
     const bool first = graft_control_adapts(chain->net) && graft_control_active(t, chain, sigma);
     const graft_control *last = first ? chain : graft_adapters_before(chain, t, sigma);
     const summed *s = NULL;
     graft_status st = GRAFT_OK;
     k->beside = beside;
-    if (last) st = sum_of(k, last, sigma, box, graft_adapters_rows(chain, use->pictures), &s, e);
-    for (int i = 0; i < k->n && !st; i++) {
-        size_t bytes = 0;
-        st = bytes_of(k, i, 1, box->height, box->width, &bytes, e);
-        for (int64_t r = 0; r < n && s && !st; r++)
-            st = graft_memory_copy(&k->memory, k->batch[i] + (size_t)r * bytes,
-                                   s->data[i] + (size_t)(r % use->pictures % s->rows) * bytes,
-                                   bytes, e);
-        if (!s && !st) st = graft_memory_clear(&k->memory, k->batch[i], (size_t)n * bytes, e);
-    }
-    return st;
+    if (last) st = sum_of(k, last, sigma, box, graft_adapters_rows(chain, pictures), &s, e);
+    if (st || is_held(k, s, box, pictures, rows)) return st;
+    k->held.rows = 0;
+    st = fill_batch(k, s, box, pictures, rows, e);
+    if (st) return st;
+    k->held.sum = s;
+    k->held.made = s ? s->made : 0;
+    k->held.height = box->height;
+    k->held.width = box->width;
+    k->held.pictures = pictures;
+    k->held.rows = rows;
+    return GRAFT_OK;
 }
 
 void graft_adapters_append(const graft_adapters *k, const graft_unet_use *use, const void **in,
