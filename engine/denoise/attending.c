@@ -47,7 +47,9 @@ graft_status graft_attending_move(graft_attending *a, graft_memory to, graft_err
     a->memory = to;
     if (!to.backend || !a->n_values) return GRAFT_OK;
     a->values = graft_malloc_array(a->n_values, sizeof *a->values);
-    return a->values ? GRAFT_OK : graft_fail_nomem(e, "pictures beside a prompt");
+    a->set[0].values = graft_memory_alloc(&to, a->n_values * sizeof *a->values);
+    return a->values && a->set[0].values ? GRAFT_OK
+                                         : graft_fail_nomem(e, "pictures beside a prompt");
 }
 
 void graft_attending_finish(graft_attending *a)

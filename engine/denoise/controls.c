@@ -17,13 +17,14 @@ typedef struct numbers {
     float strength, told, type[GRAFT_CONTROL_MODES];
 } numbers;
 
-/* A link whose hint, or this part of it, has gone through its convolutions. */
+/* A link, and what its convolutions make of its hint or this part of it. */
 typedef struct seen_hint {
     const graft_control *link;
     graft_box box;
     int64_t pictures;
     uint8_t *features; /* of all pictures */
     numbers *numbers;
+    bool made; /* the features are there */
 } seen_hint;
 
 typedef struct bound_net {
@@ -253,11 +254,63 @@ static void clear_arrays(graft_controls *k)
     k->embedded = NULL;
 }
 
+/* Of a hint's features for one picture. */
+static size_t feature_bytes(const graft_controls *k, const graft_box *box)
+{
+    const graft_unet_shape shape = shape_of(k, box, (graft_steered){{0}});
+    int64_t dim[4];
+    graft_net_features_shape(&k->c->model->arch, &shape, dim);
+    return (size_t)(dim[1] * dim[2] * dim[3]) * graft_dtype_size(k->dtype);
+}
+
+static bool is_of(const seen_hint *h, const graft_control *l, const graft_box *box,
+                  int64_t pictures)
+{
+    return h->link == l && h->pictures == pictures && graft_box_equal(&h->box, box);
+}
+
+/* Room for a hint's features, the last of the list. */
+static graft_status reserve_hint(graft_controls *k, const graft_control *l, const graft_box *box,
+                                 int64_t pictures, graft_err *e)
+{
+    numbers n = {.strength = (float)l->strength, .told = l->net->told};
+    void *there;
+    if (graft_grow(&k->hint, &k->cap_hints, k->n_hints + 1, sizeof *k->hint))
+        return graft_fail_nomem(e, "ControlNet");
+    seen_hint *h = &k->hint[k->n_hints++];
+    *h = (seen_hint){.link = l, .box = *box, .pictures = pictures};
+    memcpy(n.type, l->net->type, sizeof n.type);
+    graft_status st = graft_memory_place(&k->memory, &n, sizeof n, "ControlNet", &there, e);
+    h->numbers = there;
+    if (!st) h->features = graft_memory_alloc(&k->memory, (size_t)pictures * feature_bytes(k, box));
+    if (!st && h->features) return GRAFT_OK;
+    graft_memory_free(&k->memory, h->numbers);
+    k->n_hints--;
+    return st ? st : graft_fail_nomem(e, "ControlNet");
+}
+
+/* Of all links, for the whole latent: a device has room for the run, or is left alone. */
+static graft_status reserve_hints(graft_controls *k, graft_err *e)
+{
+    const int64_t *shape = k->c->shape;
+    const graft_box whole = {.height = shape[2], .width = shape[3]};
+    graft_status st = GRAFT_OK;
+    for (size_t slot = 0; slot < k->slots; slot++)
+        for (const graft_control *l = k->chain[slot]; l && !st; l = l->before) {
+            size_t i = 0;
+            if (graft_control_adapts(l->net)) continue;
+            while (i < k->n_hints && !is_of(&k->hint[i], l, &whole, shape[0])) i++;
+            if (i == k->n_hints) st = reserve_hint(k, l, &whole, shape[0], e);
+        }
+    return st;
+}
+
 graft_status graft_controls_move(graft_controls *k, graft_memory to, graft_err *e)
 {
     clear_arrays(k);
     k->memory = to;
     graft_status st = allocate(k, e);
+    if (!st && to.backend) st = reserve_hints(k, e);
     return st || !k->adapters ? st : graft_adapters_move(k->adapters, to, e);
 }
 
@@ -324,6 +377,14 @@ static graft_status hint_colours(const graft_controls *k, const graft_control *l
     return st;
 }
 
+/* What all links of a chain run on. */
+typedef struct call {
+    const graft_box *box;
+    const graft_unet_use *use;
+    const void *const *in;
+    graft_control_stage stage;
+} call;
+
 /* Of `rows` pictures, into h->features. */
 static graft_status run_hint(graft_controls *k, const seen_hint *h, const graft_unet_use *use,
                              int64_t rows, graft_err *e)
@@ -350,58 +411,31 @@ out:
     return st;
 }
 
-/* Of a hint's features for one picture. */
-static size_t feature_bytes(const graft_controls *k, const graft_box *box)
-{
-    const graft_unet_shape shape = shape_of(k, box, (graft_steered){{0}});
-    int64_t dim[4];
-    graft_net_features_shape(&k->c->model->arch, &shape, dim);
-    return (size_t)(dim[1] * dim[2] * dim[3]) * graft_dtype_size(k->dtype);
-}
-
 /* Pictures of a hint repeat in turn, surplus ones are left out. */
 static graft_status make_hint(graft_controls *k, const graft_unet_use *use, seen_hint *h,
                               graft_err *e)
 {
-    const graft_controlnet *net = h->link->net;
     const int64_t n_run = k->c->shape[0], rows = graft_control_rows(h->link, n_run);
     const size_t bytes = feature_bytes(k, &h->box);
-    numbers n = {.strength = (float)h->link->strength, .told = net->told};
-    void *there;
-    memcpy(n.type, net->type, sizeof n.type);
-    graft_status st = graft_memory_place(&k->memory, &n, sizeof n, "ControlNet", &there, e);
-    h->numbers = there;
-    if (st) return st;
-    h->features = graft_memory_alloc(&k->memory, (size_t)h->pictures * bytes);
-    if (!h->features) return graft_fail_nomem(e, "ControlNet");
-    st = run_hint(k, h, use, rows, e);
+    graft_status st = run_hint(k, h, use, rows, e);
     for (int64_t i = rows; i < h->pictures && !st; i++)
         st = graft_memory_copy(&k->memory, h->features + (size_t)i * bytes,
                                h->features + (size_t)(i % n_run % rows) * bytes, bytes, e);
+    h->made = !st;
     return st;
 }
 
 /* What is known of the link's hint in this part of the latent. */
-static graft_status hint_of(graft_controls *k, const graft_control *l, const graft_box *box,
-                            const graft_unet_use *use, seen_hint *out, graft_err *e)
+static graft_status hint_of(graft_controls *k, const graft_control *l, const call *c,
+                            seen_hint *out, graft_err *e)
 {
-    for (size_t i = 0; i < k->n_hints; i++)
-        if (k->hint[i].link == l && k->hint[i].pictures == use->pictures &&
-            graft_box_equal(&k->hint[i].box, box)) {
-            *out = k->hint[i];
-            return GRAFT_OK;
-        }
-    if (graft_grow(&k->hint, &k->cap_hints, k->n_hints + 1, sizeof *k->hint))
-        return graft_fail_nomem(e, "ControlNet");
-    *out = (seen_hint){.link = l, .box = *box, .pictures = use->pictures};
-    graft_status st = make_hint(k, use, out, e);
-    if (st) {
-        graft_memory_free(&k->memory, out->features);
-        graft_memory_free(&k->memory, out->numbers);
-        return st;
-    }
-    k->hint[k->n_hints++] = *out;
-    return GRAFT_OK;
+    size_t i = 0;
+    graft_status st = GRAFT_OK;
+    while (i < k->n_hints && !is_of(&k->hint[i], l, c->box, c->use->pictures)) i++;
+    if (i == k->n_hints) st = reserve_hint(k, l, c->box, c->use->pictures, e);
+    if (!st && !k->hint[i].made) st = make_hint(k, c->use, &k->hint[i], e);
+    if (!st) *out = k->hint[i];
+    return st;
 }
 
 /* ------------------------------------------------------------------ residuals */
@@ -436,14 +470,6 @@ static graft_status bind_net(graft_controls *k, const graft_controlnet *net, int
     graft_task_phase(k->c->task, "sample");
     return GRAFT_OK;
 }
-
-/* What all links of a chain run on. */
-typedef struct call {
-    const graft_box *box;
-    const graft_unet_use *use;
-    const void *const *in;
-    graft_control_stage stage;
-} call;
 
 /* The latent as a transformer's ControlNet takes it. */
 static graft_status embed(graft_controls *k, const call *c, graft_err *e)
@@ -502,7 +528,7 @@ static graft_status run_link(graft_controls *k, const graft_control *l, int part
     seen_hint hint;
     graft_binding *b = NULL;
     size_t n = k->c->model->arch.adm_channels ? 4 : 3;
-    graft_status st = hint_of(k, l, c->box, c->use, &hint, e);
+    graft_status st = hint_of(k, l, c, &hint, e);
     if (!st) st = bind_net(k, net, parts & own, c->stage, c->use, &b, e);
     if (!st && graft_control_embeds(net)) st = embed(k, c, e);
     if (st) return st;
