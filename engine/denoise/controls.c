@@ -269,6 +269,15 @@ static bool is_of(const seen_hint *h, const graft_control *l, const graft_box *b
     return h->link == l && h->pictures == pictures && graft_box_equal(&h->box, box);
 }
 
+/* Its place in the list, which is behind the last where it is not there. */
+static size_t find_hint(const graft_controls *k, const graft_control *l, const graft_box *box,
+                        int64_t pictures)
+{
+    size_t i = 0;
+    while (i < k->n_hints && !is_of(&k->hint[i], l, box, pictures)) i++;
+    return i;
+}
+
 /* Room for a hint's features, the last of the list. */
 static graft_status reserve_hint(graft_controls *k, const graft_control *l, const graft_box *box,
                                  int64_t pictures, graft_err *e)
@@ -297,10 +306,9 @@ static graft_status reserve_hints(graft_controls *k, graft_err *e)
     graft_status st = GRAFT_OK;
     for (size_t slot = 0; slot < k->slots; slot++)
         for (const graft_control *l = k->chain[slot]; l && !st; l = l->before) {
-            size_t i = 0;
             if (graft_control_adapts(l->net)) continue;
-            while (i < k->n_hints && !is_of(&k->hint[i], l, &whole, shape[0])) i++;
-            if (i == k->n_hints) st = reserve_hint(k, l, &whole, shape[0], e);
+            if (find_hint(k, l, &whole, shape[0]) == k->n_hints)
+                st = reserve_hint(k, l, &whole, shape[0], e);
         }
     return st;
 }
@@ -429,9 +437,8 @@ static graft_status make_hint(graft_controls *k, const graft_unet_use *use, seen
 static graft_status hint_of(graft_controls *k, const graft_control *l, const call *c,
                             seen_hint *out, graft_err *e)
 {
-    size_t i = 0;
+    const size_t i = find_hint(k, l, c->box, c->use->pictures);
     graft_status st = GRAFT_OK;
-    while (i < k->n_hints && !is_of(&k->hint[i], l, c->box, c->use->pictures)) i++;
     if (i == k->n_hints) st = reserve_hint(k, l, c->box, c->use->pictures, e);
     if (!st && !k->hint[i].made) st = make_hint(k, c->use, &k->hint[i], e);
     if (!st) *out = k->hint[i];

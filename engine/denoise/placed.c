@@ -34,7 +34,7 @@ static void array_mix(void *ctx, float *out, size_t n, int count, const double *
                       const float *const *in)
 {
     const graft_placed *p = ctx;
-    (void)p->more->mix(p->backend->device, out, n, (uint32_t)count, factor, in);
+    (void)p->more->mix(p->memory.backend->device, out, n, (uint32_t)count, factor, in);
 }
 
 static graft_status array_put(void *ctx, float *out, const float *from, size_t n, graft_err *e)
@@ -163,7 +163,6 @@ static graft_status place_all(graft_placed *p, const graft_guided *g, graft_err 
 graft_status graft_placed_create(graft_placed *p, const graft_guided *g, graft_backend *backend,
                                  graft_err *e)
 {
-    p->backend = backend;
     p->more = graft_backend_more(backend);
     p->memory = (graft_memory){backend};
     p->arrays = (graft_arrays){p, array_alloc, array_free, array_mix, array_put};

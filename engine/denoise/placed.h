@@ -6,10 +6,9 @@
 
 #define GRAFT_PLACED_ARRAYS 24
 typedef struct graft_placed {
-    graft_backend *backend;
+    graft_memory memory; /* the device's */
     const graft_kernels_more *more;
-    graft_arrays arrays; /* of floats there */
-    graft_memory memory;
+    graft_arrays arrays;              /* of floats there */
     void *owned[GRAFT_PLACED_ARRAYS]; /* all of the following */
     size_t n_owned;
     float *x;          /* the state */

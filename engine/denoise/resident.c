@@ -92,7 +92,8 @@ const graft_arrays *graft_resident_arrays(graft_resident *r)
 graft_status graft_resident_begin(graft_resident *r, const float *x, float **state, graft_err *e)
 {
     uint64_t bytes = (uint64_t)r->g->n * sizeof *x;
-    graft_status st = r->p.backend->api->upload(r->p.backend->device, r->p.x, x, bytes);
+    graft_status st =
+        r->p.memory.backend->api->upload(r->p.memory.backend->device, r->p.x, x, bytes);
     *state = r->p.x;
     return graft_memory_check(&r->p.memory, st, e);
 }
@@ -100,7 +101,8 @@ graft_status graft_resident_begin(graft_resident *r, const float *x, float **sta
 graft_status graft_resident_end(graft_resident *r, float *x, graft_err *e)
 {
     uint64_t bytes = (uint64_t)r->g->n * sizeof *x;
-    graft_status st = r->p.backend->api->download(r->p.backend->device, x, r->p.x, bytes);
+    graft_status st =
+        r->p.memory.backend->api->download(r->p.memory.backend->device, x, r->p.x, bytes);
     return graft_memory_check(&r->p.memory, st, e);
 }
 
@@ -114,7 +116,7 @@ static graft_status gather(const graft_resident *r, void *in, const void *base, 
     graft_status st = GRAFT_OK;
     for (size_t i = 0; i < r->call.count && !st; i++) {
         size_t slot = r->g->active[r->call.which[i]].slot;
-        st = r->p.more->copy(r->p.backend->device, (char *)in + i * bytes,
+        st = r->p.more->copy(r->p.memory.backend->device, (char *)in + i * bytes,
                              (const char *)base + at[slot] + offset, bytes);
     }
     return st;
@@ -126,9 +128,9 @@ static graft_status write_latents(const graft_resident *r, float *x)
     const graft_guided *g = r->g;
     const size_t n = (size_t)g->n;
     const double scale = (double)graft_guided_scale(g, r->call.sigma);
-    graft_status st = r->p.more->mix(r->p.backend->device, x, n, 1, &scale, &r->call.x);
+    graft_status st = r->p.more->mix(r->p.memory.backend->device, x, n, 1, &scale, &r->call.x);
     for (size_t i = 1; i < r->call.count && !st; i++)
-        st = r->p.more->copy(r->p.backend->device, x + i * n, x, n * sizeof *x);
+        st = r->p.more->copy(r->p.memory.backend->device, x + i * n, x, n * sizeof *x);
     return st;
 }
 
@@ -138,8 +140,8 @@ static graft_status write_joined(const graft_resident *r, float *x)
     const graft_guided *g = r->g;
     const graft_box whole = {.height = g->c.shape[2], .width = g->c.shape[3]};
     const double scale = (double)graft_guided_scale(g, r->call.sigma);
-    graft_status st =
-        r->p.more->mix(r->p.backend->device, r->p.scaled, (size_t)g->n, 1, &scale, &r->call.x);
+    graft_status st = r->p.more->mix(r->p.memory.backend->device, r->p.scaled, (size_t)g->n, 1,
+                                     &scale, &r->call.x);
     for (size_t i = 0; i < r->call.count && !st; i++) {
         const size_t slot = g->active[r->call.which[i]].slot;
         st = graft_known_join_there(&g->known, &g->c, slot, r->p.scaled, x, NULL);
@@ -156,7 +158,7 @@ static graft_status write_prompts(const graft_resident *r, void *const *in)
     const size_t rows = (size_t)g->c.shape[0] * r->call.count;
     const uint64_t bytes = r->p.context[first->slot + 1] - r->p.context[first->slot] - r->p.y_bytes;
     const float timestep = graft_sigma_to_timestep(g->c.table, r->call.sigma);
-    graft_status st = r->p.more->fill(r->p.backend->device, in[1], rows, timestep);
+    graft_status st = r->p.more->fill(r->p.memory.backend->device, in[1], rows, timestep);
     if (!st) st = gather(r, in[2], r->p.block, r->p.context, 0, bytes);
     if (!st && r->p.y_bytes) st = gather(r, in[3], r->p.block, r->p.context, bytes, r->p.y_bytes);
     return st;
@@ -168,7 +170,7 @@ static graft_status write_inputs(void *ctx, void *const *in)
     const graft_resident *r = ctx;
     const graft_guided *g = r->g;
     const graft_kernels_more *m = r->p.more;
-    graft_device *d = r->p.backend->device;
+    graft_device *d = r->p.memory.backend->device;
     const bool fast = g->active[r->call.which[0]].fast;
     size_t next = r->p.y_bytes ? 4 : 3;
     graft_status st = g->known.joins ? write_joined(r, in[0]) : write_latents(r, in[0]);
@@ -197,7 +199,7 @@ static graft_status rescale(const graft_resident *r)
                              .k = sqrtf(s2) / sigma,
                              .cfg = (float)g->c.cfg,
                              .mix = (float)g->c.model->rescale_cfg};
-    return r->p.more->rescale(r->p.backend->device, &p);
+    return r->p.more->rescale(r->p.memory.backend->device, &p);
 }
 
 /* Adds the guidance away from the perturbed predictions, n_perturbed of them; p: of the call. */
@@ -205,7 +207,7 @@ static graft_status perturb(const graft_resident *r, graft_guidance p, const flo
                             size_t n_perturbed)
 {
     const graft_kernels_more *m = r->p.more;
-    graft_device *d = r->p.backend->device;
+    graft_device *d = r->p.memory.backend->device;
     float *away = r->p.perturbed.d;
     const float *const both[] = {r->p.perturbed.positive, away}, *const sum[] = {r->call.out, away};
     const double scale = (double)(float)r->g->c.model->perturbed;
@@ -227,7 +229,7 @@ static graft_status perturb(const graft_resident *r, graft_guidance p, const flo
 static graft_status guide(const graft_resident *r, const float *v, const float *perturbed)
 {
     const graft_guided *g = r->g;
-    graft_device *d = r->p.backend->device;
+    graft_device *d = r->p.memory.backend->device;
     size_t n = g->n_active;
     uint64_t all = n < 64 ? ((uint64_t)1 << n) - 1 : UINT64_MAX, negative = r->call.negative;
     graft_guidance p = {.x = r->call.x,
@@ -259,7 +261,7 @@ static graft_status read_outputs(void *ctx, void *const *out)
     graft_resident *r = ctx;
     graft_guided *g = r->g;
     const graft_kernels_more *m = r->p.more;
-    graft_device *d = r->p.backend->device;
+    graft_device *d = r->p.memory.backend->device;
     size_t n = (size_t)g->n;
     bool stores = graft_guided_variant(g, g->active[r->call.which[0]].fast) == GRAFT_UNET_STORE;
     graft_status st = GRAFT_OK;
@@ -298,7 +300,7 @@ static graft_status blend(graft_resident *r, const float *x, const float *kept, 
                            .per = (uint64_t)g->per,
                            .area = (uint64_t)(g->c.shape[2] * g->c.shape[3]),
                            .sigma = r->call.sigma};
-    graft_status st = r->p.more->blend(r->p.backend->device, &p);
+    graft_status st = r->p.more->blend(r->p.memory.backend->device, &p);
     return graft_memory_check(&r->p.memory, st, e);
 }
 
@@ -433,7 +435,7 @@ void graft_resident_step(graft_resident *r, size_t step, size_t total, const flo
     uint64_t bytes = wanted ? (uint64_t)r->g->n * sizeof *denoised : 0;
     graft_fetch *now = NULL;
     /* A preview is not worth a failure; a device that is lost says so in the next call. */
-    if (r->p.more->fetch(r->p.backend->device, denoised, bytes, &now)) now = NULL;
+    if (r->p.more->fetch(r->p.memory.backend->device, denoised, bytes, &now)) now = NULL;
     graft_resident_last(r, done, ctx);
     r->fetch = now;
     r->fetch_step = step;

@@ -67,13 +67,10 @@ static void residual(control *c, int part, int block, graft_name list, int from,
 {
     const graft_zimage_blocks *m = &c->all;
     const int k = at(&c->s->steered, part, block);
-    graft_vid in[2];
     if (k < 0 || at(&c->s->own, part, block) < 0) return;
-    in[0] =
+    graft_vid made =
         graft_build_linear(&m->b, NAME("%s.%d.after_proj", list.text, from), h, m->a->hidden, true);
-    in[1] = c->strength;
-    if (in[0] < 0 || in[1] < 0) return;
-    graft_vid made = graft_graph_node(m->b.g, GRAFT_OP_MUL, NULL, in, 2, m->b.act_dtype);
+    made = graft_build_mul(&m->b, made, c->strength);
     made = graft_control_wide(&m->b, made, c->s->batch);
     if (c->before[k] >= 0) made = graft_build_add(&m->b, made, c->before[k]);
     c->made[k] = made;

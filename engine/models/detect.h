@@ -38,6 +38,27 @@ typedef struct graft_detect_other {
 graft_status graft_detect_others(const graft_safetensors *f, const char *prefix,
                                  const graft_detect_other *other, size_t n, graft_err *e);
 
+/* Where a file says how wide something is: dimension `at` of this tensor. */
+typedef struct graft_detect_width {
+    const char *name;
+    int32_t *width;
+    int at;
+} graft_detect_width;
+/* All of them; GRAFT_E_FORMAT or GRAFT_E_UNSUPPORTED by the first that the file does not have. */
+graft_status graft_detect_widths(const graft_safetensors *f, const char *prefix,
+                                 const graft_detect_width *list, size_t n, graft_err *e);
+/* Of a transformer of this width its heads, by the norm of their queries, and how many of a head's
+ * values turn with the row and as many with the column: rope_dim in the config, else share[0]
+ * values of each share[1]. */
+graft_status graft_detect_turned_heads(const graft_safetensors *f, const char *prefix,
+                                       const char *config, const char *norm, int32_t hidden,
+                                       const int32_t share[2], int32_t *heads, int32_t *rope_dim,
+                                       graft_err *e);
+/* Width, and channels of a latent in squares of patch x patch cells, of the layer that embeds it.
+ */
+graft_status graft_detect_patches(const graft_safetensors *f, const char *prefix, const char *layer,
+                                  int32_t patch, int32_t *hidden, int32_t *channels, graft_err *e);
+
 static inline int32_t graft_detect_dim(const graft_st_tensor *t, int i)
 {
     return t && t->rank > i && t->shape[i] > 0 && t->shape[i] < (1 << 24) ? (int32_t)t->shape[i]
@@ -86,6 +107,9 @@ graft_status graft_control_flux_detect(const graft_safetensors *f, const char *p
                                        const char *config, graft_control_arch *out, graft_err *e);
 graft_status graft_control_mmdit_detect(const graft_safetensors *f, const char *prefix,
                                         const char *config, graft_control_arch *out, graft_err *e);
+/* Blocks of a list of Z-Image's ("layers"), by two names of each, so that a file that lacks one of
+ * them is refused by that name. */
+int32_t graft_zimage_detect_depth(const graft_safetensors *f, const char *prefix, const char *list);
 graft_status graft_control_zimage_detect(const graft_safetensors *f, const char *prefix,
                                          graft_control_arch *out, graft_err *e);
 /* graft_vae_detect() of a TAESD in diffusers' names; *out is zeroed. */

@@ -10,16 +10,6 @@
 
 #define PATCH 2 /* of Z-Image; the embedder's name has it, too */
 
-static int32_t count_blocks(const graft_safetensors *f, const char *prefix, const char *list)
-{
-    int32_t n = 0;
-    while (n <= GRAFT_STEERED_BLOCKS &&
-           (graft_detect_find(f, prefix, "%s.%d.attention.qkv.weight", list, n) ||
-            graft_detect_find(f, prefix, "%s.%d.feed_forward.w1.weight", list, n)))
-        n++;
-    return n;
-}
-
 /* Whether nothing but zeros is in it. */
 static bool is_zero(const graft_st_tensor *t)
 {
@@ -67,24 +57,17 @@ graft_status graft_control_zimage_detect(const graft_safetensors *f, const char 
     static const char norm[] = "control_layers.0.attention.q_norm.weight";
     graft_zimage_arch *a = &out->zimage;
     const int32_t head = graft_detect_dim(graft_detect_find(f, prefix, norm), 0);
-    const struct {
-        const char *name;
-        int32_t *width;
-        int at;
-    } widths[] = {{"control_layers.0.adaLN_modulation.0.weight", &a->told, 1},
-                  {"control_layers.0.feed_forward.w1.weight", &a->mlp, 0}};
+    const graft_detect_width widths[] = {
+        {"control_layers.0.adaLN_modulation.0.weight", &a->told, 1},
+        {"control_layers.0.feed_forward.w1.weight", &a->mlp, 0}};
     out->kind = GRAFT_NET_ZIMAGE;
     graft_status st = detect_hint(f, prefix, out, e);
+    if (!st) st = graft_detect_widths(f, prefix, widths, sizeof widths / sizeof *widths, e);
     if (st) return st;
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        *widths[i].width =
-            graft_detect_dim(graft_detect_find(f, prefix, "%s", widths[i].name), widths[i].at);
-        if (!*widths[i].width) return graft_detect_missing(f, prefix, widths[i].name, e);
-    }
     if (!head || a->hidden % head || head % 2) return graft_detect_missing(f, prefix, norm, e);
     a->heads = a->hidden / head;
-    a->depth = count_blocks(f, prefix, "control_layers");
-    a->noise_depth = count_blocks(f, prefix, "control_noise_refiner");
+    a->depth = graft_zimage_detect_depth(f, prefix, "control_layers");
+    a->noise_depth = graft_zimage_detect_depth(f, prefix, "control_noise_refiner");
     out->refining = refining(f, prefix);
     if (a->depth <= GRAFT_STEERED_BLOCKS && a->noise_depth <= GRAFT_STEERED_BLOCKS) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: a ControlNet of more than %d blocks",

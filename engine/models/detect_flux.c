@@ -3,7 +3,6 @@
 #define BLOCKS_MAX   128
 #define PATCH        2 /* of all published ones; tensors tell its square times the channels */
 #define CHANNELS_MAX 4096
-#define HEAD_DIM_MAX 512
 
 void graft_flux_detect_depths(const graft_safetensors *f, const char *prefix, int32_t *depth,
                               int32_t *single_depth)
@@ -23,21 +22,9 @@ static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
                                  graft_flux_arch *a, graft_err *e)
 {
     static const char norm[] = "double_blocks.0.img_attn.norm.query_norm.scale";
-    const int32_t head_dim = graft_detect_dim(graft_detect_find(f, prefix, norm), 0);
-    int64_t rope_dim = 0;
-    if (!head_dim) return graft_detect_missing(f, prefix, norm, e);
-    graft_status st = graft_detect_number(f, config, "rope_dim", &rope_dim, e);
-    if (st) return st;
-    if (!rope_dim) rope_dim = head_dim / 16 * 7;
-    if (a->hidden % head_dim || head_dim % 2 || head_dim > HEAD_DIM_MAX || rope_dim < 0 ||
-        rope_dim % 2 || 2 * rope_dim > head_dim)
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: a transformer of width %d with heads of %d, of which %lld turn with "
-                          "the row",
-                          graft_safetensors_path(f), a->hidden, head_dim, (long long)rope_dim);
-    a->heads = a->hidden / head_dim;
-    a->rope_dim = (int32_t)rope_dim;
-    return GRAFT_OK;
+    static const int32_t share[2] = {7, 16};
+    return graft_detect_turned_heads(f, prefix, config, norm, a->hidden, share, &a->heads,
+                                     &a->rope_dim, e);
 }
 
 /* Models that see a second picture beside the latent (Canny, Depth) take twice as much as they
@@ -67,19 +54,12 @@ static graft_status detect_channels(const graft_safetensors *f, const char *pref
 graft_status graft_flux_detect_blocks(const graft_safetensors *f, const char *prefix,
                                       const char *config, graft_flux_arch *out, graft_err *e)
 {
-    const struct {
-        const char *name;
-        int32_t *width;
-        int at;
-    } widths[] = {{"time_in.in_layer.weight", &out->time_dim, 1},
-                  {"vector_in.in_layer.weight", &out->pooled_dim, 1},
-                  {"txt_in.weight", &out->context_dim, 1},
-                  {"double_blocks.0.img_mlp.0.weight", &out->mlp, 0}};
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        const graft_st_tensor *t = graft_detect_find(f, prefix, "%s", widths[i].name);
-        *widths[i].width = graft_detect_dim(t, widths[i].at);
-        if (!*widths[i].width) return graft_detect_missing(f, prefix, widths[i].name, e);
-    }
+    const graft_detect_width widths[] = {{"time_in.in_layer.weight", &out->time_dim, 1},
+                                         {"vector_in.in_layer.weight", &out->pooled_dim, 1},
+                                         {"txt_in.weight", &out->context_dim, 1},
+                                         {"double_blocks.0.img_mlp.0.weight", &out->mlp, 0}};
+    graft_status st = graft_detect_widths(f, prefix, widths, sizeof widths / sizeof *widths, e);
+    if (st) return st;
     out->guidance = graft_detect_find(f, prefix, "guidance_in.in_layer.weight") != NULL;
     graft_flux_detect_depths(f, prefix, &out->depth, &out->single_depth);
     return detect_heads(f, prefix, config, out, e);
@@ -90,7 +70,8 @@ static graft_status detect_approximator(const graft_safetensors *f, const char *
                                         graft_flux_arch *a, graft_err *e)
 {
     static const char out[] = "distilled_guidance_layer.out_proj.weight";
-    static const char context[] = "txt_in.weight", mlp[] = "double_blocks.0.img_mlp.0.weight";
+    const graft_detect_width widths[] = {{"txt_in.weight", &a->context_dim, 1},
+                                         {"double_blocks.0.img_mlp.0.weight", &a->mlp, 0}};
     const graft_st_tensor *in = graft_detect_find(f, prefix, GRAFT_CHROMA_TENSOR);
     const int32_t seen = graft_detect_dim(in, 1);
     a->approximator = graft_detect_dim(in, 0);
@@ -105,10 +86,7 @@ static graft_status detect_approximator(const graft_safetensors *f, const char *
         a->approximator_layers++;
     if (graft_detect_dim(graft_detect_find(f, prefix, out), 0) != a->hidden)
         return graft_detect_missing(f, prefix, out, e);
-    a->context_dim = graft_detect_dim(graft_detect_find(f, prefix, context), 1);
-    if (!a->context_dim) return graft_detect_missing(f, prefix, context, e);
-    a->mlp = graft_detect_dim(graft_detect_find(f, prefix, mlp), 0);
-    return a->mlp ? GRAFT_OK : graft_detect_missing(f, prefix, mlp, e);
+    return graft_detect_widths(f, prefix, widths, sizeof widths / sizeof *widths, e);
 }
 
 static graft_status detect_chroma(const graft_safetensors *f, const char *prefix,

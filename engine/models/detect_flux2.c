@@ -22,21 +22,14 @@ graft_status graft_flux2_detect(const graft_safetensors *f, const char *prefix,
 {
     *out = (graft_flux2_arch){0};
     int32_t coming_out, gated;
-    const struct {
-        const char *name;
-        int32_t *width;
-        int at;
-    } widths[] = {{"img_in.weight", &out->hidden, 0},
-                  {"img_in.weight", &out->channels, 1},
-                  {"final_layer.linear.weight", &coming_out, 0},
-                  {"time_in.in_layer.weight", &out->time_dim, 1},
-                  {"txt_in.weight", &out->context_dim, 1},
-                  {"double_blocks.0.img_mlp.0.weight", &gated, 0}};
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        const graft_st_tensor *t = graft_detect_find(f, prefix, "%s", widths[i].name);
-        *widths[i].width = graft_detect_dim(t, widths[i].at);
-        if (!*widths[i].width) return graft_detect_missing(f, prefix, widths[i].name, e);
-    }
+    const graft_detect_width widths[] = {{"img_in.weight", &out->hidden, 0},
+                                         {"img_in.weight", &out->channels, 1},
+                                         {"final_layer.linear.weight", &coming_out, 0},
+                                         {"time_in.in_layer.weight", &out->time_dim, 1},
+                                         {"txt_in.weight", &out->context_dim, 1},
+                                         {"double_blocks.0.img_mlp.0.weight", &gated, 0}};
+    graft_status st = graft_detect_widths(f, prefix, widths, sizeof widths / sizeof *widths, e);
+    if (st) return st;
     if (out->channels != coming_out || out->channels > CHANNELS_MAX || gated % 2)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "%s: a FLUX.2 model that takes %d numbers a token and gives %d, with %d "

@@ -62,16 +62,10 @@ static graft_status detect_table(const graft_safetensors *f, const char *prefix,
 graft_status graft_mmdit_detect_blocks(const graft_safetensors *f, const char *prefix,
                                        const char *config, graft_mmdit_arch *out, graft_err *e)
 {
-    const struct {
-        const char *name;
-        int32_t *width;
-    } widths[] = {{"t_embedder.mlp.0.weight", &out->time_dim},
-                  {"y_embedder.mlp.0.weight", &out->pooled_dim}};
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        *widths[i].width = graft_detect_dim(graft_detect_find(f, prefix, "%s", widths[i].name), 1);
-        if (!*widths[i].width) return graft_detect_missing(f, prefix, widths[i].name, e);
-    }
-    graft_status st = detect_blocks(f, prefix, out, e);
+    const graft_detect_width widths[] = {{"t_embedder.mlp.0.weight", &out->time_dim, 1},
+                                         {"y_embedder.mlp.0.weight", &out->pooled_dim, 1}};
+    graft_status st = graft_detect_widths(f, prefix, widths, sizeof widths / sizeof *widths, e);
+    if (!st) st = detect_blocks(f, prefix, out, e);
     return st ? st : detect_heads(f, prefix, config, out, e);
 }
 

@@ -50,22 +50,15 @@ graft_status graft_wan_vae_detect(const graft_safetensors *f, const char *prefix
                                   graft_vae_arch *out, graft_err *e)
 {
     const graft_st_tensor *in = graft_detect_find(f, prefix, "encoder.conv1.weight");
-    const struct {
-        const char *name;
-        int32_t *width;
-        int at;
-    } widths[] = {{"decoder.conv1.weight", &out->z_channels, 1},
-                  {"decoder.head.2.weight", &out->out_channels, 0},
-                  {"conv2.weight", &out->embed_dim, 1}};
+    const graft_detect_width widths[] = {{"decoder.conv1.weight", &out->z_channels, 1},
+                                         {"decoder.head.2.weight", &out->out_channels, 0},
+                                         {"conv2.weight", &out->embed_dim, 1}};
     if (graft_detect_find(f, prefix, "decoder.upsamples.0.upsamples.0.residual.2.weight"))
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: Wan 2.2's VAE, which is not supported",
                           graft_safetensors_path(f));
     *out = (graft_vae_arch){.kind = GRAFT_VAE_WAN, .decoder = 1, .encoder = in != NULL};
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        const graft_st_tensor *t = graft_detect_find(f, prefix, "%s", widths[i].name);
-        *widths[i].width = graft_detect_dim(t, widths[i].at);
-        if (!*widths[i].width) return graft_detect_missing(f, prefix, widths[i].name, e);
-    }
+    graft_status st = graft_detect_widths(f, prefix, widths, sizeof widths / sizeof *widths, e);
+    if (st) return st;
     out->in_channels = in ? graft_detect_dim(in, 1) : out->out_channels;
     return detect_levels(f, prefix, out, e);
 }

@@ -14,13 +14,7 @@ const graft_latent_planes graft_wan_planes = {
 
 static graft_vid normed(const graft_build *b, graft_name name, graft_vid x)
 {
-    if (x < 0) return x;
-    const int64_t channels = graft_build_dim(b, x, b->g->value[x].rank - 1);
-    const graft_vid in[2] = {
-        x, graft_graph_weight(b->g, NAME("%s.gamma", name.text).text, 1, &channels)};
-    if (in[1] < 0) return in[1];
-    return graft_graph_node(b->g, GRAFT_OP_RMS_NORM, &(graft_attrs){.eps = EPS, .heads = 1}, in, 2,
-                            GRAFT_DTYPE_NONE);
+    return graft_build_rms_norm(b, NAME("%s.gamma", name.text), x, 1, EPS);
 }
 
 /* 3x3, of three pictures. */
