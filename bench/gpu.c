@@ -24,11 +24,9 @@
  *   --start           the UNet is only made ready, tuning included, and run once: with an empty
  *                     folder of --cache and once more is what a first and a second start take
  *   --cache FOLDER    what was tuned and compiled is kept there; without it nowhere
- *   --tuning off|fast|full   (full)
+ *   --tuning off|fast|full (full), --repeats N (30), --backend NAME (cuda)
  *   --json FILE       figures go there, too
- *   --repeats N       (30)
  *   --side N          of the latents, to try this program with a small model
- *   --backend NAME    (cuda)
  *
  * Code 3: everything was measured and something is wrong. */
 #include <stdio.h>
@@ -141,6 +139,8 @@ static void open_network(network *s, graft_binding *binding)
         s->out[i] = need(malloc((size_t)x->output[i].bytes));
     for (size_t i = 0; i < x->graph->n_nodes; i++) s->flops += graft_cost_flops(x->graph, i);
     send_inputs(s);
+    const unsigned long long away = binding->offload ? binding->offload->bytes >> 20 : 0;
+    if (away) printf("  %llu MiB of weights come anew in each run\n", away);
 }
 
 static void close_network(network *s)

@@ -27,7 +27,7 @@ set -u
 
 first="versions:10 ops:90 demo:50 sdxl:150 sd15:60 vae:58 torch:90 ceilings:30"
 second="quant:80 swaps:130 levels:200 start:100"
-third="untried:230 steered:70 int8:50 sanitizer:110"
+third="untried:230 offload:70 steered:70 int8:50 sanitizer:110"
 
 # The parts that are meant by names of parts and sets, with their seconds.
 parts_of() {
@@ -95,7 +95,7 @@ sdxl_b=$models/sdxl${small:+-small}-b.safetensors
 
 # Makes what the parts need, two at a time, the largest first.
 make_models() {
-    case " $* " in *" sdxl:"* | *" swaps:"* | *" levels:"* | *" start:"* | *" untried:"* | *" steered:"* | *" torch:"*)
+    case " $* " in *" sdxl:"* | *" swaps:"* | *" levels:"* | *" start:"* | *" untried:"* | *" offload:"* | *" steered:"* | *" torch:"*)
         model sdxl 1 unet,vae,clip "$sdxl" & ;;
     esac
     case " $* " in *" swaps:"*) model sdxl 2 unet "$sdxl_b" & ;; esac
@@ -236,6 +236,18 @@ int8() {
     GRAFT_BACKEND=cuda "$build/bin/graft" compare "$here/workflows/txt2img.json" \
         "$here/workflows/quantize.json" --models "$here/models" --output "$work/pictures/int8" \
         --seeds 2
+}
+
+# A step of SDXL with less memory than the 4900 MiB of its weights, some of which then come anew in
+# each step.
+offload() {
+    json=$out/offload.json code=0 rooms=${small:+2}
+    for room in ${rooms:-3500 2000}; do
+        echo "  in $room MiB:"
+        GRAFT_MEMORY_MB=$room networks --tuning fast --cache "$work/cache-offload" sdxl "$sdxl" ||
+            code=$?
+    done
+    return $code
 }
 
 # drawn STRENGTH STEPS: seconds of a run of the workflow with a ControlNet.
@@ -440,7 +452,7 @@ part() {
     name=$1 most=$2
     case " ${GRAFT_GPU_SKIP:-} " in *" $name "*) say "== $name: left out"; return 0 ;; esac
     case $name in
-    sdxl | sd15 | vae | ceilings | swaps | levels | start | untried | steered | torch)
+    sdxl | sd15 | vae | ceilings | swaps | levels | start | untried | offload | steered | torch)
         wait $models_pid
         torch_settle
         ;;

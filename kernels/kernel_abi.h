@@ -18,7 +18,7 @@
 #include "kernels/op_desc.h"
 
 #define GRAFT_KERNELS_ABI_MAJOR 1u
-#define GRAFT_KERNELS_ABI_MINOR 9u
+#define GRAFT_KERNELS_ABI_MINOR 10u
 #define GRAFT_KERNELS_SYMBOL    "graft_kernels_entry"
 
 /* What the engine lends to a library; outlives the device. [any] */
@@ -149,6 +149,7 @@ typedef struct graft_stop {
 
 typedef struct graft_fetch graft_fetch; /* the library's: one per fetch() */
 typedef struct graft_marks graft_marks; /* the library's: one per marks_create() */
+typedef struct graft_lane graft_lane;   /* the library's: one per lane_create() */
 
 typedef struct graft_kernels_more {
     uint32_t size; /* grows at the end */
@@ -222,6 +223,22 @@ typedef struct graft_kernels_more {
      * in `out`. It may never ask. NULL: launch() has to do. Since 1.8. */
     graft_status (*launch_until)(graft_kernel *k, const void *const *in, void *out, void *workspace,
                                  const graft_stop *stop);
+    /* [any] Weights that have no room on the device lie packed in memory of the host, and come
+     * beside what is computed. A library has all of these or none. Since 1.10.
+     * host_alloc: memory that the device reads by itself; NULL where there is none. host_free waits
+     * until nothing launched so far reads it.
+     * A lane has n loads, and is for one run at a time; a next one may begin while the device still
+     * works. lane_load: begins to bring `bytes` from such memory to a place on the device, once all
+     * that was launched so far is over, behind the lane's loads before it. lane_need: what is
+     * launched from here on finds it there. Both come back at once, are recorded by captures, and
+     * failures show in wait(). Each load of a run is needed before the run's last launch. */
+    void *(*host_alloc)(graft_device *d, uint64_t bytes);
+    void (*host_free)(graft_device *d, void *p);
+    graft_status (*lane_create)(graft_device *d, uint32_t n, graft_lane **out);
+    graft_status (*lane_load)(graft_lane *l, uint32_t index, void *dst, const void *src,
+                              uint64_t bytes);
+    graft_status (*lane_need)(graft_lane *l, uint32_t index);
+    void (*lane_free)(graft_lane *l); /* NULL is fine */
 } graft_kernels_more;
 /* A channel_add that only a GROUP_NORM reads is that one's, and not the convolution's before it. */
 #define GRAFT_WANTS_NORM_ADD 1u

@@ -180,14 +180,17 @@ static graft_status check_budget(const graft_compile_job *job, const graft_exe *
     int64_t need = total_bytes(x) + job->beside_bytes;
     char beside[64] = "";
     if (!job->max_bytes || need <= job->max_bytes) return GRAFT_OK;
+    if (job->offload) need -= (int64_t)(x->weight_bytes - graft_offload_least(x));
+    if (need <= job->max_bytes) return GRAFT_OK;
     if (job->beside_bytes)
         snprintf(beside, sizeof beside, ", %lld of ControlNets", mib(job->beside_bytes));
     return graft_fail(
         e, GRAFT_E_LIMIT,
         "%s needs %lld MiB here (%lld of weights, %lld of activations%s), more than the "
         "%lld MiB allowed; the smallest max_memory_mb that would do is %lld%s",
-        job->kind, mib(need), mib((int64_t)x->weight_bytes), mib(x->arena_bytes), beside,
-        mib(job->max_bytes), mib(need), job->part ? ", and more with its model" : "");
+        job->kind, mib(total_bytes(x) + job->beside_bytes), mib((int64_t)x->weight_bytes),
+        mib(x->arena_bytes), beside, mib(job->max_bytes), mib(need),
+        job->part ? ", and more with its model" : "");
 }
 
 #define MORE_WEIGHTS 128 /* tuning may add one part in this many, for layouts padded otherwise */

@@ -30,6 +30,7 @@ typedef struct graft_compile_job {
     int64_t max_bytes; /* of arena, workspace and packed weights; 0: no limit */
     int64_t beside_bytes;   /* of packed weights that others need at the same time */
     bool part;              /* it will be among them: what it needs is not all that is needed */
+    bool offload;           /* weights may stay in memory of the host (offload.h) */
     graft_dtype narrow;     /* what all weights are in their files: F16, BF16; else NONE */
     int64_t resident_bytes; /* packed weights in memory now, which trials must leave room for */
     /* Builds the graph as model code describes it; passes run afterwards. */

@@ -447,12 +447,12 @@ static graft_status hint_of(graft_controls *k, const graft_control *l, const cal
 
 /* ------------------------------------------------------------------ residuals */
 
-static void count(graft_controls *k, const graft_controlnet *net, const graft_exe *x)
+static void count(graft_controls *k, const graft_controlnet *net, const graft_binding *b)
 {
-    if (x->arena_bytes > k->arena_bytes) k->arena_bytes = x->arena_bytes;
+    if (graft_binding_arena(b) > k->arena_bytes) k->arena_bytes = graft_binding_arena(b);
     for (size_t i = 0; i < k->n_bound; i++)
         if (k->bound[i].weights == net->weights) return;
-    k->weight_bytes += (int64_t)x->weight_bytes;
+    k->weight_bytes += (int64_t)graft_binding_bytes(b);
 }
 
 static graft_status bind_net(graft_controls *k, const graft_controlnet *net, int more,
@@ -472,7 +472,7 @@ static graft_status bind_net(graft_controls *k, const graft_controlnet *net, int
         return graft_fail_nomem(e, "ControlNet");
     graft_status st = graft_control_bind(k->c->model, net, more, stage, use, k->c->task, out, e);
     if (st) return st;
-    count(k, net, (*out)->exe);
+    count(k, net, *out);
     k->bound[k->n_bound++] = (bound_net){net->weights, told, more, stage, *use, *out};
     graft_task_phase(k->c->task, "sample");
     return GRAFT_OK;

@@ -53,7 +53,7 @@ graft_status graft_unets_room(const graft_model *m, graft_binding *const *unet, 
     if (engines) limit = engine;
     if (!limit) return GRAFT_OK;
     for (size_t i = 0; i < n; i++)
-        if (unet[i]->exe->arena_bytes > arena) arena = unet[i]->exe->arena_bytes;
+        if (graft_binding_arena(unet[i]) > arena) arena = graft_binding_arena(unet[i]);
     int64_t need = arena + (int64_t)graft_bindings_bytes(unet, n) + beside;
     if (need <= limit) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_LIMIT, "%s %lld is too small: with %s the model needs %llu",

@@ -215,7 +215,7 @@ static graft_status prepare_controls(const graft_model *m, const graft_control *
             st = graft_control_bind(m, k->net, more,
                                     staged ? GRAFT_CONTROL_SECOND_PART : GRAFT_CONTROL_AT_ONCE, use,
                                     task, &b, e);
-        if (!st && !comes_again(chain, k, t, sigma)) *bytes += (int64_t)b->exe->weight_bytes;
+        if (!st && !comes_again(chain, k, t, sigma)) *bytes += (int64_t)graft_binding_bytes(b);
         graft_binding_release(hint);
         graft_binding_release(b);
     }

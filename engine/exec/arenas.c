@@ -19,6 +19,13 @@ graft_status graft_arenas_create(graft_arenas **out, graft_err *e)
     return GRAFT_OK;
 }
 
+static void free_lane(graft_arena *k)
+{
+    if (k->lane) graft_backend_more(k->backend)->lane_free(k->lane);
+    k->lane = NULL;
+    k->loads = 0;
+}
+
 void graft_arenas_trim(graft_arenas *a)
 {
     pthread_mutex_lock(&a->lock);
@@ -29,6 +36,7 @@ void graft_arenas_trim(graft_arenas *a)
     while (list) {
         graft_arena *k = list;
         list = k->next;
+        free_lane(k);
         if (k->data) k->backend->api->free(k->backend->device, k->data);
         graft_free(k);
     }
@@ -99,6 +107,7 @@ graft_arena *graft_arenas_take(graft_arenas *a, graft_backend *backend, uint64_t
         if (k) k->backend = backend;
     }
     if (k && (!k->data || k->bytes < bytes) && !resize(a, k, bytes)) {
+        free_lane(k);
         graft_free(k);
         k = NULL;
     }
@@ -114,4 +123,17 @@ void graft_arenas_give(graft_arenas *a, graft_arena *k)
     k->next = a->idle;
     a->idle = k;
     pthread_mutex_unlock(&a->lock);
+}
+
+graft_status graft_arena_lane(graft_arena *k, uint32_t loads, graft_lane **out, graft_err *e)
+{
+    const graft_backend *b = k->backend;
+    *out = k->lane;
+    if (k->loads >= loads) return GRAFT_OK;
+    free_lane(k);
+    graft_status st = graft_backend_more(b)->lane_create(b->device, loads, &k->lane);
+    if (st) return graft_fail(e, st, "backend %s: a lane: %s", b->name, graft_status_text(st));
+    k->loads = loads;
+    *out = k->lane;
+    return GRAFT_OK;
 }

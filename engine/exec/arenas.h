@@ -8,6 +8,8 @@ typedef struct graft_arena {
     graft_backend *backend;
     void *data; /* on the backend's device */
     uint64_t bytes;
+    graft_lane *lane; /* of the runs in it that need one (offload.h), and its loads */
+    uint32_t loads;
     struct graft_arena *next;
 } graft_arena;
 typedef struct graft_arenas graft_arenas;
@@ -25,4 +27,6 @@ uint64_t graft_arenas_bytes(graft_arenas *a);
 graft_arena *graft_arenas_take(graft_arenas *a, graft_backend *backend, uint64_t bytes,
                                graft_err *e);
 void graft_arenas_give(graft_arenas *a, graft_arena *block);
+/* The block's lane, with so many loads at least, for whoever has taken the block. */
+graft_status graft_arena_lane(graft_arena *block, uint32_t loads, graft_lane **out, graft_err *e);
 #endif

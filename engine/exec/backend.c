@@ -227,3 +227,16 @@ graft_status graft_backends_get(graft_backends *b, const char *name, graft_backe
     graft_str_finish(&s);
     return st;
 }
+
+bool graft_backend_computes_in(const graft_backend *b, graft_dtype dtype)
+{
+    graft_op_desc d;
+    memset(&d, 0, sizeof d);
+    d.size = sizeof d;
+    d.op = GRAFT_OP_LINEAR;
+    d.in[0] = d.in[1] = d.out =
+        (graft_tensor_desc){.dtype = dtype, .rank = 2, .dim = {16, 16}, .stride = {16, 1}};
+    d.in[1].constant = 1;
+    d.in[1].dtype = GRAFT_F32;
+    return b->api->supports(b->device, &d);
+}

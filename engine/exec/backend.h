@@ -52,4 +52,6 @@ graft_status graft_backends_get(graft_backends *b, const char *name, graft_backe
 /* What a library has beyond the plain table; NULL for older and simpler ones. Any thread. */
 const graft_kernels_more *graft_backend_more(const graft_backend *b);
 bool graft_backend_wants(const graft_backend *b, uint32_t bit); /* GRAFT_WANTS_…; any thread */
+/* Whether it multiplies matrices of this type. Any thread. */
+bool graft_backend_computes_in(const graft_backend *b, graft_dtype dtype);
 #endif

@@ -192,10 +192,12 @@ void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_pa
 
 typedef struct bind_job {
     graft_binding *b;
-    graft_slab *slab;   /* for the packs that are made; may be NULL */
-    graft_slab *stored; /* for weights as LoRAs are merged from; may be NULL */
-    bool merge;         /* the device merges LoRAs */
-    uint32_t *missing;  /* uses without pack, the largest first */
+    const graft_offload_room *room; /* NULL: all weights are on the device */
+    void *passing;                  /* memory of the device for one that will not be */
+    graft_slab *slab;               /* for the packs that are made; may be NULL */
+    graft_slab *stored;             /* for weights as LoRAs are merged from; may be NULL */
+    bool merge;                     /* the device merges LoRAs */
+    uint32_t *missing;              /* uses without pack, the largest first */
     size_t n_missing;
     graft_ahead_item *item; /* of each of them, where they are read ahead; else NULL */
     graft_ahead *ahead;
@@ -206,8 +208,14 @@ static bool is_known(const fill_job *j)
     return !slot_of(j) || graft_weights_slot_hashed(j->weights, slot_of(j));
 }
 
-/* Takes what is there, and lists the rest. */
-static graft_status bind_resident(bind_job *job, const graft_task *task, graft_err *e)
+static bool is_away(const graft_binding *b, size_t i)
+{
+    return b->offload && b->offload->away[i];
+}
+
+/* Takes what is there. */
+static graft_status find_packs(bind_job *job, graft_offload_found *found, const graft_task *task,
+                               graft_err *e)
 {
     graft_binding *b = job->b;
     const graft_exe *x = b->exe;
@@ -215,14 +223,64 @@ static graft_status bind_resident(bind_job *job, const graft_task *task, graft_e
         fill_job j = {.exe = x, .use = &x->use[i], .weights = b->weights};
         graft_pack_name name;
         if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
-        if (is_known(&j)) {
-            graft_status st = name_of(&j, &name, e);
-            if (st) return st;
-            b->pack[i] = graft_packs_find(b->packs, x->backend, name);
+        if (!is_known(&j)) continue;
+        graft_status st = name_of(&j, &name, e);
+        if (st) return st;
+        b->pack[i] = graft_packs_find(b->packs, x->backend, name);
+        found[i] = b->pack[i] ? GRAFT_OFFLOAD_ON_DEVICE : GRAFT_OFFLOAD_NOWHERE;
+        if (b->pack[i] || !job->room) continue;
+        b->pack[i] = graft_packs_find(job->room->packs, x->backend, name);
+        if (b->pack[i]) found[i] = GRAFT_OFFLOAD_ON_HOST;
+    }
+    return GRAFT_OK;
+}
+
+/* What others use of the device's memory for weights now, this binding's left out. */
+static uint64_t used_by_others(const bind_job *job, const graft_offload_found *found)
+{
+    const graft_binding *b = job->b;
+    graft_packs_stats stats;
+    graft_packs_stats_get(b->packs, &stats);
+    for (size_t i = 0; i < b->exe->n_uses; i++) {
+        bool again = found[i] != GRAFT_OFFLOAD_ON_DEVICE;
+        for (size_t k = 0; k < i && !again; k++) again = b->pack[k] == b->pack[i];
+        if (!again && stats.used_bytes >= b->exe->use[i].bytes)
+            stats.used_bytes -= b->exe->use[i].bytes;
+    }
+    return stats.used_bytes;
+}
+
+static graft_status choose(bind_job *job, const graft_offload_found *found, graft_err *e)
+{
+    graft_binding *b = job->b;
+    const graft_offload_room *room = job->room;
+    if (!room) return GRAFT_OK;
+    const uint64_t others = used_by_others(job, found);
+    uint64_t bytes = room->with_others > others ? room->with_others - others : 0;
+    const bool is_limit = room->is_limit || room->own < bytes;
+    if (bytes > room->own) bytes = room->own;
+    return graft_offload_choose(b->exe, bytes, is_limit, found, &b->offload, e);
+}
+
+/* Keeps what is where it shall be, and lists the rest. */
+static graft_status bind_present(bind_job *job, const graft_task *task, graft_err *e)
+{
+    graft_binding *b = job->b;
+    const size_t n = b->exe->n_uses;
+    graft_offload_found *found = graft_calloc(n, sizeof *found);
+    if (!found) return graft_fail_nomem(e, "weight table");
+    graft_status st = find_packs(job, found, task, e);
+    if (!st) st = choose(job, found, e);
+    for (size_t i = 0; i < n; i++) {
+        const bool away = found[i] == GRAFT_OFFLOAD_ON_HOST;
+        if (b->pack[i] && (st || away != is_away(b, i))) {
+            graft_packs_put(away ? job->room->packs : b->packs, b->pack[i]);
+            b->pack[i] = NULL;
         }
         if (!b->pack[i]) job->missing[job->n_missing++] = (uint32_t)i;
     }
-    return GRAFT_OK;
+    graft_free(found);
+    return st;
 }
 
 static int largest_first(const void *pa, const void *pb, void *ctx)
@@ -233,11 +291,28 @@ static int largest_first(const void *pa, const void *pb, void *ctx)
     return a < b ? -1 : a > b;
 }
 
+/* A pack that does not stay on the device is made there all the same. */
+typedef struct away_job {
+    fill_job *fill;
+    void *passing;
+} away_job;
+
+static graft_status fill_away(void *ctx, void *dst, graft_hash *content, graft_err *e)
+{
+    const away_job *a = ctx;
+    const graft_backend *b = a->fill->exe->backend;
+    graft_status st = fill(a->fill, a->passing, content, e);
+    if (st) return st;
+    st = b->api->download(b->device, dst, a->passing, a->fill->use->bytes);
+    return packing_failed(a->fill, st, e);
+}
+
 static graft_status bind_missing(void *ctx, size_t i, const graft_task *task, graft_err *e)
 {
     const bind_job *job = ctx;
     graft_binding *b = job->b;
     uint32_t use = job->missing[i];
+    const bool away = is_away(b, use);
     fill_job j = {.exe = b->exe,
                   .use = &b->exe->use[use],
                   .weights = b->weights,
@@ -246,6 +321,11 @@ static graft_status bind_missing(void *ctx, size_t i, const graft_task *task, gr
                   .ready = job->item ? &job->item[i].data : NULL,
                   .forgets = job->ahead != NULL};
     graft_backend *backend = b->exe->backend;
+    graft_packs *store = away ? b->offloaded : b->packs;
+    graft_slab *slab = away ? NULL : job->slab;
+    away_job passing = {&j, job->passing};
+    graft_pack_fill *filled = away ? fill_away : fill;
+    void *with = away ? (void *)&passing : (void *)&j;
     graft_pack_name name;
     (void)task;
     graft_status st = graft_weights_unchanged(b->weights, e);
@@ -254,13 +334,13 @@ static graft_status bind_missing(void *ctx, size_t i, const graft_task *task, gr
     if (j.use->bytes >= SMALL && !is_known(&j)) {
         st = sample_of(&j, &name.sample, e);
         if (!st)
-            st = graft_packs_add(b->packs, backend, name.sample, j.use->bytes, job->slab, fill, &j,
+            st = graft_packs_add(store, backend, name.sample, j.use->bytes, slab, filled, with,
                                  &b->pack[use], e);
         if (st || b->pack[use]) return st;
     }
     st = name_of(&j, &name, e);
     return st ? st
-              : graft_packs_get(b->packs, backend, name, j.use->bytes, job->slab, fill, &j,
+              : graft_packs_get(store, backend, name, j.use->bytes, slab, filled, with,
                                 &b->pack[use], e);
 }
 
@@ -317,10 +397,11 @@ static graft_status reserve(bind_job *job, graft_err *e)
     for (size_t i = 0; i < job->n_missing && !st; i++) {
         fill_job j = {.exe = x, .use = &x->use[job->missing[i]], .weights = b->weights};
         graft_hash sample;
+        const bool away = is_away(b, job->missing[i]);
         if (is_repeated(job, i)) continue;
         st = sample_of(&j, &sample, e);
-        if (st || graft_packs_sampled(b->packs, x->backend, sample)) continue;
-        bytes[n++] = j.use->bytes;
+        if (st || graft_packs_sampled(away ? b->offloaded : b->packs, x->backend, sample)) continue;
+        if (!away) bytes[n++] = j.use->bytes;
         if (job->item) job->item[i].load = true;
     }
     if (!st) job->slab = graft_packs_reserve(b->packs, x->backend, bytes, n);
@@ -346,12 +427,12 @@ static void read_ahead(bind_job *job)
 }
 
 /* Devices have one queue of copies, which threads would only wait for: one thread packs, and others
- * read ahead of it. */
+ * read ahead of it. Where memory is so short that weights are away LoRAs are merged on the host. */
 static graft_status bind_for_device(bind_job *job, const graft_task *task, graft_err *e)
 {
     job->item = graft_calloc(job->n_missing, sizeof *job->item); /* a convenience */
     graft_status st = reserve(job, e);
-    if (!st) st = reserve_stored(job, e);
+    if (!st && !job->b->offload) st = reserve_stored(job, e);
     if (!st) read_ahead(job);
     if (!st) st = graft_crew_run(job->n_missing, 1, bind_missing, job, task, e);
     graft_ahead_end(job->ahead);
@@ -359,18 +440,34 @@ static graft_status bind_for_device(bind_job *job, const graft_task *task, graft
     return st;
 }
 
-static graft_status bind_all(graft_binding *b, const graft_task *task, graft_err *e)
+/* What does not stay on the device passes through the memory of its later runs. */
+static graft_status bind_some_away(bind_job *job, const graft_task *task, graft_err *e)
+{
+    const graft_binding *b = job->b;
+    graft_arenas *arenas = job->room->arenas;
+    graft_arena *a =
+        graft_arenas_take(arenas, b->exe->backend, (uint64_t)graft_binding_arena(b), e);
+    if (!a) return GRAFT_E_NOMEM;
+    job->passing = a->data;
+    graft_status st = bind_for_device(job, task, e);
+    graft_arenas_give(arenas, a);
+    return st;
+}
+
+static graft_status bind_all(graft_binding *b, const graft_offload_room *room,
+                             const graft_task *task, graft_err *e)
 {
     graft_exe *x = b->exe;
-    bind_job job = {.b = b, .missing = graft_malloc_array(x->n_uses, sizeof *job.missing)};
+    bind_job job = {
+        .b = b, .room = room, .missing = graft_malloc_array(x->n_uses, sizeof *job.missing)};
     if (!job.missing) return graft_fail_nomem(e, "weight table");
-    graft_status st = bind_resident(&job, task, e);
+    graft_status st = bind_present(&job, task, e);
     if (!st && job.n_missing) {
         qsort_r(job.missing, job.n_missing, sizeof *job.missing, largest_first, x->use);
         if (x->backend->info.host_memory)
             st = graft_crew_run(job.n_missing, x->backend->threads, bind_missing, &job, task, e);
         else
-            st = bind_for_device(&job, task, e);
+            st = b->offload ? bind_some_away(&job, task, e) : bind_for_device(&job, task, e);
         for (size_t i = 0; i < job.n_missing && !st && task; i++) {
             int32_t slot = x->use[job.missing[i]].slot;
             if (slot >= 0) graft_weights_report(b->weights, &x->graph->slot[slot], &task->log);
@@ -379,12 +476,14 @@ static graft_status bind_all(graft_binding *b, const graft_task *task, graft_err
     graft_packs_reserved(b->packs, job.slab);
     graft_packs_reserved(b->packs, job.stored);
     graft_packs_settle(b->packs);
+    if (b->offloaded) graft_packs_settle(b->offloaded);
     graft_free(job.missing);
     return st;
 }
 
 graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *packs,
-                                  const graft_task *task, graft_binding **out, graft_err *e)
+                                  const graft_offload_room *room, const graft_task *task,
+                                  graft_binding **out, graft_err *e)
 {
     graft_binding *b = graft_calloc(1, sizeof *b);
     graft_pack **pack = graft_calloc(x->n_uses, sizeof *pack);
@@ -398,7 +497,8 @@ graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *p
     b->weights = graft_weights_retain(w);
     b->packs = packs;
     b->pack = pack;
-    graft_status st = bind_all(b, task, e);
+    b->offloaded = room ? room->packs : NULL;
+    graft_status st = bind_all(b, room, task, e);
     for (size_t i = 0; i < x->n_uses && !st; i++) {
         const void *place = graft_pack_data(pack[i]);
         b->places = graft_hash_mix(b->places, &place, sizeof place);
@@ -413,7 +513,9 @@ graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *p
 void graft_binding_release(graft_binding *b)
 {
     if (!b || atomic_fetch_sub(&b->refs, 1) != 1) return;
-    for (size_t i = 0; i < b->exe->n_uses; i++) graft_packs_put(b->packs, b->pack[i]);
+    for (size_t i = 0; i < b->exe->n_uses; i++)
+        graft_packs_put(is_away(b, i) ? b->offloaded : b->packs, b->pack[i]);
+    graft_offload_free(b->offload);
     graft_free(b->pack);
     graft_weights_release(b->weights);
     graft_exe_release(b->exe);
@@ -434,10 +536,21 @@ uint64_t graft_bindings_bytes(graft_binding *const *list, size_t n)
     uint64_t bytes = 0;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < list[i]->exe->n_uses; k++) {
-            bool again = holds(list[i], k, k, list[i]->pack[k]);
+            bool again = is_away(list[i], k) || holds(list[i], k, k, list[i]->pack[k]);
             for (size_t j = 0; j < i && !again; j++)
                 again = holds(list[j], list[j]->exe->n_uses, k, list[i]->pack[k]);
             if (!again) bytes += list[i]->exe->use[k].bytes;
         }
     return bytes;
+}
+
+uint64_t graft_binding_bytes(const graft_binding *b)
+{
+    return b->exe->weight_bytes - (b->offload ? b->offload->bytes : 0);
+}
+
+int64_t graft_binding_arena(const graft_binding *b)
+{
+    const int64_t align = b->exe->backend->info.alignment, own = b->exe->arena_bytes;
+    return b->offload ? (own + align - 1) / align * align + (int64_t)b->offload->window : own;
 }

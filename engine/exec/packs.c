@@ -76,11 +76,12 @@ struct graft_packs {
     graft_slab *slabs;
     dead *dead; /* freed when the lock is given back */
     bool no_slabs;
+    bool offloaded; /* in memory of the host that the device reads by itself */
     uint64_t clock, budget;
     graft_packs_stats stats;
 };
 
-graft_status graft_packs_create(graft_packs **out, graft_err *e)
+graft_status graft_packs_create(bool offloaded, graft_packs **out, graft_err *e)
 {
     graft_packs *p = graft_calloc(1, sizeof *p);
     graft_pack **bucket = graft_calloc(4096, sizeof *bucket);
@@ -94,6 +95,7 @@ graft_status graft_packs_create(graft_packs **out, graft_err *e)
     p->bucket = bucket;
     p->n_buckets = 4096;
     p->budget = UINT64_MAX;
+    p->offloaded = p->no_slabs = offloaded;
     *out = p;
     return GRAFT_OK;
 }
@@ -101,6 +103,20 @@ graft_status graft_packs_create(graft_packs **out, graft_err *e)
 static graft_pack **place_of(graft_packs *p, graft_hash sample)
 {
     return &p->bucket[sample.lo & (p->n_buckets - 1)];
+}
+
+static void *memory_alloc(const graft_packs *p, const graft_backend *b, uint64_t bytes)
+{
+    return p->offloaded ? graft_backend_more(b)->host_alloc(b->device, bytes)
+                        : b->api->alloc(b->device, bytes);
+}
+
+static void memory_free(const graft_packs *p, const graft_backend *b, void *data)
+{
+    if (p->offloaded)
+        graft_backend_more(b)->host_free(b->device, data);
+    else
+        b->api->free(b->device, data);
 }
 
 /* A device may wait for all its work before it frees memory: not while others wait for the lock. */
@@ -112,7 +128,7 @@ static void unlock(graft_packs *p)
     while (list) {
         dead *d = list;
         list = d->next;
-        d->backend->api->free(d->backend->device, d->data);
+        memory_free(p, d->backend, d->data);
         graft_free(d);
     }
 }
@@ -123,7 +139,7 @@ static void bury(graft_packs *p, graft_backend *backend, void *data)
 {
     dead *d = graft_malloc(sizeof *d);
     if (!d) {
-        backend->api->free(backend->device, data);
+        memory_free(p, backend, data);
         return;
     }
     *d = (dead){backend, data, p->dead};
@@ -372,10 +388,10 @@ static void *allocate(graft_packs *p, const graft_pack *k)
 {
     const graft_backend *b = k->backend;
     uint64_t bytes = k->bytes ? k->bytes : 1;
-    void *data = b->api->alloc(b->device, bytes);
+    void *data = memory_alloc(p, b, bytes);
     if (data) return data;
     graft_packs_trim(p, 0);
-    return b->api->alloc(b->device, bytes);
+    return memory_alloc(p, b, bytes);
 }
 
 /* Fills a pack that add() gave, NULL when it failed. Without the lock. */
@@ -387,8 +403,8 @@ static graft_status fill_pack(graft_packs *p, graft_pack *k, graft_pack_fill *fi
     if (!k) return graft_fail_nomem(e, "packed weights");
     if (!k->data) k->data = allocate(p, k);
     if (!k->data)
-        st = graft_fail(e, GRAFT_E_NOMEM, "out of memory: %llu bytes of packed weights",
-                        (unsigned long long)k->bytes);
+        st = graft_fail(e, GRAFT_E_NOMEM, "out of memory: %llu bytes of packed weights%s",
+                        (unsigned long long)k->bytes, p->offloaded ? " in the host's memory" : "");
     else
         st = fill(ctx, k->data, k->nameless ? &content : NULL, e);
     pthread_mutex_lock(&p->lock);

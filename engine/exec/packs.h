@@ -17,7 +17,8 @@ typedef struct graft_pack graft_pack;
  * gone it is freed. What is dropped and has a successor of its size is replaced in its place. */
 typedef struct graft_slab graft_slab;
 
-graft_status graft_packs_create(graft_packs **out, graft_err *e);
+/* offloaded: on devices with memory of their own, packs lie in memory of the host (offload.h). */
+graft_status graft_packs_create(bool offloaded, graft_packs **out, graft_err *e);
 void graft_packs_destroy(graft_packs *p); /* no pack may be in use */
 
 /* What a pack holds. Equal content has equal samples, so that a sample that no pack has tells that
@@ -26,8 +27,9 @@ typedef struct graft_pack_name {
     graft_hash content, sample;
 } graft_pack_name;
 
-/* Fills `dst` (device memory of the pack's size). Runs without the store's lock. Where the pack was
- * asked for by its sample, it gives the content too; `content` is NULL otherwise. */
+/* Fills `dst` (memory of the pack's size, where the store has it). Runs without the store's lock.
+ * Where the pack was asked for by its sample, it gives the content too; `content` is NULL
+ * otherwise. */
 typedef graft_status graft_pack_fill(void *ctx, void *dst, graft_hash *content, graft_err *e);
 /* The pack with this name, filled by `fill` when it is not there; another thread that asks for the
  * same one waits for it, which takes no longer than filling it, and like filling it is not broken

@@ -14,22 +14,32 @@ typedef struct run {
     const graft_binding *binding;
     uint8_t *base, *kept; /* kept: NULL where it is none */
     bool made;            /* that memory holds what it shall */
+    graft_offload_run offload;
 } run;
 
+static const void *weight(const run *r, int64_t use)
+{
+    const graft_offload_schedule *s = r->offload.schedule;
+    return s && s->place[use] >= 0 ? r->offload.window + s->place[use]
+                                   : graft_pack_data(r->binding->pack[use]);
+}
+
 /* stop: NULL, or who is asked meanwhile where the library can end a launch early. */
-static graft_status launch(const run *r, size_t i, const graft_stop *stop)
+static graft_status launch(run *r, size_t i, const graft_stop *stop)
 {
     const graft_exe *x = r->binding->exe;
     const graft_exe_step *s = &x->step[i];
     const graft_exe_kept *k = r->kept ? &x->kept[i] : NULL;
     const void *in[GRAFT_MAX_INPUTS];
     if (r->made && k->invariant) return GRAFT_OK;
+    graft_status st = graft_offload_before(&r->offload, i);
+    if (st) return st;
     for (int j = 0; j < GRAFT_MAX_INPUTS; j++) {
         int64_t at = s->in[j];
         in[j] = k && k->in[j] >= 0 ? r->kept + k->in[j]
                 : at >= 0          ? r->base + at
                 : at == -1         ? NULL
-                                   : graft_pack_data(r->binding->pack[-2 - at]);
+                                   : weight(r, -2 - at);
     }
     void *out = k && k->out >= 0 ? r->kept + k->out : r->base + s->out;
     void *workspace = s->workspace < 0 ? NULL : r->base + s->workspace;
@@ -48,8 +58,9 @@ static void add_times(graft_exe_times *times, const uint64_t *ns)
 
 static graft_status launch_all(void *ctx)
 {
-    const run *r = ctx;
+    run *r = ctx;
     graft_status st = GRAFT_OK;
+    r->offload.loaded = r->offload.needed = 0;
     for (size_t i = 0; i < r->binding->exe->graph->n_nodes && !st; i++) st = launch(r, i, NULL);
     return st;
 }
@@ -126,12 +137,14 @@ static graft_status launch_each(run *r, const graft_task *task, graft_exe_profil
     size_t i = 0;
     /* The task is only read; a launch asks no one else. */
     const graft_stop stop = {(graft_task *)(uintptr_t)task, asked};
+    r->offload.loaded = r->offload.needed = 0;
     stopwatch_init(&w, x, profile);
     graft_status st = stopwatch_mark(&w, 0);
     int64_t before = graft_clock_ns();
     for (; i < x->graph->n_nodes && !st; i++) {
         st = graft_task_cancelled(task) ? GRAFT_E_CANCEL : launch(r, i, task ? &stop : NULL);
         if (st == GRAFT_E_CANCEL) {
+            graft_offload_break(&r->offload);
             stopwatch_finish(&w);
             return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
         }
@@ -145,6 +158,7 @@ static graft_status launch_each(run *r, const graft_task *task, graft_exe_profil
     }
     if (!st) st = stopwatch_read(&w, profile);
     stopwatch_finish(&w);
+    if (st) graft_offload_break(&r->offload);
     if (st && i == x->graph->n_nodes) i--;
     if (st) return failed(x, st, "operator", i, graft_op_name(x->graph->node[i].op), e);
     add_times(&x->times, ns);
@@ -185,9 +199,20 @@ static graft_status launch_steps(run *r, const graft_task *task, graft_exe_profi
     return GRAFT_OK;
 }
 
-static run begin(const graft_binding *b, graft_arena *a, const graft_invariants *series)
+static graft_status begin(run *r, const graft_binding *b, graft_arena *a,
+                          const graft_invariants *series, graft_err *e)
 {
-    return (run){b, a->data, graft_invariants_data(series), graft_invariants_made(series)};
+    const graft_offload *o = b->offload;
+    *r = (run){.binding = b,
+               .base = a->data,
+               .kept = graft_invariants_data(series),
+               .made = graft_invariants_made(series)};
+    if (!o) return GRAFT_OK;
+    r->offload = (graft_offload_run){.schedule = r->made ? &o->later : &o->all,
+                                     .more = graft_backend_more(b->exe->backend),
+                                     .window = r->base + graft_binding_arena(b) - o->window,
+                                     .pack = b->pack};
+    return graft_arena_lane(a, (uint32_t)o->all.n, &r->offload.lane, e);
 }
 
 /* The arena may be another run's as soon as it is given back: what that one does comes later. */
@@ -199,12 +224,14 @@ graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
     const graft_exe *x = b->exe;
     void *in[GRAFT_EXE_PLACES] = {NULL}, *out[GRAFT_EXE_PLACES] = {NULL};
     assert(x->graph->n_inputs <= GRAFT_EXE_PLACES && x->graph->n_outputs <= GRAFT_EXE_PLACES);
-    graft_arena *a = graft_arenas_take(arenas, x->backend, (uint64_t)x->arena_bytes, e);
+    graft_arena *a = graft_arenas_take(arenas, x->backend, (uint64_t)graft_binding_arena(b), e);
     if (!a) return GRAFT_E_NOMEM;
-    run r = begin(b, a, series);
+    run r;
+    graft_status st = begin(&r, b, a, series, e);
+    if (st) goto out;
     for (size_t i = 0; i < x->graph->n_inputs; i++) in[i] = r.base + x->input[i].offset;
     for (size_t i = 0; i < x->graph->n_outputs; i++) out[i] = r.base + x->output[i].offset;
-    graft_status st = before(ctx, in);
+    st = before(ctx, in);
     if (st) failed(x, st, "input", 0, "on the device", e);
     if (!st) st = launch_steps(&r, task, profile, e);
     if (!st) {
@@ -212,6 +239,7 @@ graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
         st = after(ctx, out);
         if (st) failed(x, st, "output", 0, "on the device", e);
     }
+out:
     graft_arenas_give(arenas, a);
     return st;
 }
@@ -224,11 +252,11 @@ static graft_status run_whole(const graft_binding *b, graft_arenas *arenas,
     const graft_exe *x = b->exe;
     const graft_kernels_api *api = x->backend->api;
     graft_device *d = x->backend->device;
-    graft_arena *a = graft_arenas_take(arenas, x->backend, (uint64_t)x->arena_bytes, e);
+    graft_arena *a = graft_arenas_take(arenas, x->backend, (uint64_t)graft_binding_arena(b), e);
     if (!a) return GRAFT_E_NOMEM;
-    run r = begin(b, a, series);
+    run r;
     char text[512] = "";
-    graft_status st = GRAFT_OK;
+    graft_status st = begin(&r, b, a, series, e);
     for (size_t i = 0; i < x->graph->n_inputs && !st; i++) {
         st = api->upload(d, r.base + x->input[i].offset, in[i], (uint64_t)x->input[i].bytes);
         if (st) failed(x, st, "input", i, "upload", e);

@@ -19,8 +19,12 @@ static graft_status drop_old(const graft_model *old, const graft_model *other, g
     graft_status st = graft_compiled_list(old->engine->compiled, &list, &n, e);
     if (st) return st;
     for (size_t i = 0; i < n && !st; i++)
-        if (graft_is_net_kind(list[i]->kind) && graft_hash_equal(list[i]->arch, arch))
-            st = graft_exe_drop_packs(list[i], old->weights, other->weights, old->engine->packs, e);
+        if (graft_is_net_kind(list[i]->kind) && graft_hash_equal(list[i]->arch, arch)) {
+            graft_engine *g = old->engine;
+            st = graft_exe_drop_packs(list[i], old->weights, other->weights, g->packs, e);
+            if (!st)
+                st = graft_exe_drop_packs(list[i], old->weights, other->weights, g->offloaded, e);
+        }
     graft_compiled_list_free(list, n);
     return st;
 }

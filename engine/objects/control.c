@@ -283,6 +283,7 @@ static graft_status bind(const graft_model *m, const graft_controlnet *net, graf
     if (st) return st;
     job->arch = &arch;
     job->arch_bytes = sizeof arch;
+    job->offload = true;
     st = graft_engine_bind(m->engine, &m->options, job, weights, task, out, e);
     graft_weights_release(weights);
     if (st != GRAFT_E_ARG) return st;

@@ -2,10 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/quantity.h"
 #include "base/size.h"
 #include "engine/objects/objects.h"
+#include "engine/objects/room.h"
 
 #define COMPILED_MAX_BYTES ((uint64_t)256 << 20) /* tables of unused graphs; not their arenas */
 
@@ -47,7 +50,8 @@ static graft_status make_parts(graft_engine *g, const graft_engine_config *confi
 {
     graft_status st =
         graft_backends_load(&g->backends, config->kernel_dir, thread_count(config), &g->log, e);
-    if (!st) st = graft_packs_create(&g->packs, e);
+    if (!st) st = graft_packs_create(false, &g->packs, e);
+    if (!st) st = graft_packs_create(true, &g->offloaded, e);
     if (!st) st = graft_arenas_create(&g->arenas, e);
     if (!st) st = graft_arenas_create(&g->kept, e);
     if (!st && config->cache_dir)
@@ -78,6 +82,23 @@ static const char *precision_of(const graft_log *log)
     return "auto";
 }
 
+/* UINT64_MAX where the system does not say. */
+static uint64_t host_memory(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : UINT64_MAX;
+}
+
+static bool offload_of(const graft_log *log)
+{
+    const char *env = getenv("GRAFT_OFFLOAD");
+    if (!env || !*env || strcmp(env, "on") == 0) return true;
+    if (strcmp(env, "off") == 0) return false;
+    graft_log_printf(log, GRAFT_LOG_WARN, "GRAFT_OFFLOAD must be on or off, not \"%s\": ignored",
+                     env);
+    return true;
+}
+
 graft_status graft_engine_create(const graft_engine_config *config, graft_engine **out,
                                  graft_err *e)
 {
@@ -94,7 +115,9 @@ graft_status graft_engine_create(const graft_engine_config *config, graft_engine
     snprintf(g->default_precision, sizeof g->default_precision, "%s", precision_of(&g->log));
     g->max_bytes = mib_of("GRAFT_MEMORY_MB", 0, &g->log);
     graft_status st = make_parts(g, config, e);
+    g->offload = offload_of(&g->log);
     if (!st) graft_packs_use_slabs(g->packs, !g->max_bytes);
+    if (!st) graft_packs_set_budget(g->offloaded, host_memory() / 2);
     if (st)
         graft_engine_destroy(g);
     else
@@ -109,6 +132,7 @@ void graft_engine_destroy(graft_engine *g)
     graft_arenas_destroy(g->arenas);
     graft_arenas_destroy(g->kept);
     graft_packs_destroy(g->packs);
+    graft_packs_destroy(g->offloaded);
     graft_tuner_destroy(g->tuner);
     graft_backends_finish(&g->backends);
     graft_disk_cache_destroy(g->disk);
@@ -151,20 +175,6 @@ graft_status graft_engine_tokenizer(graft_engine *g, const graft_tokenizer **out
     return st;
 }
 
-/* Whether a backend multiplies matrices of this type. */
-static bool computes_in(const graft_backend *b, graft_dtype dtype)
-{
-    graft_op_desc d;
-    memset(&d, 0, sizeof d);
-    d.size = sizeof d;
-    d.op = GRAFT_OP_LINEAR;
-    d.in[0] = d.in[1] = d.out =
-        (graft_tensor_desc){.dtype = dtype, .rank = 2, .dim = {16, 16}, .stride = {16, 1}};
-    d.in[1].constant = 1;
-    d.in[1].dtype = GRAFT_F32;
-    return b->api->supports(b->device, &d);
-}
-
 graft_status graft_options_resolve(graft_engine *g, const graft_build_options *o,
                                    graft_backend **backend, graft_dtype *act_dtype, graft_err *e)
 {
@@ -182,7 +192,7 @@ graft_status graft_options_resolve(graft_engine *g, const graft_build_options *o
         *act_dtype = strcmp(p, "bf16") == 0  ? GRAFT_BF16
                      : strcmp(p, "f16") == 0 ? GRAFT_F16
                                              : GRAFT_F32;
-    if (*act_dtype != GRAFT_F32 && !computes_in(*backend, *act_dtype))
+    if (*act_dtype != GRAFT_F32 && !graft_backend_computes_in(*backend, *act_dtype))
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "precision %s: the %s backend does not have it",
                           p, (*backend)->name);
     return GRAFT_OK;
@@ -194,7 +204,7 @@ graft_status graft_options_resolve_wide(graft_engine *engine, const graft_build_
 {
     graft_status st = graft_options_resolve(engine, o, backend, act_dtype, e);
     if (!st && *act_dtype == GRAFT_F16)
-        *act_dtype = computes_in(*backend, GRAFT_BF16) ? GRAFT_BF16 : GRAFT_F32;
+        *act_dtype = graft_backend_computes_in(*backend, GRAFT_BF16) ? GRAFT_BF16 : GRAFT_F32;
     return st;
 }
 
@@ -224,65 +234,6 @@ graft_status graft_options_from(graft_engine *engine, const graft_compile_option
     return graft_options_resolve(engine, out, &backend, &act_dtype, e);
 }
 
-/* Bytes that recorded runs on x's device hold, once those of other graphs made room for x where
- * memory has a limit. They are cheap to make again, other than weights. */
-static uint64_t make_room_of_recordings(graft_engine *g, const graft_exe *x, uint64_t need)
-{
-    graft_backend *b = x->backend;
-    graft_exe **list = NULL;
-    size_t n = 0;
-    if (!g->max_bytes) return atomic_load(&b->recorded);
-    uint64_t left = g->max_bytes - need;
-    atomic_store(&b->recorded_most, left ? left : 1);
-    if (atomic_load(&b->recorded) > left &&
-        graft_compiled_list(g->compiled, &list, &n, NULL) == GRAFT_OK) {
-        for (size_t i = 0; i < n; i++)
-            if (list[i] != x && list[i]->backend == b) graft_recordings_trim(list[i]->recordings);
-        if (atomic_load(&b->recorded) > left) graft_recordings_trim(x->recordings);
-        graft_compiled_list_free(list, n);
-    }
-    return atomic_load(&b->recorded);
-}
-
-/* Whether a graph in 16 bits would need less. */
-static bool could_be_narrower(const graft_exe *x)
-{
-    for (size_t i = 0; i < x->graph->n_values; i++)
-        if (graft_dtype_size(x->graph->value[i].dtype) == 2) return false;
-    return computes_in(x->backend, GRAFT_BF16);
-}
-
-/* Makes room for this graph's arena and weights by letting go of weights and blocks that nobody
- * uses: down to GRAFT_MEMORY_MB, which is a limit, or to half of the device's memory, which is not.
- * What the device could never hold is refused before the system has to. */
-static graft_status make_room(graft_engine *g, const graft_exe *x, const graft_compile_job *job,
-                              graft_err *e)
-{
-    const uint64_t beside = (uint64_t)job->beside_bytes;
-    uint64_t arena = (uint64_t)x->arena_bytes, need = arena + x->weight_bytes + beside, recorded;
-    uint64_t total = x->backend->info.memory_total,
-             budget = g->max_bytes ? g->max_bytes : total / 2;
-    if (g->max_bytes && need > g->max_bytes)
-        return graft_fail(
-            e, GRAFT_E_LIMIT,
-            "%s%s needs %llu MiB, more than the %llu MiB of GRAFT_MEMORY_MB; the smallest "
-            "GRAFT_MEMORY_MB that would do is %llu%s",
-            x->kind, beside ? " with its ControlNets" : "",
-            (unsigned long long)graft_size_mib(need), (unsigned long long)(g->max_bytes >> 20),
-            (unsigned long long)graft_size_mib(need), job->part ? ", and more with its model" : "");
-    if (total && need > total)
-        return graft_fail(e, GRAFT_E_NOMEM, "out of memory: %s needs %llu MiB, %s has %llu MiB%s",
-                          x->kind, (unsigned long long)graft_size_mib(need), x->backend->name,
-                          (unsigned long long)(total >> 20),
-                          could_be_narrower(x) ? "; less with precision bf16" : "");
-    if (!budget) return GRAFT_OK;
-    recorded = make_room_of_recordings(g, x, need);
-    if (g->max_bytes && graft_arenas_bytes(g->arenas) > arena) graft_arenas_trim(g->arenas);
-    arena += recorded;
-    graft_packs_set_budget(g->packs, budget > arena ? budget - arena : 0);
-    return GRAFT_OK;
-}
-
 void graft_engine_release_unused(graft_engine *g)
 {
     graft_exe **list = NULL;
@@ -293,7 +244,19 @@ void graft_engine_release_unused(graft_engine *g)
     }
     graft_arenas_trim(g->arenas);
     graft_packs_trim(g->packs, 0);
+    graft_packs_trim(g->offloaded, 0);
     graft_alloc_trim();
+}
+
+/* How fast a run is then depends on the bus: to be seen, but no mistake. */
+static void tell_offload(const graft_binding *b, const graft_task *task)
+{
+    char bytes[16];
+    if (!b->offload || !task) return;
+    graft_bytes_text(b->offload->bytes, bytes);
+    graft_log_printf(&task->log, GRAFT_LOG_INFO,
+                     "%s: %s of its weights have no room on %s and come anew in each run",
+                     b->exe->kind, bytes, b->exe->backend->name);
 }
 
 graft_status graft_engine_bind(graft_engine *g, const graft_build_options *o,
@@ -307,12 +270,17 @@ graft_status graft_engine_bind(graft_engine *g, const graft_build_options *o,
     job->use_disk = !o->no_disk;
     job->max_bytes = o->max_bytes;
     job->resident_bytes = (int64_t)packs.bytes;
+    job->offload = job->offload && g->offload && graft_offload_possible(job->backend);
     graft_status st = graft_compiled_get(g->compiled, job, task, &exe, e);
     if (st) return st;
     graft_task_phase(task, "load");
-    st = make_room(g, exe, job, e);
+    graft_offload_room room;
+    st = graft_engine_make_room(g, exe, job, &room, e);
     if (!st) st = graft_weights_check(weights, exe->graph, e);
-    if (!st) st = graft_binding_create(exe, weights, g->packs, task, out, e);
+    if (!st)
+        st =
+            graft_binding_create(exe, weights, g->packs, job->offload ? &room : NULL, task, out, e);
+    if (!st) tell_offload(*out, task);
     graft_exe_release(exe);
     return st;
 }
@@ -324,7 +292,10 @@ void graft_engine_release_weights(graft_engine *engine, graft_weights *w)
     if (w) graft_weights_patch_count(w, &tensors, &patches);
     if (w && (patches || graft_weights_is_sum(w)) && !graft_weights_shared(w) &&
         !graft_compiled_list(engine->compiled, &list, &n, NULL)) {
-        for (size_t i = 0; i < n; i++) graft_exe_drop_derived(list[i], w, engine->packs);
+        for (size_t i = 0; i < n; i++) {
+            graft_exe_drop_derived(list[i], w, engine->packs);
+            graft_exe_drop_derived(list[i], w, engine->offloaded);
+        }
         graft_compiled_list_free(list, n);
     }
     graft_weights_release(w);

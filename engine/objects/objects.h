@@ -28,6 +28,8 @@ struct graft_engine {
     graft_backends backends;
     char default_backend[32], default_precision[8];
     graft_packs *packs;
+    graft_packs *offloaded; /* in memory of the host, of weights that devices have no room for */
+    bool offload;           /* they may stay there */
     graft_arenas *arenas;
     graft_arenas *kept;     /* what samplings keep from step to step (series.h) */
     uint64_t max_bytes;     /* of weights and arenas together (GRAFT_MEMORY_MB); 0: no limit */

@@ -145,6 +145,7 @@ static graft_status bind(const graft_clip *c, const graft_encoder *k, int64_t ba
                              .arch_bytes = sizeof k->arch,
                              .shape = &shape,
                              .shape_bytes = sizeof shape,
+                             .offload = true,
                              .build = build_graph};
     shape.batch = batch;
     shape.tokens = GRAFT_TEXT_CHUNK;

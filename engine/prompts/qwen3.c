@@ -61,6 +61,7 @@ static graft_status bind(const qwen3_run *r, const graft_task *task, graft_bindi
                              .arch_bytes = sizeof *r->arch,
                              .shape = &shape,
                              .shape_bytes = sizeof shape,
+                             .offload = true,
                              .build = build_graph};
     shape.batch = 1;
     shape.tokens = r->padded;

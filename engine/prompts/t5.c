@@ -72,6 +72,7 @@ static graft_status bind(const t5_run *r, const graft_task *task, graft_binding 
                              .arch_bytes = sizeof *r->arch,
                              .shape = &shape,
                              .shape_bytes = sizeof shape,
+                             .offload = true,
                              .build = build_graph};
     shape.batch = r->batch;
     shape.tokens = r->tokens;

@@ -43,6 +43,7 @@ static graft_status bind(const graft_vision *v, const graft_task *task, graft_bi
                              .arch_bytes = sizeof v->arch,
                              .shape = &shape,
                              .shape_bytes = sizeof shape,
+                             .offload = true,
                              .build = build};
     graft_status st = graft_options_resolve(v->engine, &v->options, &job.backend, &dtype, e);
     if (st) return st;

@@ -169,6 +169,7 @@ static graft_status gather(graft_report *r, const graft_vae *v, const graft_clip
         r->runs += p->runs;
     }
     graft_packs_stats_get(m->engine->packs, &r->packs);
+    graft_packs_stats_get(m->engine->offloaded, &r->offloaded);
     graft_compiled_stats_get(m->engine->compiled, &r->compiled);
     r->arena_bytes = graft_arenas_bytes(m->engine->arenas) + graft_arenas_bytes(m->engine->kept);
     uint64_t known = distinct_bytes(&all);
@@ -535,6 +536,13 @@ static void print_engine(graft_str *s, const graft_report *r)
                      "  activations  %s in arenas\n",
                      all, (unsigned long long)r->packs.count, plural(r->packs.count), used, other,
                      (unsigned long long)r->packs.made, (unsigned long long)r->packs.shared, arena);
+    if (!r->offloaded.count) return;
+    graft_bytes_text(r->offloaded.bytes, all);
+    graft_bytes_text(r->offloaded.used_bytes, used);
+    graft_str_printf(s,
+                     "  offloaded    %s packed in the host's memory for lack of room, %s in use "
+                     "now: these come anew in each run\n",
+                     all, used);
 }
 
 static graft_status write_text(const graft_report *r, char **out, graft_err *e)

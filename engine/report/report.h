@@ -27,7 +27,7 @@ typedef struct graft_report {
     /* Over the parts. Runs on devices with memory of their own have no times (graft_exe_times). */
     uint64_t ns[GRAFT_OP_END], all_ns, runs;
     uint64_t other_resident, arena_bytes;
-    graft_packs_stats packs;
+    graft_packs_stats packs, offloaded; /* the latter in memory of the host, for lack of room */
     graft_compiled_stats compiled;
 } graft_report;
 

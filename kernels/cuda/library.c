@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/cuda/device/capture.h"
+#include "kernels/cuda/device/lane.h"
 #include "kernels/cuda/device/marks.h"
 #include "kernels/cuda/libs/lt.h"
 #include "kernels/cuda/opening.h"
@@ -407,6 +408,12 @@ static const graft_kernels_more more = {
     .marks_read = graft_cuda_marks_read,
     .marks_free = graft_cuda_marks_free,
     .stands_in = stands_in,
+    .host_alloc = graft_cuda_host_alloc,
+    .host_free = graft_cuda_host_free,
+    .lane_create = graft_cuda_lane_create,
+    .lane_load = graft_cuda_lane_load,
+    .lane_need = graft_cuda_lane_need,
+    .lane_free = graft_cuda_lane_free,
 };
 
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {

@@ -137,6 +137,7 @@ void graft_cuda_device_close(graft_device *d)
     if (d->term) d->drv.memory_free(d->term);
     graft_cuda_stage_close(d);
     if (d->module) d->drv.module_unload(d->module);
+    if (d->beside) d->drv.stream_destroy(d->beside);
     if (d->stream) d->drv.stream_destroy(d->stream);
     d->drv.context_release(d->id);
 }

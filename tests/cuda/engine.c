@@ -168,8 +168,11 @@ static void memory_runs_out(void)
     graft_engine_release_unused(g);
     fake->memory = fake->live_bytes + 100000;
     CHECK_INT(try_model(more, out, &e), GRAFT_E_NOMEM);
-    CHECK(strstr(e.text, "out of memory") != NULL);
-    CHECK(strstr(last_log, "are free") != NULL);
+    CHECK(strstr(e.text, "out of memory") && strstr(e.text, "MiB are left for it"));
+    g->offload = false;
+    CHECK_INT(try_model(more, out, &e), GRAFT_E_NOMEM);
+    CHECK(strstr(e.text, "out of memory") && strstr(last_log, "are free"));
+    g->offload = true;
     graft_binding_release(b);
     fake->memory = all;
     run_model(m, out); /* nothing is broken */

@@ -10,25 +10,13 @@
 #include <unistd.h>
 
 #include "tests/cuda/emulator.h"
+#include "tests/cuda/fake_stream.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT fake_cuda_state fake_cuda = {.memory = (int64_t)4 << 30, .capability = 90, .devices = 1};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-typedef struct node { /* a recorded launch */
-    void (*run)(const void *);
-    uint32_t grid[3], threads, shared; /* 0 threads: no kernel but a call */
-    bool early;                        /* may begin before the kernel ahead has ended */
-    char args[1024];
-    struct node *next;
-} node;
-
-typedef struct graph {
-    node *first, **end;
-    int64_t bytes; /* of the device */
-} graph;
 
 typedef struct block {
     void *p;
@@ -37,73 +25,19 @@ typedef struct block {
     struct block *next;
 } block;
 
-static block *blocks;
-static graph *recording;           /* one stream records at a time */
+static block *blocks, *folded;     /* of the device; of the host, see fold() */
 static int sticky;                 /* as a real context: after an error nothing works any more */
-static bool broken;                /* what is recorded: something that cannot be was tried */
 static __thread CUcontext current; /* each thread has its own */
-
-/* Big enough for all structs of arguments; the kernels copy what they need from it. */
-static const size_t args_bytes = sizeof((node *)0)->args;
-
-/* Work that was handed over and not done: with fake_cuda.lazy everything waits until someone waits
- * for it, so that a wait that is missing shows. Its users hold the device's lock. */
-static node *queue, **queue_end = &queue;
-static uint64_t queued, done; /* ever */
-static uint64_t handed;       /* kernels and copies that the stream was given, ever: its clock */
-
-static void run(const node *n);
-static void run_overlapped(const node *n, const node *next);
-static void copy_now(const void *args);
-
-static node *take(void)
-{
-    node *n = queue;
-    queue = n->next;
-    if (!queue) queue_end = &queue;
-    done++;
-    return n;
-}
-
-/* A kernel that may begin before the one ahead has ended does so: pairs of them, which begin at
- * other places each time. */
-static void work_until(uint64_t number)
-{
-    static uint64_t turn;
-    while (queue && done < number) {
-        node *n = take();
-        if (queue && done < number && queue->early && n->run != copy_now && turn++ % 3) {
-            node *next = take();
-            run_overlapped(n, next);
-            free(next);
-        } else {
-            run(n);
-        }
-        free(n);
-    }
-}
-
-static void hand_over(const node *n)
-{
-    handed++;
-    if (fake_cuda.skip_work) return;
-    if (!fake_cuda.lazy) {
-        run(n);
-        return;
-    }
-    node *copy = malloc(sizeof *copy);
-    if (!copy) abort();
-    *copy = *n;
-    copy->next = NULL;
-    *queue_end = copy;
-    queue_end = &copy->next;
-    queued++;
-}
 
 EXPORT int fake_cuda_refuses(void)
 {
     if (fake_cuda.refuse_plans > 1) sticky = CUDA_ERROR_LAUNCH_FAILED;
     return fake_cuda.refuse_plans != 0;
+}
+
+int *fake_cuda_sticky(void)
+{
+    return &sticky;
 }
 
 EXPORT int fake_cuda_context(void)
@@ -113,19 +47,9 @@ EXPORT int fake_cuda_context(void)
     return 0;
 }
 
-static CUresult with_context(void)
+CUresult fake_cuda_outside(void)
 {
     return fake_cuda_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
-}
-
-static CUresult not_while_recording(void)
-{
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    if (sticky) return (CUresult)sticky;
-    if (!recording) return CUDA_SUCCESS;
-    fake_cuda.misuse++;
-    broken = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 /* ------------------------------------------------------------------ devices */
@@ -218,7 +142,7 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext c)
 
 EXPORT CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
 {
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (fake_cuda_outside()) return CUDA_ERROR_INVALID_CONTEXT;
     *total = (size_t)fake_cuda.memory;
     *free_bytes = (size_t)(fake_cuda.memory - fake_cuda.live_bytes);
     return sticky ? (CUresult)sticky : CUDA_SUCCESS;
@@ -227,7 +151,7 @@ EXPORT CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
 EXPORT CUresult cuMemAlloc(CUdeviceptr *p, size_t bytes)
 {
     void *data = NULL;
-    CUresult r = not_while_recording();
+    CUresult r = fake_stream_idle();
     if (r) return r;
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
     if ((uint64_t)bytes > (uint64_t)(fake_cuda.memory - fake_cuda.live_bytes) ||
@@ -254,11 +178,12 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *p, size_t bytes)
 
 EXPORT CUresult cuMemFree(CUdeviceptr p)
 {
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (fake_cuda_outside()) return CUDA_ERROR_INVALID_CONTEXT;
     CUresult r = CUDA_ERROR_INVALID_VALUE;
-    if (recording) fake_cuda.misuse++;
-    if (queue && !sticky) fake_cuda.misuse++; /* the driver would wait; nobody should rely on it */
-    work_until(UINT64_MAX);
+    if (fake_stream_records()) fake_cuda.misuse++;
+    if (fake_stream_busy() && !sticky)
+        fake_cuda.misuse++; /* the driver would wait; nobody should rely on it */
+    fake_stream_finish();
     fake_cuda.frees++;
     pthread_mutex_lock(&lock);
     for (block **at = &blocks; *at; at = &(*at)->next) {
@@ -279,45 +204,66 @@ EXPORT CUresult cuMemFree(CUdeviceptr p)
     return r;
 }
 
+/* Where nothing is computed, memory of the host that takes no room: every FOLD bytes of it are the
+ * same ones. NULL: ordinary memory will do. */
+static void *fold(size_t bytes)
+{
+    enum { FOLD = 1 << 20 };
+    if (!fake_cuda.skip_work || bytes < FOLD) return NULL;
+    const size_t whole = (bytes + FOLD - 1) / FOLD * FOLD;
+    int fd = memfd_create("folded", 0);
+    block *b = malloc(sizeof *b);
+    uint8_t *p = mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!b || fd < 0 || p == MAP_FAILED || ftruncate(fd, FOLD)) abort();
+    for (size_t at = 0; at < whole; at += FOLD)
+        if (mmap(p + at, FOLD, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+            abort();
+    close(fd);
+    *b = (block){p, (int64_t)whole, true, folded};
+    folded = b;
+    return p;
+}
+
+static bool unfold(const void *p)
+{
+    for (block **at = &folded; *at; at = &(*at)->next) {
+        block *b = *at;
+        if (b->p != p) continue;
+        *at = b->next;
+        munmap(b->p, (size_t)b->bytes);
+        free(b);
+        return true;
+    }
+    return false;
+}
+
 EXPORT CUresult cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
 {
-    CUresult r = not_while_recording();
+    CUresult r = fake_stream_idle();
     if (r) return r;
     (void)flags;
-    *p = malloc(bytes);
+    if (fake_cuda.fail_pinned == 1) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (fake_cuda.fail_pinned) fake_cuda.fail_pinned--;
+    *p = fold(bytes);
+    if (!*p) *p = malloc(bytes);
     fake_cuda.live_objects++;
     return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 EXPORT CUresult cuMemFreeHost(void *p)
 {
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    if (recording) fake_cuda.misuse++;
-    free(p);
+    if (fake_cuda_outside()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (fake_stream_records()) fake_cuda.misuse++;
+    if (!unfold(p)) free(p);
     fake_cuda.live_objects--;
     return CUDA_SUCCESS;
 }
 
-typedef struct copy_args {
-    void *dst;
-    const void *src;
-    size_t n;
-} copy_args;
-
-static void copy_now(const void *args)
+static CUresult copy(CUstream s, void *dst, const void *src, size_t n, uint64_t *count,
+                     uint64_t *bytes)
 {
-    copy_args a;
-    memcpy(&a, args, sizeof a);
-    memcpy(a.dst, a.src, a.n);
-}
-
-static CUresult copy(void *dst, const void *src, size_t n, uint64_t *count, uint64_t *bytes)
-{
-    node work = {.run = copy_now};
-    CUresult r = not_while_recording();
+    CUresult r = fake_stream_copy(s, dst, src, n);
     if (r) return r;
-    memcpy(work.args, &(copy_args){dst, src, n}, sizeof(copy_args));
-    hand_over(&work);
     ++*count;
     *bytes += n;
     return CUDA_SUCCESS;
@@ -325,123 +271,26 @@ static CUresult copy(void *dst, const void *src, size_t n, uint64_t *count, uint
 
 EXPORT CUresult cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t n, CUstream s)
 {
-    (void)s;
-    return copy((void *)(uintptr_t)dst, src, n, &fake_cuda.uploads, &fake_cuda.upload_bytes);
+    return copy(s, (void *)(uintptr_t)dst, src, n, &fake_cuda.uploads, &fake_cuda.upload_bytes);
 }
 
 EXPORT CUresult cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t n, CUstream s)
 {
-    (void)s;
-    return copy(dst, (const void *)(uintptr_t)src, n, &fake_cuda.downloads,
+    return copy(s, dst, (const void *)(uintptr_t)src, n, &fake_cuda.downloads,
                 &fake_cuda.download_bytes);
 }
 
 EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream s)
 {
-    (void)s;
-    return copy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, n, &fake_cuda.copies,
+    return copy(s, (void *)(uintptr_t)dst, (const void *)(uintptr_t)src, n, &fake_cuda.copies,
                 &fake_cuda.copy_bytes);
-}
-
-/* ------------------------------------------------------------------ streams, events */
-
-EXPORT CUresult cuStreamCreate(CUstream *s, unsigned flags)
-{
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    (void)flags;
-    *s = (CUstream)malloc(1);
-    fake_cuda.live_objects++;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamDestroy(CUstream s)
-{
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    work_until(UINT64_MAX);
-    free(s);
-    fake_cuda.live_objects--;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamSynchronize(CUstream s)
-{
-    (void)s;
-    CUresult r = not_while_recording();
-    fake_cuda.waits++;
-    work_until(UINT64_MAX);
-    if (!r && fake_cuda.fail_wait && --fake_cuda.fail_wait == 0) r = CUDA_ERROR_LAUNCH_FAILED;
-    if (r == CUDA_ERROR_LAUNCH_FAILED) sticky = (int)r;
-    return r;
-}
-
-typedef struct event {
-    uint64_t before; /* how much work there was */
-    uint64_t time;
-    bool timed, set;
-} event;
-
-EXPORT CUresult cuEventCreate(CUevent *e, unsigned flags)
-{
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    event *made = calloc(1, sizeof *made);
-    if (!made) abort();
-    made->timed = !(flags & CU_EVENT_DISABLE_TIMING);
-    *e = (CUevent)made;
-    fake_cuda.live_objects++;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventDestroy(CUevent e)
-{
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    free(e);
-    fake_cuda.live_objects--;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventRecord(CUevent e, CUstream s)
-{
-    (void)s;
-    CUresult r = not_while_recording();
-    if (r) return r;
-    *(event *)e = (event){queued, handed, ((event *)e)->timed, true};
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuEventSynchronize(CUevent e)
-{
-    CUresult r = not_while_recording();
-    fake_cuda.event_waits++;
-    work_until(((const event *)e)->before);
-    if (!r && fake_cuda.fail_event && --fake_cuda.fail_event == 0) r = CUDA_ERROR_LAUNCH_FAILED;
-    if (r == CUDA_ERROR_LAUNCH_FAILED) sticky = (int)r;
-    return r;
-}
-
-EXPORT CUresult cuEventQuery(CUevent e)
-{
-    CUresult r = not_while_recording();
-    if (r) return r;
-    return done < ((const event *)e)->before ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
-}
-
-/* A kernel takes a microsecond. */
-EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
-{
-    const event *a = (const event *)from, *b = (const event *)to;
-    CUresult r = not_while_recording();
-    if (r) return r;
-    if (!a->timed || !b->timed || !a->set || !b->set) return CUDA_ERROR_INVALID_HANDLE;
-    if (done < a->before || done < b->before) return CUDA_ERROR_NOT_READY;
-    *ms = 1e-3f * (float)(b->time - a->time);
-    return CUDA_SUCCESS;
 }
 
 /* ------------------------------------------------------------------ kernels */
 
 EXPORT CUresult cuModuleLoadData(CUmodule *m, const void *image)
 {
-    CUresult r = not_while_recording();
+    CUresult r = fake_stream_idle();
     if (r) return r;
     uint32_t magic;
     memcpy(&magic, image, sizeof magic);
@@ -453,7 +302,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule *m, const void *image)
 
 EXPORT CUresult cuModuleUnload(CUmodule m)
 {
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (fake_cuda_outside()) return CUDA_ERROR_INVALID_CONTEXT;
     free(m);
     fake_cuda.live_objects--;
     return CUDA_SUCCESS;
@@ -461,7 +310,7 @@ EXPORT CUresult cuModuleUnload(CUmodule m)
 
 EXPORT CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
 {
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (fake_cuda_outside()) return CUDA_ERROR_INVALID_CONTEXT;
     (void)m;
     for (const emulated_kernel *k = emulated_kernels; k->name; k++) {
         if (strcmp(k->name, name) != 0) continue;
@@ -476,7 +325,7 @@ enum { USUAL_SHARED = 48 << 10 };
 
 EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int value)
 {
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (fake_cuda_outside()) return CUDA_ERROR_INVALID_CONTEXT;
     const emulated_kernel *kernel = (const emulated_kernel *)(uintptr_t)f;
     if (a != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
         value > (fake_cuda.capability >= 90 ? 227 << 10 : 163 << 10))
@@ -487,21 +336,21 @@ EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int val
 
 static void play(const void *what)
 {
-    const node *n = what;
+    const fake_work *n = what;
     if (n->threads)
         emulator_launch(n->run, n->args, n->grid, n->threads, n->shared);
     else
         n->run(n->args);
 }
 
-static void run(const node *n)
+void fake_cuda_run(const fake_work *n)
 {
     pthread_mutex_lock(&lock);
     play(n);
     pthread_mutex_unlock(&lock);
 }
 
-static void run_overlapped(const node *n, const node *next)
+void fake_cuda_run_overlapped(const fake_work *n, const fake_work *next)
 {
     pthread_mutex_lock(&lock);
     emulator_begin_early(play, n);
@@ -512,44 +361,26 @@ static void run_overlapped(const node *n, const node *next)
 
 static size_t args_of(const char *name);
 
-static CUresult enqueue(const node *n)
-{
-    if (recording && fake_cuda.fail_record && --fake_cuda.fail_record == 0) broken = true;
-    if (recording && broken) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if (recording) {
-        node *copy = malloc(sizeof *copy);
-        if (!copy) abort();
-        *copy = *n;
-        *recording->end = copy;
-        recording->end = &copy->next;
-        fake_cuda.recorded++;
-        return CUDA_SUCCESS;
-    }
-    fake_cuda.launches++;
-    if (!fake_cuda.skip_launch || --fake_cuda.skip_launch) hand_over(n);
-    return CUDA_SUCCESS;
-}
-
 EXPORT int fake_cuda_enqueue(void (*f)(const void *), const void *args, unsigned long bytes)
 {
-    node n = {.run = f};
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    fake_work n = {.run = f};
+    if (fake_cuda_outside()) return CUDA_ERROR_INVALID_CONTEXT;
     if (sticky) return sticky;
-    if (bytes > args_bytes) abort();
+    if (bytes > sizeof n.args) abort();
     memcpy(n.args, args, bytes);
-    return (int)enqueue(&n);
+    return (int)fake_stream_launch(&n);
 }
 
 static CUresult launch(const CUlaunchConfig *c, CUfunction f, void **args, void **extra, bool early)
 {
     const emulated_kernel *kernel = (const emulated_kernel *)(uintptr_t)f;
     unsigned gx = c->gridDimX, gy = c->gridDimY, gz = c->gridDimZ, shared = c->sharedMemBytes;
-    node n = {.run = kernel->run,
-              .grid = {gx, gy, gz},
-              .threads = c->blockDimX,
-              .shared = shared,
-              .early = early};
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    fake_work n = {.run = kernel->run,
+                   .grid = {gx, gy, gz},
+                   .threads = c->blockDimX,
+                   .shared = shared,
+                   .early = early};
+    if (fake_cuda_outside()) return CUDA_ERROR_INVALID_CONTEXT;
     if (sticky) return (CUresult)sticky;
     if (c->blockDimY != 1 || c->blockDimZ != 1 ||
         (shared > USUAL_SHARED && shared > shared_limit[kernel - emulated_kernels]) || extra ||
@@ -562,9 +393,9 @@ static CUresult launch(const CUlaunchConfig *c, CUfunction f, void **args, void 
         sticky = CUDA_ERROR_LAUNCH_FAILED;
         return CUDA_ERROR_LAUNCH_FAILED;
     }
-    if (args_of(kernel->name) > args_bytes) abort();
+    if (args_of(kernel->name) > sizeof n.args) abort();
     memcpy(n.args, args[0], args_of(kernel->name));
-    return enqueue(&n);
+    return fake_stream_launch(&n);
 }
 
 EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
@@ -647,110 +478,4 @@ static size_t args_of(const char *name)
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strncmp(name, table[i].start, strlen(table[i].start)) == 0) return table[i].bytes;
     abort();
-}
-
-/* ------------------------------------------------------------------ graphs */
-
-EXPORT CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode)
-{
-    (void)s, (void)mode;
-    CUresult r = not_while_recording();
-    if (r) return r;
-    recording = malloc(sizeof *recording);
-    if (!recording) abort();
-    recording->first = NULL;
-    recording->end = &recording->first;
-    recording->bytes = 0;
-    broken = false;
-    fake_cuda.live_objects++;
-    fake_cuda.captures++;
-    return CUDA_SUCCESS;
-}
-
-static CUresult graph_free(graph *g)
-{
-    while (g->first) {
-        node *n = g->first;
-        g->first = n->next;
-        free(n);
-    }
-    fake_cuda.live_bytes -= g->bytes;
-    free(g);
-    fake_cuda.live_objects--;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamEndCapture(CUstream s, CUgraph *out)
-{
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    (void)s;
-    if (!recording) return CUDA_ERROR_ILLEGAL_STATE;
-    graph *g = recording;
-    *g->end = NULL;
-    recording = NULL;
-    *out = broken ? NULL : (CUgraph)g;
-    if (!broken) return CUDA_SUCCESS;
-    graph_free(g);
-    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-}
-
-EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph from,
-                                            unsigned long long flags)
-{
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    (void)flags;
-    graph *g = malloc(sizeof *g), *source = (graph *)from;
-    if (!g) abort();
-    g->end = &g->first;
-    g->bytes = 0;
-    for (const node *n = source->first; n; n = n->next) {
-        g->bytes += fake_cuda.node_bytes;
-        node *copy = malloc(sizeof *copy);
-        if (!copy) abort();
-        *copy = *n;
-        *g->end = copy;
-        g->end = &copy->next;
-    }
-    *g->end = NULL;
-    fake_cuda.live_objects++;
-    fake_cuda.live_bytes += g->bytes;
-    *out = (CUgraphExec)g;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuGraphUpload(CUgraphExec g, CUstream s)
-{
-    (void)g, (void)s;
-    return not_while_recording();
-}
-
-EXPORT CUresult cuGraphGetNodes(CUgraph g, CUgraphNode *nodes, size_t *count)
-{
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    if (nodes) return CUDA_ERROR_INVALID_VALUE;
-    *count = 0;
-    for (const node *n = ((graph *)g)->first; n; n = n->next) ++*count;
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuGraphDestroy(CUgraph g)
-{
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    return graph_free((graph *)g);
-}
-
-EXPORT CUresult cuGraphExecDestroy(CUgraphExec g)
-{
-    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    return graph_free((graph *)g);
-}
-
-EXPORT CUresult cuGraphLaunch(CUgraphExec g, CUstream s)
-{
-    (void)s;
-    CUresult r = not_while_recording();
-    if (r) return r;
-    fake_cuda.replays++;
-    for (const node *n = ((graph *)g)->first; n; n = n->next) hand_over(n);
-    return CUDA_SUCCESS;
 }

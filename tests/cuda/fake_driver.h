@@ -1,5 +1,6 @@
 /* A driver without a device: libcuda.so.1 with the functions that the CUDA backend uses. Memory of
- * the device is memory of the host, kernels run on the emulator, streams do everything at once. */
+ * the device is memory of the host, kernels run on the emulator, streams (fake_stream.h) do
+ * everything at once. */
 #ifndef GRAFT_TESTS_CUDA_FAKE_DRIVER_H
 #define GRAFT_TESTS_CUDA_FAKE_DRIVER_H
 #include <stdint.h>
@@ -30,9 +31,12 @@ typedef struct fake_cuda_state {
     uint64_t waits, event_waits, allocs, frees;
     uint64_t early, overlapped; /* launches that may begin early, and those that did */
     int lazy;                   /* work is done when someone waits for it, and not before */
+    int eager;     /* copies beside the launches are done as soon as they may, not as late as they
+                    * must; 2: now and then one of them */
     int skip_work; /* nothing that is handed over is done, and memory is none until it is touched */
     int fail_launch; /* the n-th launch from now fails; 0: none */
     int fail_wait, fail_event;
+    int fail_pinned;  /* from the n-th on allocations of pinned memory fail */
     int fail_record;  /* the n-th launch into a capture from now is refused, and the capture with it
                        */
     int skip_launch;  /* the n-th launch from now does nothing */

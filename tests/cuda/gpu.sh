@@ -62,7 +62,7 @@ FAKE_CUDNN_VERSION=80000 GRAFT_GPU_INCOMPLETE=1 GRAFT_GPU_PARTS=versions run
 expect "no cuDNN, and it is known" 0 "LIBRARIES ARE NOT COMPLETE" "== versions"
 
 rm -rf "$folder/out"
-GRAFT_GPU_PARTS="versions sdxl sd15 vae ceilings swaps levels start untried steered" run
+GRAFT_GPU_PARTS="versions sdxl sd15 vae ceilings swaps levels start untried offload steered" run
 cat "$folder/out/gpu.log" >> "$folder/printed" # of long parts the end alone is printed
 expect "the parts" 0 "cuBLASLt .* is $fakes/libcublasLt" "cuDNN .* is $fakes/libcudnn" \
     "tried_sdxl_step_ms" "tried_sdxl_run_ms" "operators one by one" "us each" "cublasLt 0" \
@@ -70,8 +70,9 @@ expect "the parts" 0 "cuBLASLt .* is $fakes/libcublasLt" "cuDNN .* is $fakes/lib
     "tried_vae_1024_ms" "without bands:" "in small bands:" "tried_vae_nmse" \
     "tried_swap_sd15_resident_ms" "tried_sdxl_int8_step_ms" \
     "tried_sdxl_ready_again_s" "tried_swap_sdxl_file_step_ratio" "tried_picture_first_s" \
-    "tried_picture_again_s" "tried_picture_limited_s" "a step, strength 0.7: .* ms" "failed: none"
-made="bands.json bench.json gpu.log results.tar.xz untried.json whole.json "
+    "tried_picture_again_s" "tried_picture_limited_s" "in .* MiB:" "MiB of weights come anew in each run" \
+    "a step, strength 0.7: .* ms" "failed: none"
+made="bands.json bench.json gpu.log offload.json results.tar.xz untried.json whole.json "
 [ "$(ls "$folder/out" | tr '\n' ' ')" = "$made" ] ||
     { echo "FAIL few files: $(ls "$folder/out" | tr '\n' ' ')"; bad=$((bad + 1)); }
 grep -q " wgmma turns wgmma8 ahead " "$folder/out/gpu.log" ||

@@ -58,8 +58,9 @@ static void picture(graft_engine *g, const char *path)
     graft_model_release(m);
 }
 
-/* The most that a picture takes; limit 0: without one. */
-static int64_t peak_of(const char *path, int64_t limit)
+/* The most that a picture takes; limit 0: without one. offloaded: whether weights stay in the
+ * host's memory then. */
+static int64_t peak_of(const char *path, int64_t limit, bool offloaded)
 {
     graft_engine *g = engine_in("cuda", "bf16");
     graft_err e = GRAFT_ERR_INIT;
@@ -69,6 +70,9 @@ static int64_t peak_of(const char *path, int64_t limit)
     fake->peak_bytes = 0;
     picture(g, path);
     int64_t peak = fake->peak_bytes;
+    graft_packs_stats away;
+    graft_packs_stats_get(g->offloaded, &away);
+    CHECK_INT(away.made > 0, offloaded);
     graft_engine_destroy(g);
     fake->skip_work = 0;
     CHECK_INT(fake->live_blocks, 0);
@@ -122,12 +126,17 @@ int main(void)
     if (!open_fake()) return test_end();
     fake->memory = (int64_t)80 << 30;
     const char *path = zeros_file();
-    int64_t whole = peak_of(path, 0);
+    int64_t whole = peak_of(path, 0, false);
     CHECK(whole > file_bytes && whole - file_bytes < (int64_t)600 * MIB);
     for (int64_t below = 400; below <= 1200; below += 800) {
         int64_t limit = file_bytes - below * MIB;
-        CHECK(peak_of(path, limit) < limit + (int64_t)64 * MIB);
+        CHECK(peak_of(path, limit, false) < limit + (int64_t)64 * MIB);
     }
+    const int64_t small = (int64_t)1536 * MIB; /* the UNet alone has 4900 */
+    CHECK(peak_of(path, small, true) < small + (int64_t)64 * MIB);
+    fake->memory = (int64_t)4 << 30;
+    CHECK(peak_of(path, 0, true) <= fake->memory);
+    fake->memory = (int64_t)80 << 30;
     tuned(path);
     unlink(path);
     return close_fake();

@@ -180,7 +180,7 @@ static void check_cut(const char *path, int64_t level, int64_t block, int k, int
         CHECK_OK(graft_model_bind_variant(m, variant, 2, h, w, TOKENS, NULL, &own, &e), &e);
         graft_graph *g = cut_plain(a, 2, h, w, k, fast);
         CHECK_OK(graft_exe_create(g, own->exe->backend, NULL, NULL, &x, &e), &e);
-        CHECK_OK(graft_binding_create(x, m->weights, engine->packs, NULL, &b, &e), &e);
+        CHECK_OK(graft_binding_create(x, m->weights, engine->packs, NULL, NULL, &b, &e), &e);
         size_t n = fast ? value_count(g, g->input[g->n_inputs - 1]) : value_count(g, g->output[1]);
         if (!fast) {
             io.n_feature = n;

@@ -266,7 +266,7 @@ static bool run_graph(graft_graph *g, graft_weights *w, const void *const *in,
     graft_err e = GRAFT_ERR_INIT;
     graft_status st = graft_exe_create(g, ref, NULL, NULL, &x, &e);
     if (st) graft_graph_destroy(g);
-    if (!st) st = graft_binding_create(x, w, engine->packs, NULL, &b, &e);
+    if (!st) st = graft_binding_create(x, w, engine->packs, NULL, NULL, &b, &e);
     for (size_t i = 0; !st && i < x->graph->n_outputs; i++) {
         bytes[i] = (size_t)x->output[i].bytes;
         out[i] = malloc(bytes[i] + 1);

@@ -120,9 +120,12 @@ graft_status graft_cuda_launch(graft_device *d, graft_cuda_function f, uint32_t 
                                    .hStream = d->stream,
                                    .attrs = &early,
                                    .numAttrs = 1};
-    CUresult r = d->pdl ? d->drv.launch_with(&config, d->function[f], args, NULL)
-                        : d->drv.launch(d->function[f], x, y, z, kernels[f].threads, 1, 1,
-                                        kernels[f].shared, d->stream, args, NULL);
+    /* One that starts early would not wait for a copy of another stream. */
+    const bool early_start = d->pdl && !d->follows;
+    d->follows = false;
+    CUresult r = early_start ? d->drv.launch_with(&config, d->function[f], args, NULL)
+                             : d->drv.launch(d->function[f], x, y, z, kernels[f].threads, 1, 1,
+                                             kernels[f].shared, d->stream, args, NULL);
     return graft_cuda_done(d, r, kernels[f].name);
 }
 

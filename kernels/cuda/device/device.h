@@ -1,7 +1,7 @@
 /* What the files of this library share on the host: the device at work.
  *
- * All work of a device goes to one stream, in order. Its lock is held around every use of the
- * driver, and from the begin of a capture to its end. */
+ * All work of a device goes to one stream, in order, but for what lanes bring (lane.h). Its lock is
+ * held around every use of the driver, and from the begin of a capture to its end. */
 #ifndef GRAFT_KERNELS_CUDA_DEVICE_H
 #define GRAFT_KERNELS_CUDA_DEVICE_H
 #include <pthread.h>
@@ -56,6 +56,8 @@ struct graft_device {
     CUdevice id;
     CUcontext context;
     CUstream stream;
+    CUstream beside; /* of lanes' copies; NULL: there was none yet */
+    bool follows;    /* the next launch waits for a copy of a lane */
     CUmodule module;
     CUfunction function[GRAFT_CUDA_FUNCTIONS];
     pthread_mutex_t lock;   /* recursive */

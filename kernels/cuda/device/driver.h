@@ -30,6 +30,7 @@
     X(stream_create, cuStreamCreate)                                                               \
     X(stream_destroy, cuStreamDestroy)                                                             \
     X(stream_wait, cuStreamSynchronize)                                                            \
+    X(stream_follow, cuStreamWaitEvent)                                                            \
     X(event_create, cuEventCreate)                                                                 \
     X(event_destroy, cuEventDestroy)                                                               \
     X(event_record, cuEventRecord)                                                                 \
