@@ -7,6 +7,7 @@
 #include "engine/exec/crew.h"
 #include "engine/exec/exe.h"
 #include "engine/exec/merge.h"
+#include "engine/exec/spill.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/slot_data.h"
 #include "kernels/quant.h"
@@ -193,11 +194,11 @@ void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_pa
 typedef struct bind_job {
     graft_binding *b;
     const graft_offload_room *room; /* NULL: all weights are on the device */
-    void *passing;                  /* memory of the device for one that will not be */
-    graft_slab *slab;               /* for the packs that are made; may be NULL */
-    graft_slab *stored;             /* for weights as LoRAs are merged from; may be NULL */
-    bool merge;                     /* the device merges LoRAs */
-    uint32_t *missing;              /* uses without pack, the largest first */
+    void *passing;      /* memory of the device for one that will not be; NULL: they have files */
+    graft_slab *slab;   /* for the packs that are made; may be NULL */
+    graft_slab *stored; /* for weights as LoRAs are merged from; may be NULL */
+    bool merge;         /* the device merges LoRAs */
+    uint32_t *missing;  /* uses without pack, the largest first */
     size_t n_missing;
     graft_ahead_item *item; /* of each of them, where they are read ahead; else NULL */
     graft_ahead *ahead;
@@ -291,7 +292,7 @@ static int largest_first(const void *pa, const void *pb, void *ctx)
     return a < b ? -1 : a > b;
 }
 
-/* A pack that does not stay on the device is made there all the same. */
+/* A pack that does not stay on the device is made there all the same; one of a file in the file. */
 typedef struct away_job {
     fill_job *fill;
     void *passing;
@@ -301,8 +302,9 @@ static graft_status fill_away(void *ctx, void *dst, graft_hash *content, graft_e
 {
     const away_job *a = ctx;
     const graft_backend *b = a->fill->exe->backend;
-    graft_status st = fill(a->fill, a->passing, content, e);
-    if (st) return st;
+    graft_status st = fill(a->fill, a->passing ? a->passing : dst, content, e);
+    if (!st && !a->passing) graft_spill_done(dst, a->fill->use->bytes);
+    if (st || !a->passing) return st;
     st = b->api->download(b->device, dst, a->passing, a->fill->use->bytes);
     return packing_failed(a->fill, st, e);
 }

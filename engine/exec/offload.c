@@ -3,10 +3,13 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "engine/exec/exe.h"
+#include "engine/exec/spill.h"
 
-#define LEAST  65536 /* bytes of a weight: a smaller one is not worth a copy of its own */
-#define ALIGN  256
-#define PIECES 2 /* of the largest size in the window: one is read while the next one comes */
+#define LEAST          65536 /* bytes of a weight: a smaller one is not worth a copy of its own */
+#define LEAST_OF_FILES ((uint64_t)1 << 20) /* nor a file */
+#define AHEAD          3                   /* pieces of files that the system reads at once */
+#define ALIGN          256
+#define PIECES         2 /* of the largest size in the window: one is read while the next one comes */
 
 static uint64_t aligned(uint64_t bytes)
 {
@@ -15,7 +18,7 @@ static uint64_t aligned(uint64_t bytes)
 
 bool graft_offload_possible(const graft_backend *b)
 {
-    return !b->info.host_memory && GRAFT_KERNELS_HAS(graft_backend_more(b), lane_free);
+    return b->info.host_memory || GRAFT_KERNELS_HAS(graft_backend_more(b), lane_free);
 }
 
 /* ------------------------------------------------------------------ what may be away */
@@ -29,7 +32,7 @@ static bool same_weight(const graft_exe_use *a, const graft_exe_use *b)
 static bool may_be_away(const graft_exe *x, size_t i)
 {
     const graft_exe_use *u = &x->use[i];
-    if (u->bytes < LEAST) return false;
+    if (u->bytes < (x->backend->info.host_memory ? LEAST_OF_FILES : LEAST)) return false;
     for (size_t k = i; k-- && x->use[k].step == u->step;)
         if (x->use[k].bytes >= u->bytes) return false;
     for (size_t k = i + 1; k < x->n_uses && x->use[k].step == u->step; k++)
@@ -65,14 +68,6 @@ uint64_t graft_offload_least(const graft_exe *x)
     const uint64_t least = x->weight_bytes - c.bytes + c.largest;
     graft_free(c.may);
     return least < x->weight_bytes ? least : x->weight_bytes;
-}
-
-uint64_t graft_offload_window(const graft_exe *x)
-{
-    candidates c;
-    if (candidates_init(&c, x, NULL)) return UINT64_MAX;
-    graft_free(c.may);
-    return PIECES * c.largest;
 }
 
 /* ------------------------------------------------------------------ what is away */
@@ -148,8 +143,13 @@ static graft_status schedule_init(graft_offload_schedule *s, const graft_exe *x,
         if (!o->away[i] || (later && is_invariant(x, i))) continue;
         s->piece[s->n] = (graft_offload_piece){
             .use = (uint32_t)i, .step = x->use[i].step, .bytes = x->use[i].bytes};
-        place_piece(s, s->n, o->window);
-        s->place[i] = (int64_t)s->piece[s->n++].offset;
+        if (o->window) {
+            place_piece(s, s->n, o->window);
+            s->place[i] = (int64_t)s->piece[s->n].offset;
+        } else {
+            s->piece[s->n].behind = s->n < AHEAD ? -1 : (int64_t)s->piece[s->n - AHEAD].step;
+        }
+        s->n++;
     }
     return GRAFT_OK;
 }
@@ -200,8 +200,9 @@ graft_status graft_offload_choose(const graft_exe *x, uint64_t bytes, bool is_li
         st = graft_fail_nomem(e, "weight table");
         goto out;
     }
-    o->window = stays + PIECES * c.largest > bytes ? c.largest : PIECES * c.largest;
-    const uint64_t wanted = x->weight_bytes - (bytes - o->window);
+    const uint64_t window = stays + PIECES * c.largest > bytes ? c.largest : PIECES * c.largest;
+    const uint64_t wanted = x->weight_bytes - (bytes - window);
+    o->window = x->backend->info.host_memory ? 0 : window;
     for (pool p = 0; p < POOLS && o->bytes < wanted; p++)
         o->bytes += choose_from(x, &c, p, found, wanted - o->bytes, o->away);
     GRAFT_TRY(schedule_init(&o->all, x, o, false, e));
@@ -216,23 +217,54 @@ out:
 
 /* ------------------------------------------------------------------ runs */
 
+void graft_offload_begin(graft_offload_run *r)
+{
+    r->loaded = r->needed = 0;
+}
+
+static void *data_of(const graft_offload_run *r, size_t i)
+{
+    return (void *)(uintptr_t)graft_pack_data(r->pack[r->schedule->piece[i].use]);
+}
+
+static graft_status load(const graft_offload_run *r, size_t i)
+{
+    const graft_offload_piece *p = &r->schedule->piece[i];
+    if (r->lane)
+        return r->more->lane_load(r->lane, (uint32_t)i, r->window + p->offset, data_of(r, i),
+                                  p->bytes);
+    graft_spill_soon(data_of(r, i), p->bytes);
+    return GRAFT_OK;
+}
+
+/* Launches of what has files are over when they come back. */
+static void leave_files(graft_offload_run *r, size_t step)
+{
+    const graft_offload_schedule *s = r->schedule;
+    for (; r->needed < s->n && s->piece[r->needed].step < step; r->needed++)
+        graft_spill_done(data_of(r, r->needed), s->piece[r->needed].bytes);
+}
+
 graft_status graft_offload_before(graft_offload_run *r, size_t step)
 {
     const graft_offload_schedule *s = r->schedule;
     graft_status st = GRAFT_OK;
     if (!s) return GRAFT_OK;
-    for (; r->loaded < s->n && s->piece[r->loaded].behind < (int64_t)step && !st; r->loaded++) {
-        const graft_offload_piece *p = &s->piece[r->loaded];
-        st = r->more->lane_load(r->lane, (uint32_t)r->loaded, r->window + p->offset,
-                                graft_pack_data(r->pack[p->use]), p->bytes);
-    }
-    for (; r->needed < s->n && s->piece[r->needed].step == step && !st; r->needed++)
+    if (!r->lane) leave_files(r, step);
+    for (; r->loaded < s->n && s->piece[r->loaded].behind < (int64_t)step && !st; r->loaded++)
+        st = load(r, r->loaded);
+    for (; r->lane && r->needed < s->n && s->piece[r->needed].step == step && !st; r->needed++)
         st = r->more->lane_need(r->lane, (uint32_t)r->needed);
     return st;
 }
 
-/* In one order, so that the last one is enough. If it fails the device is lost. */
-void graft_offload_break(graft_offload_run *r)
+/* A lane's loads come in one order, so that the last one is enough. If it fails the device is lost.
+ */
+void graft_offload_end(graft_offload_run *r)
 {
-    if (r->schedule && r->loaded > r->needed) r->more->lane_need(r->lane, (uint32_t)r->loaded - 1);
+    if (!r->schedule) return;
+    if (!r->lane)
+        leave_files(r, SIZE_MAX);
+    else if (r->loaded > r->needed)
+        r->more->lane_need(r->lane, (uint32_t)r->loaded - 1);
 }

@@ -4,6 +4,10 @@
  * spread evenly over the steps, so that bringing one weight and computing with others take place at
  * once. Results have the bits that they have without.
  *
+ * Where the device's memory is the machine's they stay in files (spill.h), of which the system
+ * reads what comes next while something is computed; there is no window, but what it would have
+ * counts.
+ *
  * Only weights of some size that one step alone reads stay away, at most one of each step. */
 #ifndef GRAFT_EXEC_OFFLOAD_H
 #define GRAFT_EXEC_OFFLOAD_H
@@ -31,13 +35,13 @@ typedef struct graft_offload_piece {
 typedef struct graft_offload_schedule {
     graft_offload_piece *piece;
     size_t n;
-    int64_t *place; /* of each use: in the window; -1: its pack is on the device */
+    int64_t *place; /* of each use: in the window; -1: its pack itself is read */
 } graft_offload_schedule;
 
 typedef struct graft_offload {
     bool *away;                        /* of each use: its pack lies in memory of the host */
     graft_offload_schedule all, later; /* later: of a series' runs behind the first one */
-    uint64_t window;                   /* bytes */
+    uint64_t window;                   /* bytes behind the activations */
     uint64_t bytes;                    /* that are away */
 } graft_offload;
 
@@ -48,13 +52,12 @@ typedef enum graft_offload_found {
     GRAFT_OFFLOAD_ON_HOST
 } graft_offload_found;
 
-/* Whether the device can do without some of its weights. */
+/* Whether the device can do without some of its weights; where its memory is the machine's, whether
+ * it could with files. */
 bool graft_offload_possible(const graft_backend *b);
 /* The least that weights and window can take on the device; all weights where nothing can be
  * away. UINT64_MAX when memory is short. */
 uint64_t graft_offload_least(const struct graft_exe *x);
-/* The window that is wanted: two of the largest weights that may be away; 0: there are none. */
-uint64_t graft_offload_window(const struct graft_exe *x);
 /* Chooses what stays away so that the rest and the window take no more than `bytes`; *out is NULL
  * where all have room. What lies in memory of the host stays there before others, then weights of
  * steps that a series computes once, then such as are nowhere yet. found: one a use. Where even
@@ -64,16 +67,17 @@ graft_status graft_offload_choose(const struct graft_exe *x, uint64_t bytes, boo
                                   graft_err *e);
 void graft_offload_free(graft_offload *o); /* NULL is fine */
 
-/* A run. Each step: graft_offload_before(), its launch, in the order of steps. */
+/* A run. Each step: graft_offload_before(), its launch, in the order of steps; then _end(), also
+ * behind a run that ended early: what is under way comes before what is launched later. */
 typedef struct graft_offload_run {
     const graft_offload_schedule *schedule; /* NULL: nothing is away */
     const graft_kernels_more *more;
-    graft_lane *lane;
+    graft_lane *lane; /* NULL: in files */
     uint8_t *window;
     graft_pack *const *pack; /* of each use */
     size_t loaded, needed;
 } graft_offload_run;
+void graft_offload_begin(graft_offload_run *r);
 graft_status graft_offload_before(graft_offload_run *r, size_t step);
-/* Where a run ends early: what is under way to its window comes before what is launched later. */
-void graft_offload_break(graft_offload_run *r);
+void graft_offload_end(graft_offload_run *r);
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "engine/exec/spill.h"
 
 #define SPARE_MIN 65536 /* smaller blocks come cheaply from the heap */
 
@@ -64,6 +65,7 @@ typedef struct spare {
 typedef struct dead {
     graft_backend *backend;
     void *data;
+    uint64_t bytes;
     struct dead *next;
 } dead;
 
@@ -76,12 +78,13 @@ struct graft_packs {
     graft_slab *slabs;
     dead *dead; /* freed when the lock is given back */
     bool no_slabs;
-    bool offloaded; /* in memory of the host that the device reads by itself */
+    bool offloaded;    /* see graft_packs_create() */
+    const char *spill; /* the folder for packs of the machine's own memory */
     uint64_t clock, budget;
     graft_packs_stats stats;
 };
 
-graft_status graft_packs_create(bool offloaded, graft_packs **out, graft_err *e)
+graft_status graft_packs_create(bool offloaded, const char *spill, graft_packs **out, graft_err *e)
 {
     graft_packs *p = graft_calloc(1, sizeof *p);
     graft_pack **bucket = graft_calloc(4096, sizeof *bucket);
@@ -96,6 +99,7 @@ graft_status graft_packs_create(bool offloaded, graft_packs **out, graft_err *e)
     p->n_buckets = 4096;
     p->budget = UINT64_MAX;
     p->offloaded = p->no_slabs = offloaded;
+    p->spill = spill;
     *out = p;
     return GRAFT_OK;
 }
@@ -107,16 +111,19 @@ static graft_pack **place_of(graft_packs *p, graft_hash sample)
 
 static void *memory_alloc(const graft_packs *p, const graft_backend *b, uint64_t bytes)
 {
-    return p->offloaded ? graft_backend_more(b)->host_alloc(b->device, bytes)
-                        : b->api->alloc(b->device, bytes);
+    if (!p->offloaded) return b->api->alloc(b->device, bytes);
+    return b->info.host_memory ? graft_spill_alloc(p->spill, bytes)
+                               : graft_backend_more(b)->host_alloc(b->device, bytes);
 }
 
-static void memory_free(const graft_packs *p, const graft_backend *b, void *data)
+static void memory_free(const graft_packs *p, const graft_backend *b, void *data, uint64_t bytes)
 {
-    if (p->offloaded)
-        graft_backend_more(b)->host_free(b->device, data);
-    else
+    if (!p->offloaded)
         b->api->free(b->device, data);
+    else if (b->info.host_memory)
+        graft_spill_free(data, bytes);
+    else
+        graft_backend_more(b)->host_free(b->device, data);
 }
 
 /* A device may wait for all its work before it frees memory: not while others wait for the lock. */
@@ -128,21 +135,21 @@ static void unlock(graft_packs *p)
     while (list) {
         dead *d = list;
         list = d->next;
-        memory_free(p, d->backend, d->data);
+        memory_free(p, d->backend, d->data, d->bytes);
         graft_free(d);
     }
 }
 
 /* ------------------------------------------------------------------ memory, the lock is held */
 
-static void bury(graft_packs *p, graft_backend *backend, void *data)
+static void bury(graft_packs *p, graft_backend *backend, void *data, uint64_t bytes)
 {
     dead *d = graft_malloc(sizeof *d);
     if (!d) {
-        memory_free(p, backend, data);
+        memory_free(p, backend, data, bytes);
         return;
     }
-    *d = (dead){backend, data, p->dead};
+    *d = (dead){backend, data, bytes, p->dead};
     p->dead = d;
 }
 
@@ -154,16 +161,17 @@ static void slab_leave(graft_packs *p, graft_slab *s)
     *at = s->next;
     p->stats.bytes -= s->bytes;
     p->stats.slabs--;
-    bury(p, s->backend, s->data);
+    bury(p, s->backend, s->data, s->bytes);
     graft_free(s);
 }
 
-static void free_memory(graft_packs *p, graft_backend *backend, graft_slab *slab, void *data)
+static void free_memory(graft_packs *p, graft_backend *backend, graft_slab *slab, void *data,
+                        uint64_t bytes)
 {
     if (slab)
         slab_leave(p, slab);
     else if (data)
-        bury(p, backend, data);
+        bury(p, backend, data, bytes);
 }
 
 /* Takes the pack out of the table and frees it. */
@@ -176,7 +184,7 @@ static void drop(graft_packs *p, graft_pack *pack)
         if (!pack->slab) p->stats.bytes -= pack->bytes;
         p->stats.count--;
     }
-    if (pack->data) free_memory(p, pack->backend, pack->slab, pack->data);
+    if (pack->data) free_memory(p, pack->backend, pack->slab, pack->data, pack->bytes);
     graft_free(pack);
 }
 
@@ -233,7 +241,7 @@ static void free_spares(graft_packs *p)
     while (p->spares) {
         spare *s = p->spares;
         p->spares = s->next;
-        free_memory(p, s->backend, s->slab, s->data);
+        free_memory(p, s->backend, s->slab, s->data, s->bytes);
         graft_free(s);
     }
 }
@@ -404,7 +412,10 @@ static graft_status fill_pack(graft_packs *p, graft_pack *k, graft_pack_fill *fi
     if (!k->data) k->data = allocate(p, k);
     if (!k->data)
         st = graft_fail(e, GRAFT_E_NOMEM, "out of memory: %llu bytes of packed weights%s",
-                        (unsigned long long)k->bytes, p->offloaded ? " in the host's memory" : "");
+                        (unsigned long long)k->bytes,
+                        !p->offloaded                  ? ""
+                        : k->backend->info.host_memory ? " on the disk"
+                                                       : " in the host's memory");
     else
         st = fill(ctx, k->data, k->nameless ? &content : NULL, e);
     pthread_mutex_lock(&p->lock);

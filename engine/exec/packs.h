@@ -17,8 +17,9 @@ typedef struct graft_pack graft_pack;
  * gone it is freed. What is dropped and has a successor of its size is replaced in its place. */
 typedef struct graft_slab graft_slab;
 
-/* offloaded: on devices with memory of their own, packs lie in memory of the host (offload.h). */
-graft_status graft_packs_create(bool offloaded, graft_packs **out, graft_err *e);
+/* offloaded: of devices with memory of their own packs lie in memory of the host, of others in
+ * files in the folder `spill`, which outlives the store (offload.h, spill.h). */
+graft_status graft_packs_create(bool offloaded, const char *spill, graft_packs **out, graft_err *e);
 void graft_packs_destroy(graft_packs *p); /* no pack may be in use */
 
 /* What a pack holds. Equal content has equal samples, so that a sample that no pack has tells that

@@ -60,8 +60,9 @@ static graft_status launch_all(void *ctx)
 {
     run *r = ctx;
     graft_status st = GRAFT_OK;
-    r->offload.loaded = r->offload.needed = 0;
+    graft_offload_begin(&r->offload);
     for (size_t i = 0; i < r->binding->exe->graph->n_nodes && !st; i++) st = launch(r, i, NULL);
+    graft_offload_end(&r->offload);
     return st;
 }
 
@@ -137,14 +138,14 @@ static graft_status launch_each(run *r, const graft_task *task, graft_exe_profil
     size_t i = 0;
     /* The task is only read; a launch asks no one else. */
     const graft_stop stop = {(graft_task *)(uintptr_t)task, asked};
-    r->offload.loaded = r->offload.needed = 0;
+    graft_offload_begin(&r->offload);
     stopwatch_init(&w, x, profile);
     graft_status st = stopwatch_mark(&w, 0);
     int64_t before = graft_clock_ns();
     for (; i < x->graph->n_nodes && !st; i++) {
         st = graft_task_cancelled(task) ? GRAFT_E_CANCEL : launch(r, i, task ? &stop : NULL);
         if (st == GRAFT_E_CANCEL) {
-            graft_offload_break(&r->offload);
+            graft_offload_end(&r->offload);
             stopwatch_finish(&w);
             return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
         }
@@ -158,7 +159,7 @@ static graft_status launch_each(run *r, const graft_task *task, graft_exe_profil
     }
     if (!st) st = stopwatch_read(&w, profile);
     stopwatch_finish(&w);
-    if (st) graft_offload_break(&r->offload);
+    graft_offload_end(&r->offload);
     if (st && i == x->graph->n_nodes) i--;
     if (st) return failed(x, st, "operator", i, graft_op_name(x->graph->node[i].op), e);
     add_times(&x->times, ns);
@@ -212,7 +213,7 @@ static graft_status begin(run *r, const graft_binding *b, graft_arena *a,
                                      .more = graft_backend_more(b->exe->backend),
                                      .window = r->base + graft_binding_arena(b) - o->window,
                                      .pack = b->pack};
-    return graft_arena_lane(a, (uint32_t)o->all.n, &r->offload.lane, e);
+    return o->window ? graft_arena_lane(a, (uint32_t)o->all.n, &r->offload.lane, e) : GRAFT_OK;
 }
 
 /* The arena may be another run's as soon as it is given back: what that one does comes later. */

@@ -50,14 +50,14 @@ static graft_status make_parts(graft_engine *g, const graft_engine_config *confi
 {
     graft_status st =
         graft_backends_load(&g->backends, config->kernel_dir, thread_count(config), &g->log, e);
-    if (!st) st = graft_packs_create(false, &g->packs, e);
-    if (!st) st = graft_packs_create(true, &g->offloaded, e);
+    if (!st) st = graft_packs_create(false, NULL, &g->packs, e);
     if (!st) st = graft_arenas_create(&g->arenas, e);
     if (!st) st = graft_arenas_create(&g->kept, e);
     if (!st && config->cache_dir)
         st = graft_disk_cache_create(config->cache_dir, mib_of("GRAFT_CACHE_MAX_MB", 512, &g->log),
                                      &g->log, &g->disk, e);
     g->backends.disk = g->disk;
+    if (!st) st = graft_packs_create(true, graft_cache_folder(g), &g->offloaded, e);
     if (!st) st = graft_tuner_create(g->disk, &g->tuner, e);
     if (!st) st = graft_compiled_create(COMPILED_MAX_BYTES, g->disk, g->tuner, &g->compiled, e);
     return st;
@@ -248,15 +248,23 @@ void graft_engine_release_unused(graft_engine *g)
     graft_alloc_trim();
 }
 
-/* How fast a run is then depends on the bus: to be seen, but no mistake. */
+/* Files are in the folder of the cache: without one there are none. */
+static bool may_offload(const graft_engine *g, const graft_backend *b)
+{
+    return g->offload && graft_offload_possible(b) && (!b->info.host_memory || g->disk);
+}
+
+/* How fast a run is then depends on the bus, or the disk: to be seen, but no mistake. */
 static void tell_offload(const graft_binding *b, const graft_task *task)
 {
     char bytes[16];
     if (!b->offload || !task) return;
+    const bool on_disk = b->exe->backend->info.host_memory;
     graft_bytes_text(b->offload->bytes, bytes);
     graft_log_printf(&task->log, GRAFT_LOG_INFO,
-                     "%s: %s of its weights have no room on %s and come anew in each run",
-                     b->exe->kind, bytes, b->exe->backend->name);
+                     "%s: %s of its weights have no room %s%s and come anew in each run%s",
+                     b->exe->kind, bytes, on_disk ? "in memory" : "on ",
+                     on_disk ? "" : b->exe->backend->name, on_disk ? " from the disk" : "");
 }
 
 graft_status graft_engine_bind(graft_engine *g, const graft_build_options *o,
@@ -270,7 +278,7 @@ graft_status graft_engine_bind(graft_engine *g, const graft_build_options *o,
     job->use_disk = !o->no_disk;
     job->max_bytes = o->max_bytes;
     job->resident_bytes = (int64_t)packs.bytes;
-    job->offload = job->offload && g->offload && graft_offload_possible(job->backend);
+    job->offload = job->offload && may_offload(g, job->backend);
     graft_status st = graft_compiled_get(g->compiled, job, task, &exe, e);
     if (st) return st;
     graft_task_phase(task, "load");

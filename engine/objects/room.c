@@ -3,7 +3,8 @@
 #include "base/size.h"
 
 #define SPARED      16 /* one part in this many of a device's memory is left to others, */
-#define SPARED_MOST ((uint64_t)1 << 30) /* but no more than this */
+#define SPARED_MOST ((uint64_t)1 << 30) /* but no more than this; */
+#define SPARED_HOST 4                   /* of a machine's memory this part */
 #define RECORDED    32 /* and of a limit to recordings, where weights do not fit into it */
 
 /* What the graph takes, and what it must have. */
@@ -81,13 +82,16 @@ static uint64_t make_room_of_recordings(graft_engine *g, const graft_exe *x, con
 
 /* ------------------------------------------------------------------ what weights may take */
 
-/* What the device could give: what is free there, and what is held for runs now. UINT64_MAX where
- * it does not say. */
+/* What the device could give: what is free there, and what is held for runs now; of the machine's
+ * memory all, since what the system keeps of files counts as used. UINT64_MAX where it does not
+ * say.
+ */
 static uint64_t within_reach(const graft_engine *g, const graft_backend *b)
 {
     graft_device_info now = {.size = sizeof now};
     graft_packs_stats packs;
     if (b->api->info(b->device, &now) || !now.memory_total) return UINT64_MAX;
+    if (b->info.host_memory) return now.memory_total;
     graft_packs_stats_get(g->packs, &packs);
     const uint64_t held = packs.bytes + graft_arenas_bytes(g->arenas) +
                           graft_arenas_bytes(g->kept) + atomic_load(&b->recorded);
@@ -106,6 +110,7 @@ static graft_offload_room room_of(graft_engine *g, const graft_exe *x, const gra
 {
     const uint64_t total = x->backend->info.memory_total, reach = within_reach(g, x->backend);
     uint64_t spared = total / SPARED < SPARED_MOST ? total / SPARED : SPARED_MOST, own = UINT64_MAX;
+    if (x->backend->info.host_memory) spared = total / SPARED_HOST;
     uint64_t limit = g->max_bytes ? g->max_bytes : UINT64_MAX;
     if (n->all > limit) limit -= for_recordings(g, n);
     if (spared > less(reach, n->least)) spared = less(reach, n->least);
