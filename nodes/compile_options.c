@@ -21,9 +21,9 @@ const graft_input graft_compile_tuning =
                  .initial.s = "fast");
 const graft_input graft_compile_max_memory_mb =
     INPUT_INT("max_memory_mb", 0, 0, 1048576, 0,
-              "Memory that may be used, in MiB; 0 is no limit. On a GPU weights that have no room "
-              "come from the host's memory in each step. When the budget cannot be met the node "
-              "says so.");
+              "Memory that may be used, in MiB; 0 is no limit. Weights that have no room come from "
+              "files in each step, on a GPU from the host's memory. When the budget cannot be met "
+              "the node says so.");
 const graft_input graft_compile_device =
     INPUT_CHOICE("device", NULL, "What to run on. auto takes the fastest that this machine has.",
                  .initial.s = "auto");

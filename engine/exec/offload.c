@@ -5,11 +5,12 @@
 #include "engine/exec/exe.h"
 #include "engine/exec/spill.h"
 
-#define LEAST          65536 /* bytes of a weight: a smaller one is not worth a copy of its own */
-#define LEAST_OF_FILES ((uint64_t)1 << 20) /* nor a file */
-#define AHEAD          3                   /* pieces of files that the system reads at once */
+/* Bytes of a weight: a smaller one is not worth a copy of its own, nor a file. */
+#define LEAST          ((uint64_t)64 << 10)
+#define LEAST_OF_FILES ((uint64_t)1 << 20)
 #define ALIGN          256
-#define PIECES         2 /* of the largest size in the window: one is read while the next one comes */
+#define PIECES         2 /* of the largest size in the window: one is read while the next comes */
+#define AHEAD          3 /* pieces of files that the system reads at once */
 
 static uint64_t aligned(uint64_t bytes)
 {
