@@ -203,7 +203,10 @@ static graft_status tune(graft_compiled *c, const graft_compile_job *job, graft_
     int32_t *variant = graft_malloc_array(x->graph->n_nodes, sizeof *variant);
     if (!variant) return graft_fail_nomem(e, "kernel variants");
     graft_exe_choices choices = {variant, x->graph->n_nodes, total_bytes(x) / MORE_WEIGHTS};
-    graft_tuner_request rq = {x, job->tuning, job->use_disk, total_bytes(x) - job->resident_bytes};
+    int64_t most = total_bytes(x); /* or less, where weights are offloaded */
+    if (job->max_bytes && job->max_bytes < most) most = job->max_bytes;
+    if (job->process_bytes && job->process_bytes < most) most = job->process_bytes;
+    graft_tuner_request rq = {x, job->tuning, job->use_disk, most - job->resident_bytes};
     if (rq.max_bytes < x->arena_bytes) rq.max_bytes = x->arena_bytes;
     graft_task_phase(task, "tune");
     graft_status st = graft_tuner_choose(c->tuner, &rq, task, variant, e);

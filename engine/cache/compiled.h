@@ -33,6 +33,7 @@ typedef struct graft_compile_job {
     bool offload;           /* weights may stay in memory of the host (offload.h) */
     graft_dtype narrow;     /* what all weights are in their files: F16, BF16; else NONE */
     int64_t resident_bytes; /* packed weights in memory now, which trials must leave room for */
+    int64_t process_bytes;  /* that all may take together, trials, too; 0: no limit */
     /* Builds the graph as model code describes it; passes run afterwards. */
     graft_status (*build)(const void *arch, const void *shape, graft_graph **out, graft_err *e);
 } graft_compile_job;

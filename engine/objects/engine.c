@@ -278,6 +278,7 @@ graft_status graft_engine_bind(graft_engine *g, const graft_build_options *o,
     job->use_disk = !o->no_disk;
     job->max_bytes = o->max_bytes;
     job->resident_bytes = (int64_t)packs.bytes;
+    job->process_bytes = (int64_t)g->max_bytes;
     job->offload = job->offload && may_offload(g, job->backend);
     graft_status st = graft_compiled_get(g->compiled, job, task, &exe, e);
     if (st) return st;
