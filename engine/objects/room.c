@@ -90,8 +90,8 @@ static uint64_t within_reach(const graft_engine *g, const graft_backend *b)
 {
     graft_device_info now = {.size = sizeof now};
     graft_packs_stats packs;
+    if (b->info.host_memory) return b->info.memory_total ? b->info.memory_total : UINT64_MAX;
     if (b->api->info(b->device, &now) || !now.memory_total) return UINT64_MAX;
-    if (b->info.host_memory) return now.memory_total;
     graft_packs_stats_get(g->packs, &packs);
     const uint64_t held = packs.bytes + graft_arenas_bytes(g->arenas) +
                           graft_arenas_bytes(g->kept) + atomic_load(&b->recorded);

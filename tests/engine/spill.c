@@ -79,13 +79,17 @@ static size_t mapped_now(const graft_binding *b)
     return bytes;
 }
 
-static void within(uint64_t limit, const float want[OUT])
+/* machine: not a limit, but all that the machine has. */
+static void within(uint64_t limit, bool machine, const float want[OUT])
 {
-    graft_engine *g = engine_of(limit);
+    graft_engine *g = engine_of(machine ? 0 : limit);
     graft_model *m = load_model(g, DEMO);
+    graft_backend *cpu = NULL;
     graft_binding *b = NULL;
     graft_err e = GRAFT_ERR_INIT;
     float out[OUT];
+    CHECK_OK(graft_backends_get(&g->backends, "cpu", &cpu, &e), &e);
+    if (machine) cpu->info.memory_total = limit;
     CHECK_OK(bind_demo(m, &b, &e), &e);
     CHECK(b->offload && b->offload->bytes > 0);
     for (int i = 0; i < 2; i++) {
@@ -116,7 +120,9 @@ static void any_limit(void)
            (unsigned long long)least >> 10);
     CHECK(least < all);
     graft_binding_release(b);
-    for (int i = 0; i <= 4; i++) within(least + (all - 1 - least) * (uint64_t)i / 4, want);
+    for (int i = 0; i <= 4; i++) within(least + (all - 1 - least) * (uint64_t)i / 4, false, want);
+    within(least, true, want);
+    within(all - 1, true, want);
     g->max_bytes = least - 1;
     CHECK_INT(bind_demo(m, &b, &e), GRAFT_E_LIMIT);
     g->max_bytes = all - 1;
