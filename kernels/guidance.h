@@ -113,4 +113,30 @@ GRAFT_GUIDANCE float graft_blend_value(float mask, float x, float kept)
 {
     return GRAFT_PLUS(GRAFT_TIMES(x, mask), GRAFT_TIMES(kept, GRAFT_MINUS(1.0f, mask)));
 }
+
+/* A prompt that counts in a part of the picture (arXiv:2302.08113): rows y ... y + height - 1 and
+ * columns x ... x + width - 1 of planes of h rows and w columns. */
+typedef struct graft_excerpt {
+    float *part;         /* (pictures, channels, height, width) */
+    float *whole;        /* (pictures, channels, h, w) */
+    const float *weight; /* (pictures, height, width); NULL: 1 */
+    float *total;        /* summed weights, (pictures, h, w); NULL: not wanted */
+    uint32_t pictures, channels, h, w;
+    uint32_t y, x, height, width;
+} graft_excerpt;
+
+/* What prompts predict together, n values with `per` a picture and `area` a channel: D of sum /
+ * total, and 0 where no prompt counts. */
+typedef struct graft_weighed {
+    const float *x, *sum, *total; /* total: (pictures, area) */
+    float *out;
+    uint64_t n, per, area;
+    graft_guidance_terms terms;
+} graft_weighed;
+
+GRAFT_GUIDANCE float graft_weighed_denoised(const graft_guidance_terms *t, float x, float sum,
+                                            float total)
+{
+    return total > 0 ? graft_guidance_denoised(t, x, GRAFT_OVER(sum, total)) : 0.0f;
+}
 #endif

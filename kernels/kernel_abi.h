@@ -239,6 +239,12 @@ typedef struct graft_kernels_more {
                               uint64_t bytes);
     graft_status (*lane_need)(graft_lane *l, uint32_t index);
     void (*lane_free)(graft_lane *l); /* NULL is fine */
+    /* [any] More of a sampler's arithmetic, as kernels/guidance.h says, of which a library has all
+     * or none, since 1.10. cut: `part` becomes that part of `whole`; weigh: adds `part`, weighted,
+     * to `whole`, and the weights to `total`. */
+    graft_status (*cut)(graft_device *d, const graft_excerpt *r);
+    graft_status (*weigh)(graft_device *d, const graft_excerpt *r);
+    graft_status (*mean)(graft_device *d, const graft_weighed *w);
 } graft_kernels_more;
 /* A channel_add that only a GROUP_NORM reads is that one's, and not the convolution's before it. */
 #define GRAFT_WANTS_NORM_ADD 1u

@@ -167,8 +167,7 @@ void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool 
     if (told) y[pooled] = (float)(k->has_guidance ? k->guidance : GRAFT_FLUX_GUIDANCE);
 }
 
-/* Values of a part of the latent, all pictures. */
-static size_t values_of(const graft_guided *g, const graft_box *b)
+size_t graft_guided_values(const graft_guided *g, const graft_box *b)
 {
     return (size_t)(g->c.shape[0] * g->c.shape[1] * b->height * b->width);
 }
@@ -176,7 +175,7 @@ static size_t values_of(const graft_guided *g, const graft_box *b)
 /* x of entry i of a batch. */
 static void fill_x(graft_guided *g, const active *a, size_t i)
 {
-    float *latent = g->batch_latent + i * values_of(g, a->box);
+    float *latent = g->batch_latent + i * graft_guided_values(g, a->box);
     graft_regions_cut(&g->regions, a->slot, g->scaled, latent);
     if (!g->known.joins) return;
     size_t n = (size_t)(g->c.shape[0] * graft_known_x_values(&g->known, &g->c, a->slot, a->box));
@@ -222,8 +221,7 @@ static graft_status tell(const graft_guided *g, const size_t *which, size_t coun
     return g->c.tap->call(g->c.tap->ctx, &call, e);
 }
 
-/* Bytes of DeepCache's feature of such a part of the latent, never more than of the whole. */
-static size_t feature_bytes(const graft_guided *g, const graft_box *b)
+size_t graft_guided_feature_bytes(const graft_guided *g, const graft_box *b)
 {
     const graft_unet_shape shape = {.batch = g->c.shape[0],
                                     .height = b->height,
@@ -252,7 +250,7 @@ static size_t perturbed_slot(const graft_guided *g, const active *a)
 /* What fast steps reuse of the entries' last whole step, for a batch of them. */
 static void restore(graft_guided *g, const size_t *which, size_t count)
 {
-    size_t bytes = feature_bytes(g, g->active[which[0]].box);
+    size_t bytes = graft_guided_feature_bytes(g, g->active[which[0]].box);
     size_t again = perturbed_entries(g, which, count);
     for (size_t i = 0; i < count; i++) {
         const active *a = &g->active[which[i]];
@@ -278,7 +276,7 @@ graft_status graft_guided_keep(graft_guided *g, const size_t *which, size_t coun
 static graft_status keep(graft_guided *g, const size_t *which, size_t count, float sigma,
                          graft_err *e)
 {
-    size_t bytes = feature_bytes(g, g->active[which[0]].box);
+    size_t bytes = graft_guided_feature_bytes(g, g->active[which[0]].box);
     size_t again = perturbed_entries(g, which, count);
     graft_status st = GRAFT_OK;
     for (size_t i = 0; i < count && !st; i++) {
@@ -308,7 +306,7 @@ static void add_all(graft_guided *g, const size_t *which, size_t count)
                     (int64_t)(count + again) * g->c.shape[0] * g->c.shape[1], g->batch_out);
     for (size_t i = 0; i < count; i++) {
         const active *a = &g->active[which[i]];
-        size_t n = values_of(g, a->box);
+        size_t n = graft_guided_values(g, a->box);
         add(g, a, g->batch_out + i * n, g->sum[a->side]);
         if (i < again) add(g, a, g->batch_out + (count + i) * n, perturbed_now(g));
         if (g->regions.any) graft_regions_count(&g->regions, a->slot, a->side);

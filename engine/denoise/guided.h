@@ -78,6 +78,10 @@ graft_status graft_guided_append(graft_guided *g, const size_t *which, size_t co
 /* DeepCache: what the batch's whole step was steered by and saw, for the fast ones after it. */
 graft_status graft_guided_keep(graft_guided *g, const size_t *which, size_t count, float sigma,
                                graft_err *e);
+/* Values of such a part of the latent, all pictures. */
+size_t graft_guided_values(const graft_guided *g, const graft_box *b);
+/* Bytes of DeepCache's feature of it, never more than of the whole. */
+size_t graft_guided_feature_bytes(const graft_guided *g, const graft_box *b);
 /* What x is multiplied by for the network. */
 float graft_guided_scale(const graft_guided *g, float sigma);
 /* cos and sin of v at falling frequencies, as of timesteps: `width` numbers, which is even. */

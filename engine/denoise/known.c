@@ -340,25 +340,42 @@ static const float *there_of(const graft_known *k, const float *values)
     return NULL;
 }
 
+/* Part of so many planes of the latent's size; returns what is behind it. */
+static float *cut_there(const graft_known *k, const graft_guided_config *c, const graft_box *box,
+                        const float *from, int64_t planes, float *to, graft_status *st,
+                        graft_err *e)
+{
+    const graft_backend *b = k->memory.backend;
+    const graft_excerpt r = {.part = to,
+                             .whole = (float *)from, /* read only */
+                             .pictures = 1,
+                             .channels = (uint32_t)planes,
+                             .h = (uint32_t)c->shape[2],
+                             .w = (uint32_t)c->shape[3],
+                             .y = (uint32_t)box->y,
+                             .x = (uint32_t)box->x,
+                             .height = (uint32_t)box->height,
+                             .width = (uint32_t)box->width};
+    if (!*st) *st = graft_memory_check(&k->memory, graft_backend_more(b)->cut(b->device, &r), e);
+    return to + planes * box->height * box->width;
+}
+
 graft_status graft_known_join_there(const graft_known *k, const graft_guided_config *c, size_t slot,
-                                    const float *latent, float *x, graft_err *e)
+                                    const graft_box *box, const float *latent, float *x,
+                                    graft_err *e)
 {
     const graft_known_slot *s = &k->slot[slot];
-    const int64_t area = c->shape[2] * c->shape[3];
-    const struct part {
-        const float *from;
-        int64_t n;
-    } part[] = {{latent, c->shape[1] * area},
-                {there_of(k, s->planes), s->planes ? k->channels * area : 0},
-                {there_of(k, s->references), s->references ? s->reference_values : 0}};
+    const int64_t area = c->shape[2] * c->shape[3], n = s->reference_values;
+    const float *planes = there_of(k, s->planes), *references = there_of(k, s->references);
     graft_status st = GRAFT_OK;
-    for (int64_t p = 0; p < c->shape[0]; p++)
-        for (int i = 0; i < 3 && !st; i++) {
-            if (!part[i].n) continue;
-            st = graft_memory_copy(&k->memory, x, part[i].from + p * part[i].n,
-                                   (size_t)part[i].n * sizeof *x, e);
-            x += part[i].n;
-        }
+    for (int64_t p = 0; p < c->shape[0] && !st; p++) {
+        x = cut_there(k, c, box, latent + p * c->shape[1] * area, c->shape[1], x, &st, e);
+        if (s->planes)
+            x = cut_there(k, c, box, planes + p * k->channels * area, k->channels, x, &st, e);
+        if (s->references && !st)
+            st = graft_memory_copy(&k->memory, x, references + p * n, (size_t)n * sizeof *x, e);
+        x += n;
+    }
     return st;
 }
 

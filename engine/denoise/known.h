@@ -59,9 +59,10 @@ void graft_known_join(const graft_known *k, const graft_guided_config *c, size_t
 /* Copies all of it into a device's memory; of no effect for the host's. After GRAFT_E_NOMEM it can
  * be moved elsewhere. */
 graft_status graft_known_move(graft_known *k, graft_memory to, graft_err *e);
-/* graft_known_join() of the whole latent there, which is of whole patches. */
+/* graft_known_join() there, of a whole latent's part, which is of whole patches. */
 graft_status graft_known_join_there(const graft_known *k, const graft_guided_config *c, size_t slot,
-                                    const float *latent, float *x, graft_err *e);
+                                    const graft_box *box, const float *latent, float *x,
+                                    graft_err *e);
 /* Whether a latent of this shape is filled up to whole patches. */
 bool graft_known_fills(const graft_model *m, const int64_t shape[4]);
 /* `shape[0]` planes of shape[1] x shape[2], their part `box` filled up to whole patches; returns

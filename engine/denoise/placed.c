@@ -1,10 +1,12 @@
 #include "engine/denoise/placed.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "engine/denoise/sides.h"
 
 bool graft_placed_works(const graft_backend *b)
 {
@@ -12,7 +14,9 @@ bool graft_placed_works(const graft_backend *b)
     return graft_memory_works(b) && GRAFT_KERNELS_HAS(more, mix) &&
            GRAFT_KERNELS_HAS(more, guide) && GRAFT_KERNELS_HAS(more, fetch) &&
            GRAFT_KERNELS_HAS(more, fetched) && GRAFT_KERNELS_HAS(more, fetch_free) &&
-           GRAFT_KERNELS_HAS(more, blend) && GRAFT_KERNELS_HAS(more, rescale);
+           GRAFT_KERNELS_HAS(more, blend) && GRAFT_KERNELS_HAS(more, rescale) &&
+           GRAFT_KERNELS_HAS(more, cut) && GRAFT_KERNELS_HAS(more, weigh) &&
+           GRAFT_KERNELS_HAS(more, mean);
 }
 
 /* ------------------------------------------------------------------ arrays */
@@ -107,6 +111,50 @@ static graft_status place_perturbed(graft_placed *p, const graft_guided *g, graf
     return st;
 }
 
+/* The weights of prompts for parts, one behind the other. */
+static graft_status place_weights(graft_placed *p, const graft_guided *g, graft_err *e)
+{
+    const graft_regions *r = &g->regions;
+    size_t n = 0, at = 0;
+    float *weights;
+    for (size_t i = 0; i < r->n; i++) n += graft_regions_weights(r, i);
+    p->sides.weight = graft_calloc(r->n, sizeof *p->sides.weight);
+    if (!p->sides.weight) return graft_fail_nomem(e, "areas");
+    graft_status st = n ? place(p, n, NULL, &weights, e) : GRAFT_OK;
+    for (size_t i = 0; i < r->n && n && !st; i++) {
+        const size_t count = graft_regions_weights(r, i);
+        if (!count) continue;
+        st = graft_memory_put(&p->memory, weights + at, r->list[i].weight, count * sizeof *weights,
+                              e);
+        p->sides.weight[i] = weights + at;
+        at += count;
+    }
+    return st;
+}
+
+static graft_status place_regions(graft_placed *p, const graft_guided *g, graft_err *e)
+{
+    const size_t n = (size_t)g->n, cells = (size_t)(g->c.shape[0] * g->c.shape[2] * g->c.shape[3]);
+    graft_status st = place_weights(p, g, e);
+    for (int side = 0; side < GRAFT_SIDES && !st; side++) {
+        if (!graft_guided_list(&g->c, side)) continue;
+        st = place(p, n, NULL, &p->sides.sum[side], e);
+        if (!st) st = place(p, cells, NULL, &p->sides.total[side], e);
+    }
+    if (!st && graft_model_perturbs(g->c.model))
+        st = place(p, n, NULL, &p->sides.sum[GRAFT_SIDES], e);
+    return st;
+}
+
+static graft_status place_sides(graft_placed *p, const graft_guided *g, graft_err *e)
+{
+    const size_t n = (size_t)g->n, lists = g->c.third.prompt ? GRAFT_SIDES : GRAFT_THIRD;
+    float *all;
+    graft_status st = place(p, lists * n, NULL, &all, e);
+    for (size_t side = 0; side < lists && !st; side++) p->sides.d[side] = all + side * n;
+    return st || !g->regions.any ? st : place_regions(p, g, e);
+}
+
 /* Room for the largest batch. */
 static graft_status place_batch(graft_placed *p, const graft_guided *g, graft_err *e)
 {
@@ -138,7 +186,8 @@ static graft_status place_all(graft_placed *p, const graft_guided *g, graft_err 
         p->inpaint.grey = graft_malloc_array(pictures, area * sizeof *p->inpaint.grey);
         if (!p->inpaint.grey) st = graft_fail_nomem(e, "mask");
     }
-    if (!st && g->known.joins) st = place(p, n, NULL, &p->scaled, e);
+    if (!st && (g->known.joins || g->regions.any)) st = place(p, n, NULL, &p->scaled, e);
+    if (!st && graft_sides_apart(g)) st = place_sides(p, g, e);
     if (!st && graft_model_perturbs(c->model)) st = place_perturbed(p, g, e);
     if (!st && c->model->rescale_cfg > 0) st = place(p, n, NULL, &p->rescale.negative, e);
     if (!st && c->model->rescale_cfg > 0) {
@@ -169,9 +218,39 @@ graft_status graft_placed_create(graft_placed *p, const graft_guided *g, graft_b
     return place_all(p, g, e);
 }
 
+/* ------------------------------------------------------------------ guidance */
+
+graft_status graft_placed_rescale(const graft_placed *p, const graft_guided *g, const float *x,
+                                  float sigma, const float *negative, float *out)
+{
+    const float s2 = sigma * sigma + 1.0f;
+    const graft_rescale r = {.x = x,
+                             .negative = negative,
+                             .positive = out,
+                             .work = p->rescale.work,
+                             .n = (uint64_t)g->n,
+                             .per = (uint64_t)g->per,
+                             .s2 = s2,
+                             .k = sqrtf(s2) / sigma,
+                             .cfg = (float)g->c.cfg,
+                             .mix = (float)g->c.model->rescale_cfg};
+    return p->more->rescale(p->memory.backend->device, &r);
+}
+
+graft_status graft_placed_go_away(const graft_placed *p, const graft_guided *g, float *out)
+{
+    graft_device *d = p->memory.backend->device;
+    float *away = p->perturbed.d;
+    const float *const sum[] = {out, away};
+    const double scale = (double)(float)g->c.model->perturbed;
+    graft_status st = p->more->mix(d, away, (uint64_t)g->n, 1, &scale, sum + 1);
+    return st ? st : p->more->mix(d, out, (uint64_t)g->n, 2, (const double[]){1, 1}, sum);
+}
+
 void graft_placed_finish(graft_placed *p)
 {
     for (size_t i = 0; i < p->n_owned; i++) array_free(p, p->owned[i]);
+    graft_free(p->sides.weight);
     graft_free(p->inpaint.grey);
     graft_free(p->context);
 }

@@ -4,7 +4,8 @@
 #define GRAFT_DENOISE_PLACED_H
 #include "engine/denoise/guided.h"
 
-#define GRAFT_PLACED_ARRAYS 24
+#define GRAFT_PLACED_ARRAYS 40
+#define GRAFT_PLACED_SUMS   (GRAFT_SIDES + 1) /* the perturbed ones are last */
 typedef struct graft_placed {
     graft_memory memory; /* the device's */
     const graft_kernels_more *more;
@@ -27,8 +28,14 @@ typedef struct graft_placed {
         float *kept; /* the latent as a flow's state has it; NULL: as it is */
         float *grey; /* differential diffusion's mask of a step, on the host; NULL: as it is */
     } inpaint;
-    float *scaled; /* the network's latent, where its x is more; or NULL */
-    struct {       /* guidance away from perturbed rows; or NULL */
+    float *scaled; /* the network's latent, where its x is more or a part of it; or NULL */
+    struct {       /* predictions that are kept apart by sides (sides.h); or NULL */
+        float *d[GRAFT_SIDES];         /* denoised; negative ones are behind positive ones */
+        float *sum[GRAFT_PLACED_SUMS]; /* of prompts for parts; or NULL */
+        float *total[GRAFT_SIDES];     /* their weights in one call; or NULL */
+        const float **weight;          /* by slot, there; NULL: 1 everywhere */
+    } sides;
+    struct { /* guidance away from perturbed rows; or NULL */
         float *v, *d, *positive;
     } perturbed;
     struct { /* RescaleCFG; or NULL */
@@ -42,6 +49,11 @@ bool graft_placed_works(const graft_backend *b);
 /* Zeroed by the caller; stays where it is, since arrays point to it. g is borrowed. */
 graft_status graft_placed_create(graft_placed *p, const graft_guided *g, graft_backend *backend,
                                  graft_err *e);
+/* Rescales the guidance of `out`, D of the positive prompts, which it replaces. */
+graft_status graft_placed_rescale(const graft_placed *p, const graft_guided *g, const float *x,
+                                  float sigma, const float *negative, float *out);
+/* Adds the guidance by perturbed.d, the way from the perturbed predictions, which it changes. */
+graft_status graft_placed_go_away(const graft_placed *p, const graft_guided *g, float *out);
 /* Waits for work on it. Takes what creating left when it failed. */
 void graft_placed_finish(graft_placed *p);
 #endif

@@ -230,6 +230,25 @@ void graft_regions_cut(const graft_regions *r, size_t slot, const float *x, floa
     graft_resize_cut(x, planes, b->y, b->x, out, b->height, b->width);
 }
 
+graft_excerpt graft_regions_part(const graft_regions *r, size_t slot)
+{
+    const graft_box *b = &r->list[slot].box;
+    return (graft_excerpt){.pictures = (uint32_t)r->shape[0],
+                           .channels = (uint32_t)r->shape[1],
+                           .h = (uint32_t)r->shape[2],
+                           .w = (uint32_t)r->shape[3],
+                           .y = (uint32_t)b->y,
+                           .x = (uint32_t)b->x,
+                           .height = (uint32_t)b->height,
+                           .width = (uint32_t)b->width};
+}
+
+size_t graft_regions_weights(const graft_regions *r, size_t slot)
+{
+    const graft_cond_region *k = &r->list[slot];
+    return k->weight ? (size_t)(r->shape[0] * k->box.height * k->box.width) : 0;
+}
+
 void graft_regions_clear(graft_regions *r)
 {
     size_t cells = (size_t)(r->shape[0] * r->shape[2] * r->shape[3]);

@@ -5,6 +5,7 @@
 #ifndef GRAFT_DENOISE_REGIONS_H
 #define GRAFT_DENOISE_REGIONS_H
 #include "engine/objects/objects.h"
+#include "kernels/guidance.h"
 
 /* Whom a prompt speaks for. */
 typedef enum graft_side {
@@ -55,6 +56,10 @@ void graft_regions_finish(graft_regions *r);
 
 /* The slot's part of x, which has the run's shape: (N, C, box.height, box.width). */
 void graft_regions_cut(const graft_regions *r, size_t slot, const float *x, float *out);
+/* The slot's part as devices take it, without arrays. */
+graft_excerpt graft_regions_part(const graft_regions *r, size_t slot);
+/* Values of its weights; 0: it counts as 1 in the whole latent, or nowhere. */
+size_t graft_regions_weights(const graft_regions *r, size_t slot);
 /* Before the first graft_regions_count() of a call. */
 void graft_regions_clear(graft_regions *r);
 /* Adds a slot's prediction (N, C, box.height, box.width), weighted, to sum (N,C,h,w). Only where

@@ -1,11 +1,11 @@
 #include "engine/denoise/resident.h"
 
-#include <math.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "engine/denoise/features.h"
 #include "engine/denoise/masked.h"
-#include "engine/denoise/placed.h"
+#include "engine/denoise/sides.h"
 
 struct graft_resident {
     graft_guided *g;
@@ -18,9 +18,9 @@ struct graft_resident {
         const graft_exe *exe;                  /* what it runs on */
         const void *more[GRAFT_GUIDED_INPUTS]; /* inputs behind y and DeepCache's feature */
         size_t n_more;
-        size_t done;       /* entries of batches before it */
-        size_t perturbed;  /* perturbed ones so far */
-        uint64_t negative; /* a bit for each, in the order of batches */
+        size_t done;                   /* entries of batches before it */
+        size_t perturbed;              /* perturbed ones so far */
+        uint64_t entries[GRAFT_SIDES]; /* a bit for each of a side's, in the order of batches */
     } call;
     graft_fetch *fetch; /* of the last step; NULL: none */
     size_t fetch_step, fetch_total;
@@ -29,9 +29,9 @@ struct graft_resident {
 
 /* ------------------------------------------------------------------ whether */
 
-/* Nobody looks into the arrays of a run: no sampler, no onlooker, no area or mask of a prompt, no
- * limit of DeepCache's error, no EasyCache, no self-attention guidance, no third prompt, no change
- * of guidance, no spread that skipped blocks are to have, no patches that are filled up. */
+/* Nobody looks into the arrays of a run: no sampler, no onlooker, no limit of DeepCache's error, no
+ * EasyCache, no self-attention guidance, no third prompt, no change of guidance, no spread that
+ * skipped blocks are to have, no patches that are filled up. */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
@@ -39,7 +39,7 @@ static bool is_blind(const graft_guided *g, const char *sampler)
     const size_t n = graft_guided_slots(&g->c);
     const bool perturbs = graft_model_perturbs(m);
     return !g->c.tap && !(t && t->latent) && !g->answers && !g->changes && !g->blurred &&
-           !g->regions.any && !g->c.third.prompt && !graft_known_fills(m, g->c.shape) &&
+           !g->c.third.prompt && !graft_known_fills(m, g->c.shape) &&
            !(perturbs && (g->features || m->skip.rescale > 0)) &&
            !(g->features && m->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
            graft_sampler_anywhere(sampler);
@@ -122,13 +122,34 @@ static graft_status gather(const graft_resident *r, void *in, const void *base, 
     return st;
 }
 
+static graft_status scale_latent(const graft_resident *r, float *to)
+{
+    const double scale = (double)graft_guided_scale(r->g, r->call.sigma);
+    return r->p.more->mix(r->p.memory.backend->device, to, (size_t)r->g->n, 1, &scale, &r->call.x);
+}
+
+/* What each entry of a batch sees of the scaled latent. */
+static graft_status write_parts(const graft_resident *r, float *x)
+{
+    const graft_guided *g = r->g;
+    graft_status st = scale_latent(r, r->p.scaled);
+    for (size_t i = 0; i < r->call.count && !st; i++) {
+        const active *a = &g->active[r->call.which[i]];
+        graft_excerpt part = graft_regions_part(&g->regions, a->slot);
+        part.part = x + i * graft_guided_values(g, a->box);
+        part.whole = r->p.scaled;
+        st = r->p.more->cut(r->p.memory.backend->device, &part);
+    }
+    return st;
+}
+
 /* The scaled latent for each entry of a batch. */
 static graft_status write_latents(const graft_resident *r, float *x)
 {
     const graft_guided *g = r->g;
     const size_t n = (size_t)g->n;
-    const double scale = (double)graft_guided_scale(g, r->call.sigma);
-    graft_status st = r->p.more->mix(r->p.memory.backend->device, x, n, 1, &scale, &r->call.x);
+    if (g->regions.any) return write_parts(r, x);
+    graft_status st = scale_latent(r, x);
     for (size_t i = 1; i < r->call.count && !st; i++)
         st = r->p.more->copy(r->p.memory.backend->device, x + i * n, x, n * sizeof *x);
     return st;
@@ -138,14 +159,11 @@ static graft_status write_latents(const graft_resident *r, float *x)
 static graft_status write_joined(const graft_resident *r, float *x)
 {
     const graft_guided *g = r->g;
-    const graft_box whole = {.height = g->c.shape[2], .width = g->c.shape[3]};
-    const double scale = (double)graft_guided_scale(g, r->call.sigma);
-    graft_status st = r->p.more->mix(r->p.memory.backend->device, r->p.scaled, (size_t)g->n, 1,
-                                     &scale, &r->call.x);
+    graft_status st = scale_latent(r, r->p.scaled);
     for (size_t i = 0; i < r->call.count && !st; i++) {
-        const size_t slot = g->active[r->call.which[i]].slot;
-        st = graft_known_join_there(&g->known, &g->c, slot, r->p.scaled, x, NULL);
-        x += g->c.shape[0] * graft_known_x_values(&g->known, &g->c, slot, &whole);
+        const active *a = &g->active[r->call.which[i]];
+        st = graft_known_join_there(&g->known, &g->c, a->slot, a->box, r->p.scaled, x, NULL);
+        x += g->c.shape[0] * graft_known_x_values(&g->known, &g->c, a->slot, a->box);
     }
     return st;
 }
@@ -171,35 +189,19 @@ static graft_status write_inputs(void *ctx, void *const *in)
     const graft_guided *g = r->g;
     const graft_kernels_more *m = r->p.more;
     graft_device *d = r->p.memory.backend->device;
-    const bool fast = g->active[r->call.which[0]].fast;
+    const active *first = &g->active[r->call.which[0]];
+    const bool fast = first->fast;
+    const size_t bytes = g->features ? graft_guided_feature_bytes(g, first->box) : 0;
     size_t next = r->p.y_bytes ? 4 : 3;
     graft_status st = g->known.joins ? write_joined(r, in[0]) : write_latents(r, in[0]);
     if (!st) st = write_prompts(r, in);
     for (size_t i = 0; i < r->call.count && fast && !st; i++)
-        st = m->copy(d, (char *)in[next] + i * g->feature_bytes,
-                     r->p.feature + g->active[r->call.which[i]].slot * g->feature_bytes,
-                     g->feature_bytes);
+        st = m->copy(d, (char *)in[next] + i * bytes,
+                     r->p.feature + g->active[r->call.which[i]].slot * g->feature_bytes, bytes);
     next += fast;
     for (size_t i = 0; i < r->call.n_more && !st; i++, next++)
         st = m->copy(d, in[next], r->call.more[i], (uint64_t)r->call.exe->input[next].bytes);
     return st;
-}
-
-static graft_status rescale(const graft_resident *r)
-{
-    const graft_guided *g = r->g;
-    float sigma = r->call.sigma, s2 = sigma * sigma + 1.0f;
-    const graft_rescale p = {.x = r->call.x,
-                             .negative = r->p.rescale.negative,
-                             .positive = r->call.out,
-                             .work = r->p.rescale.work,
-                             .n = (uint64_t)g->n,
-                             .per = (uint64_t)g->per,
-                             .s2 = s2,
-                             .k = sqrtf(s2) / sigma,
-                             .cfg = (float)g->c.cfg,
-                             .mix = (float)g->c.model->rescale_cfg};
-    return r->p.more->rescale(r->p.memory.backend->device, &p);
 }
 
 /* Adds the guidance away from the perturbed predictions, n_perturbed of them; p: of the call. */
@@ -209,9 +211,7 @@ static graft_status perturb(const graft_resident *r, graft_guidance p, const flo
     const graft_kernels_more *m = r->p.more;
     graft_device *d = r->p.memory.backend->device;
     float *away = r->p.perturbed.d;
-    const float *const both[] = {r->p.perturbed.positive, away}, *const sum[] = {r->call.out, away};
-    const double scale = (double)(float)r->g->c.model->perturbed;
-    const size_t n = (size_t)p.n;
+    const float *const both[] = {r->p.perturbed.positive, away};
     p.guided = 0;
     p.out = r->p.perturbed.positive;
     graft_status st = m->guide(d, &p);
@@ -220,9 +220,22 @@ static graft_status perturb(const graft_resident *r, graft_guidance p, const flo
     p.negative = 0;
     p.out = away;
     if (!st) st = m->guide(d, &p);
-    if (!st) st = m->mix(d, away, n, 2, (const double[]){1, -1}, both);
-    if (!st) st = m->mix(d, away, n, 1, &scale, sum + 1);
-    return st ? st : m->mix(d, r->call.out, n, 2, (const double[]){1, 1}, sum);
+    if (!st) st = m->mix(d, away, p.n, 2, (const double[]){1, -1}, both);
+    return st ? st : graft_placed_go_away(&r->p, r->g, r->call.out);
+}
+
+static graft_status guide_sides(const graft_resident *r, const float *v, const float *perturbed)
+{
+    graft_sides_call call = {.x = r->call.x,
+                             .sigma = r->call.sigma,
+                             .n_entries = r->g->n_active,
+                             .v = v,
+                             .perturbed = perturbed,
+                             .n_perturbed = r->call.perturbed,
+                             .out = r->call.out,
+                             .unconditional = r->call.unconditional};
+    memcpy(call.entries, r->call.entries, sizeof call.entries);
+    return graft_sides_guide(&r->p, r->g, &call);
 }
 
 /* From the UNet's outputs of all batches to the call's result. */
@@ -231,7 +244,9 @@ static graft_status guide(const graft_resident *r, const float *v, const float *
     const graft_guided *g = r->g;
     graft_device *d = r->p.memory.backend->device;
     size_t n = g->n_active;
-    uint64_t all = n < 64 ? ((uint64_t)1 << n) - 1 : UINT64_MAX, negative = r->call.negative;
+    uint64_t all = n < 64 ? ((uint64_t)1 << n) - 1 : UINT64_MAX;
+    uint64_t negative = r->call.entries[GRAFT_NEGATIVE];
+    if (graft_sides_apart(g)) return guide_sides(r, v, perturbed);
     graft_guidance p = {.x = r->call.x,
                         .v = v,
                         .out = r->call.out,
@@ -249,7 +264,8 @@ static graft_status guide(const graft_resident *r, const float *v, const float *
     p.guided = 0;
     p.out = r->p.rescale.negative;
     if (!st && rescaled) st = r->p.more->guide(d, &p);
-    if (!st && rescaled) st = rescale(r);
+    if (!st && rescaled)
+        st = graft_placed_rescale(&r->p, g, r->call.x, r->call.sigma, p.out, r->call.out);
     p.out = r->call.unconditional;
     if (!st && p.out) st = r->p.more->guide(d, &p);
     if (st || !r->call.perturbed) return st;
@@ -263,12 +279,14 @@ static graft_status read_outputs(void *ctx, void *const *out)
     const graft_kernels_more *m = r->p.more;
     graft_device *d = r->p.memory.backend->device;
     size_t n = (size_t)g->n;
+    const graft_box *box = g->active[r->call.which[0]].box;
+    const size_t bytes = g->features ? graft_guided_feature_bytes(g, box) : 0;
     bool stores = graft_guided_variant(g, g->active[r->call.which[0]].fast) == GRAFT_UNET_STORE;
     graft_status st = GRAFT_OK;
     for (size_t i = 0; i < r->call.count && stores && !st; i++) {
         size_t slot = g->active[r->call.which[i]].slot;
-        st = m->copy(d, r->p.feature + slot * g->feature_bytes,
-                     (const char *)out[1] + i * g->feature_bytes, g->feature_bytes);
+        st = m->copy(d, r->p.feature + slot * g->feature_bytes, (const char *)out[1] + i * bytes,
+                     bytes);
         if (!st) graft_features_made(g->features, slot);
     }
     if (!st && stores) st = graft_guided_keep(g, r->call.which, r->call.count, r->call.sigma, NULL);
@@ -277,13 +295,17 @@ static graft_status read_outputs(void *ctx, void *const *out)
     const size_t before = r->call.perturbed;
     if (g->perturbs)
         r->call.perturbed += graft_active_positive(g->active, r->call.which, r->call.count);
+    const bool last = r->call.done + r->call.count == g->n_active;
+    if (g->regions.any) {
+        st = graft_sides_add(&r->p, g, r->call.which, r->call.count, out[0]);
+        return st || !last ? st : guide(r, NULL, NULL);
+    }
     if (r->call.count == g->n_active) return guide(r, out[0], behind);
     st = m->copy(d, r->p.v + r->call.done * n, out[0], r->call.count * n * sizeof *r->p.v);
     if (!st && r->call.perturbed > before)
         st = m->copy(d, r->p.perturbed.v + before * n, behind,
                      (r->call.perturbed - before) * n * sizeof *r->p.v);
-    return st || r->call.done + r->call.count < g->n_active ? st
-                                                            : guide(r, r->p.v, r->p.perturbed.v);
+    return st || !last ? st : guide(r, r->p.v, r->p.perturbed.v);
 }
 
 /* Between x and what is kept, with noise where that is not NULL, by the mask. */
@@ -369,8 +391,7 @@ static graft_status run_batches(graft_resident *r, graft_err *e)
     graft_guided_settle(g, NULL);
     while (!st && (r->call.count = graft_guided_group(g, r->call.which))) {
         for (size_t i = 0; i < r->call.count; i++)
-            r->call.negative |= (uint64_t)(g->active[r->call.which[i]].side != GRAFT_POSITIVE)
-                                << (r->call.done + i);
+            r->call.entries[g->active[r->call.which[i]].side] |= (uint64_t)1 << (r->call.done + i);
         st = run_batch(r, e);
         r->call.done += r->call.count;
     }
@@ -388,10 +409,12 @@ static graft_status denoise_any(graft_resident *r, const float *x, float sigma, 
     r->call.unconditional = unconditional;
     r->call.done = 0;
     r->call.perturbed = 0;
-    r->call.negative = 0;
+    memset(r->call.entries, 0, sizeof r->call.entries);
     if (r->p.inpaint.mask) st = mask_input(r, x, e);
     if (st) return st;
     graft_guided_collect(g, sigma, unconditional != NULL);
+    if (g->regions.any) st = graft_memory_check(&r->p.memory, graft_sides_begin(&r->p, g), e);
+    if (st) return st;
     if (g->n_active) {
         st = run_batches(r, e);
     } else {

@@ -414,6 +414,9 @@ static const graft_kernels_more more = {
     .lane_load = graft_cuda_lane_load,
     .lane_need = graft_cuda_lane_need,
     .lane_free = graft_cuda_lane_free,
+    .cut = graft_cuda_cut,
+    .weigh = graft_cuda_weigh,
+    .mean = graft_cuda_weighed_mean,
 };
 
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {

@@ -451,6 +451,8 @@ static size_t args_of(const char *name)
                  {"graft_guide", sizeof(graft_guidance)},
                  {"graft_blend", sizeof(graft_blend)},
                  {"graft_rescale", sizeof(graft_rescale)},
+                 {"graft_excerpt", sizeof(graft_excerpt)},
+                 {"graft_weighed", sizeof(graft_weighed)},
                  {"graft_merge", sizeof(graft_cuda_merge)},
                  {"graft_elementwise", sizeof(graft_cuda_elementwise)},
                  {"graft_pairs", sizeof(graft_cuda_pairs)},

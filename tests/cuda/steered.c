@@ -123,6 +123,34 @@ static void kept_residuals(void)
     end(&b);
 }
 
+/* A prompt for the left half beside the given one, which the caller keeps. */
+static graft_cond *half_beside(const graft_cond *c)
+{
+    static const graft_area left = {0, 0, 0.5, 1, true};
+    graft_cond *half = NULL, *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_cond_area(c, &left, 0.7, &half, &e), &e);
+    CHECK_OK(graft_cond_combine(half, c, &out, &e), &e);
+    graft_cond_release(half);
+    return out;
+}
+
+/* Prompts for parts of the picture have parts of the hint. */
+static void controls_of_parts(void)
+{
+    bench b = begin(least);
+    steered_prompts s = steered_by(b.m, half_beside(b.a), graft_cond_retain(b.b), PLACE, 0.0, 0.6);
+    graft_cond *mixed = half_beside(b.a);
+    const job plain = job_of(b.m, mixed, b.b, "euler", 3);
+    const job j = job_of(b.m, s.with_p, s.with_n, "euler", 3);
+    both_ways(&j);
+    CHECK(differs(&j, &plain));
+    steps_bring_noise_alone(&j);
+    graft_cond_release(mixed);
+    steered_release(&s);
+    end(&b);
+}
+
 static void two_pictures(void)
 {
     static const int64_t shape[4] = {PICTURES, 4, PLACE, PLACE};
@@ -278,6 +306,10 @@ static void pictures_beside_prompts(void)
     j = job_of(masked, longer, b.b, "euler", 2);
     both_ways(&j);
     graft_cond_release(longer);
+    graft_cond *parts = half_beside(b.a);
+    j = job_of(masked, parts, b.b, "euler", 2);
+    both_ways(&j);
+    graft_cond_release(parts);
     graft_model_release(masked);
     graft_model_release(m);
     graft_image_release(mask);
@@ -325,8 +357,7 @@ static void no_room(void)
 {
     bench b = begin(least);
     graft_model *m = shown(b.m, NULL, 1);
-    steered_prompts s =
-        steered_by(m, graft_cond_retain(b.a), graft_cond_retain(b.b), PLACE, 0.0, 1.0);
+    steered_prompts s = steered_by(m, half_beside(b.a), graft_cond_retain(b.b), PLACE, 0.0, 1.0);
     const job j = job_of(m, s.with_p, s.with_n, "euler", 2);
     float want[MOST];
     int well = 0;
@@ -361,6 +392,7 @@ int main(void)
     RUN(controls);
     RUN(chains_of_two);
     RUN(kept_residuals);
+    RUN(controls_of_parts);
     RUN(two_pictures);
     RUN(transformers);
     RUN(of_models);

@@ -77,6 +77,35 @@ graft_status graft_cuda_rescale_guidance(graft_device *d, const graft_rescale *r
     return st;
 }
 
+static bool is_inside(uint64_t first, uint64_t count, uint64_t all)
+{
+    return first + count <= all;
+}
+
+/* Kernels count the whole in 32 bits. */
+static graft_status launch_excerpt(graft_device *d, graft_cuda_function f, const graft_excerpt *r)
+{
+    const uint64_t planes = (uint64_t)r->pictures * r->channels, area = (uint64_t)r->h * r->w;
+    if (!is_inside(r->y, r->height, r->h) || !is_inside(r->x, r->width, r->w)) return GRAFT_E_ARG;
+    if (planes > INT32_MAX || (area && planes > INT32_MAX / area)) return GRAFT_E_LIMIT;
+    return launch(d, f, planes * r->height * r->width, r);
+}
+
+graft_status graft_cuda_cut(graft_device *d, const graft_excerpt *r)
+{
+    return launch_excerpt(d, GRAFT_CUDA_FN_graft_excerpt_cut, r);
+}
+
+graft_status graft_cuda_weigh(graft_device *d, const graft_excerpt *r)
+{
+    return launch_excerpt(d, GRAFT_CUDA_FN_graft_excerpt_weigh, r);
+}
+
+graft_status graft_cuda_weighed_mean(graft_device *d, const graft_weighed *w)
+{
+    return launch(d, GRAFT_CUDA_FN_graft_weighed_mean, w->n, w);
+}
+
 /* ------------------------------------------------------------------ fetches */
 
 static void fetch_finish(graft_device *d, graft_fetch *f)

@@ -14,6 +14,9 @@ void graft_cuda_fetch_free(graft_fetch *f);
 graft_status graft_cuda_send_ahead(graft_device *d, void *dst, const void *src, uint64_t bytes);
 graft_status graft_cuda_blend_arrays(graft_device *d, const graft_blend *b);
 graft_status graft_cuda_rescale_guidance(graft_device *d, const graft_rescale *r);
+graft_status graft_cuda_cut(graft_device *d, const graft_excerpt *r);
+graft_status graft_cuda_weigh(graft_device *d, const graft_excerpt *r);
+graft_status graft_cuda_weighed_mean(graft_device *d, const graft_weighed *w);
 /* Frees the pinned memory that waits for use; the device is being closed. */
 void graft_cuda_fetches_close(graft_device *d);
 #endif
