@@ -39,7 +39,7 @@ typedef struct graft_cfg_change {
 
 /* A model that is sampled so, after the changes that it has. The first two kinds come before the
  * others, and perturbed attention is added behind all. Where there is no negative prompt, or cfg is
- * 1, they change nothing, but for `strength` of GRAFT_CFG_NORMED. Sampling runs on the host.
+ * 1, they change nothing, but for `strength` of GRAFT_CFG_NORMED.
  * GRAFT_E_ARG for numbers that are not finite, and a strength or limit below 0 but for
  * GRAFT_CFG_PROJECTED's strength; GRAFT_E_LIMIT for more than GRAFT_CFG_CHANGES. Guidance by three
  * prompts is GRAFT_E_UNSUPPORTED with any of them. */

@@ -476,7 +476,7 @@ typedef struct graft_sampler_options {
  *   dual           N + scale (T - N) + cfg (P - T) (Brooks et al. 2023, arXiv:2211.09800, eq. 3)
  *   nested         N + scale (T + cfg (P - T) - N)
  *
- * All three are computed, whatever cfg is, and on the host. Perturbed attention is added to that;
+ * All three are computed, whatever cfg is. Perturbed attention is added to that;
  * RescaleCFG is GRAFT_E_UNSUPPORTED. */
 typedef enum graft_third_way {
     GRAFT_THIRD_PERPENDICULAR = 0,

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "kernels/changes.h"
 #include "kernels/guidance.h"
 #include "kernels/op_desc.h"
 
@@ -245,6 +246,8 @@ typedef struct graft_kernels_more {
     graft_status (*cut)(graft_device *d, const graft_excerpt *r);
     graft_status (*weigh)(graft_device *d, const graft_excerpt *r);
     graft_status (*mean)(graft_device *d, const graft_weighed *w);
+    /* As kernels/changes.h says. */
+    graft_status (*change)(graft_device *d, const graft_change *c);
 } graft_kernels_more;
 /* A channel_add that only a GROUP_NORM reads is that one's, and not the convolution's before it. */
 #define GRAFT_WANTS_NORM_ADD 1u

@@ -15,10 +15,11 @@
 #define GRAFT_DENOISE_ANSWERS_H
 #include "engine/denoise/batches.h"
 #include "engine/denoise/denoise.h"
+#include "engine/exec/memory.h"
 
 typedef struct graft_answers graft_answers;
 
-/* What an evaluation sees and gives, n values each. */
+/* What an evaluation sees and gives, n values each, in the memory that the answers are in. */
 typedef struct graft_answer {
     const float *x;                                 /* as the UNet sees it */
     float *positive, *negative, *third, *perturbed; /* NULL: none, but for positive */
@@ -28,15 +29,20 @@ typedef struct graft_answer {
  * see them all. */
 graft_status graft_answers_create(const graft_guided_config *c, graft_answers **out, graft_err *e);
 void graft_answers_destroy(graft_answers *a);
+/* Before the first evaluation: arrays are in this memory from now on; at first they are in the
+ * host's. Of a device's two numbers come to the host where one is measured: those of an evaluation
+ * in full when the next begins, those that decide at once. After GRAFT_E_NOMEM it can be moved
+ * elsewhere. */
+graft_status graft_answers_move(graft_answers *a, graft_memory to, graft_err *e);
 
-/* An evaluation begins, for the active entries; may: it can be left out as far as others care. True
- * when it is, and the answer is filled in. Otherwise it is the caller's turn, and
- * graft_answers_keep() is to follow. */
-bool graft_answers_made(graft_answers *a, const active *list, size_t n, float sigma, bool may,
-                        const graft_answer *to);
+/* An evaluation begins, for the active entries; may: it can be left out as far as others care.
+ * *made when it is, and the answer is filled in. Otherwise it is the caller's turn, and
+ * graft_answers_keep() is to follow. Neither can fail in the host's memory. */
+graft_status graft_answers_made(graft_answers *a, const active *list, size_t n, float sigma,
+                                bool may, const graft_answer *to, bool *made, graft_err *e);
 /* The UNet has answered. */
-void graft_answers_keep(graft_answers *a, const active *list, size_t n, float sigma,
-                        const graft_answer *from);
+graft_status graft_answers_keep(graft_answers *a, const active *list, size_t n, float sigma,
+                                const graft_answer *from, graft_err *e);
 /* The run is over: says how many evaluations were left out, where that is wanted. */
 void graft_answers_tell(const graft_answers *a);
 #endif

@@ -2,11 +2,13 @@
 #ifndef GRAFT_DENOISE_CFG_CHANGES_H
 #define GRAFT_DENOISE_CFG_CHANGES_H
 #include "engine/denoise/denoise.h"
+#include "engine/exec/memory.h"
 
 /* Of one run: one thread. */
 typedef struct graft_cfg_changes graft_cfg_changes;
 
-/* The predictions of a call; all are of config.shape. negative: NULL where there is none. */
+/* The predictions of a call; all are of config.shape, in the memory that the changes are in.
+ * negative: NULL where there is none. */
 typedef struct graft_cfg_call {
     float sigma;
     const float *x;
@@ -17,8 +19,12 @@ typedef struct graft_cfg_call {
 graft_status graft_cfg_changes_create(const graft_guided_config *c, graft_cfg_changes **out,
                                       graft_err *e);
 void graft_cfg_changes_destroy(graft_cfg_changes *k); /* NULL is fine */
-/* Of the predictions, before they are put together. */
-void graft_cfg_changes_before(graft_cfg_changes *k, const graft_cfg_call *call);
+/* Before the first call: arrays are in this memory from now on; at first they are in the host's.
+ * After GRAFT_E_NOMEM it can be moved elsewhere. */
+graft_status graft_cfg_changes_move(graft_cfg_changes *k, graft_memory to, graft_err *e);
+/* Of the predictions, before they are put together. Cannot fail in the host's memory. */
+graft_status graft_cfg_changes_before(graft_cfg_changes *k, const graft_cfg_call *call);
 /* Of the guided one, which is not one of the others. */
-void graft_cfg_changes_after(const graft_cfg_changes *k, const graft_cfg_call *call, float *guided);
+graft_status graft_cfg_changes_after(const graft_cfg_changes *k, const graft_cfg_call *call,
+                                     float *guided);
 #endif

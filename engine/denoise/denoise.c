@@ -579,18 +579,22 @@ static graft_status predict(graft_guided *g, float sigma, graft_err *e)
         if (g->sum[side]) memset(g->sum[side], 0, bytes);
     if (perturbed) memset(perturbed, 0, bytes);
     bool may = !g->features || graft_features_spare(g->features);
-    if (g->answers && graft_answers_made(g->answers, g->active, g->n_active, sigma, may, &answer))
-        return graft_task_cancelled(g->c.task) ? graft_fail(e, GRAFT_E_CANCEL, "cancelled")
-                                               : GRAFT_OK;
+    graft_status st = GRAFT_OK;
+    bool made = false;
+    if (g->answers)
+        st = graft_answers_made(g->answers, g->active, g->n_active, sigma, may, &answer, &made, e);
+    if (!st && made && graft_task_cancelled(g->c.task))
+        st = graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+    if (st || made) return st;
     graft_regions_clear(&g->regions);
     if (g->blurred) graft_blurred_begin(g->blurred);
-    graft_status st = run_all(g, sigma, graft_sigma_to_timestep(g->c.table, sigma), e);
+    st = run_all(g, sigma, graft_sigma_to_timestep(g->c.table, sigma), e);
     if (st) return st;
     for (int side = 0; side < GRAFT_SIDES; side++)
         average(g, side, active_of(g, side), g->sum[side]);
     if (perturbed) average(g, GRAFT_POSITIVE, n_pos, perturbed);
-    if (g->answers) graft_answers_keep(g->answers, g->active, g->n_active, sigma, &answer);
-    return GRAFT_OK;
+    if (!g->answers) return GRAFT_OK;
+    return graft_answers_keep(g->answers, g->active, g->n_active, sigma, &answer, e);
 }
 
 /* The guided prediction of the positive and negative ones. */
@@ -600,14 +604,14 @@ static void guide(const graft_guided *g, float sigma, float *out)
     const bool any_negative = active_of(g, GRAFT_NEGATIVE) > 0;
     float *pos = g->sum[0], *neg = g->sum[1], cfg = (float)g->c.cfg;
     const graft_cfg_call call = {sigma, g->x, pos, any_negative ? neg : NULL};
-    if (g->changes) graft_cfg_changes_before(g->changes, &call);
+    if (g->changes) (void)graft_cfg_changes_before(g->changes, &call);
     if (any_negative && any_positive && g->c.model->rescale_cfg > 0)
         rescale(g, sigma, g->x, pos, neg, out);
     else if (any_negative || g->c.cfg != 1.0)
         for (int64_t i = 0; i < g->n; i++) out[i] = graft_guidance_combined(neg[i], pos[i], cfg);
     else
         memcpy(out, pos, (size_t)g->n * sizeof *out);
-    if (g->changes) graft_cfg_changes_after(g->changes, &call, out);
+    if (g->changes) (void)graft_cfg_changes_after(g->changes, &call, out);
 }
 
 /* After skipped blocks: the guided prediction comes closer to the spread of the positive one. */

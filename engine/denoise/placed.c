@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "engine/denoise/change.h"
 #include "engine/denoise/sides.h"
 
 bool graft_placed_works(const graft_backend *b)
@@ -16,7 +17,7 @@ bool graft_placed_works(const graft_backend *b)
            GRAFT_KERNELS_HAS(more, fetched) && GRAFT_KERNELS_HAS(more, fetch_free) &&
            GRAFT_KERNELS_HAS(more, blend) && GRAFT_KERNELS_HAS(more, rescale) &&
            GRAFT_KERNELS_HAS(more, cut) && GRAFT_KERNELS_HAS(more, weigh) &&
-           GRAFT_KERNELS_HAS(more, mean);
+           GRAFT_KERNELS_HAS(more, mean) && GRAFT_KERNELS_HAS(more, change);
 }
 
 /* ------------------------------------------------------------------ arrays */
@@ -132,14 +133,14 @@ static graft_status place_weights(graft_placed *p, const graft_guided *g, graft_
     return st;
 }
 
-static graft_status place_regions(graft_placed *p, const graft_guided *g, graft_err *e)
+static graft_status place_sums(graft_placed *p, const graft_guided *g, graft_err *e)
 {
     const size_t n = (size_t)g->n, cells = (size_t)(g->c.shape[0] * g->c.shape[2] * g->c.shape[3]);
-    graft_status st = place_weights(p, g, e);
+    graft_status st = GRAFT_OK;
     for (int side = 0; side < GRAFT_SIDES && !st; side++) {
         if (!graft_guided_list(&g->c, side)) continue;
         st = place(p, n, NULL, &p->sides.sum[side], e);
-        if (!st) st = place(p, cells, NULL, &p->sides.total[side], e);
+        if (!st && g->regions.any) st = place(p, cells, NULL, &p->sides.total[side], e);
     }
     if (!st && graft_model_perturbs(g->c.model))
         st = place(p, n, NULL, &p->sides.sum[GRAFT_SIDES], e);
@@ -152,7 +153,14 @@ static graft_status place_sides(graft_placed *p, const graft_guided *g, graft_er
     float *all;
     graft_status st = place(p, lists * n, NULL, &all, e);
     for (size_t side = 0; side < lists && !st; side++) p->sides.d[side] = all + side * n;
-    return st || !g->regions.any ? st : place_regions(p, g, e);
+    if (!st && g->c.third.prompt) {
+        float *work; /* a double is two floats */
+        st = place(p, 2 * graft_change_work(g->c.shape[0], 0), NULL, &work, e);
+        p->sides.work = (double *)(void *)work;
+    }
+    if (!st && g->regions.any) st = place_weights(p, g, e);
+    if (!st && (g->regions.any || g->answers)) st = place_sums(p, g, e);
+    return st;
 }
 
 /* Room for the largest batch. */
@@ -186,7 +194,8 @@ static graft_status place_all(graft_placed *p, const graft_guided *g, graft_err 
         p->inpaint.grey = graft_malloc_array(pictures, area * sizeof *p->inpaint.grey);
         if (!p->inpaint.grey) st = graft_fail_nomem(e, "mask");
     }
-    if (!st && (g->known.joins || g->regions.any)) st = place(p, n, NULL, &p->scaled, e);
+    if (!st && (g->known.joins || g->regions.any || g->answers))
+        st = place(p, n, NULL, &p->scaled, e);
     if (!st && graft_sides_apart(g)) st = place_sides(p, g, e);
     if (!st && graft_model_perturbs(c->model)) st = place_perturbed(p, g, e);
     if (!st && c->model->rescale_cfg > 0) st = place(p, n, NULL, &p->rescale.negative, e);

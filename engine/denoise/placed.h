@@ -31,9 +31,10 @@ typedef struct graft_placed {
     float *scaled; /* the network's latent, where its x is more or a part of it; or NULL */
     struct {       /* predictions that are kept apart by sides (sides.h); or NULL */
         float *d[GRAFT_SIDES];         /* denoised; negative ones are behind positive ones */
-        float *sum[GRAFT_PLACED_SUMS]; /* of prompts for parts; or NULL */
+        float *sum[GRAFT_PLACED_SUMS]; /* of prompts for parts, or EasyCache's means; or NULL */
         float *total[GRAFT_SIDES];     /* their weights in one call; or NULL */
         const float **weight;          /* by slot, there; NULL: 1 everywhere */
+        double *work;                  /* of guidance by three prompts; or NULL */
     } sides;
     struct { /* guidance away from perturbed rows; or NULL */
         float *v, *d, *positive;

@@ -6,6 +6,7 @@
 #include "engine/denoise/features.h"
 #include "engine/denoise/masked.h"
 #include "engine/denoise/sides.h"
+#include "engine/task.h"
 
 struct graft_resident {
     graft_guided *g;
@@ -21,6 +22,7 @@ struct graft_resident {
         size_t done;                   /* entries of batches before it */
         size_t perturbed;              /* perturbed ones so far */
         uint64_t entries[GRAFT_SIDES]; /* a bit for each of a side's, in the order of batches */
+        bool made;                     /* by EasyCache, of earlier ones */
     } call;
     graft_fetch *fetch; /* of the last step; NULL: none */
     size_t fetch_step, fetch_total;
@@ -30,16 +32,16 @@ struct graft_resident {
 /* ------------------------------------------------------------------ whether */
 
 /* Nobody looks into the arrays of a run: no sampler, no onlooker, no limit of DeepCache's error, no
- * EasyCache, no self-attention guidance, no third prompt, no change of guidance, no spread that
- * skipped blocks are to have, no patches that are filled up. */
+ * EasyCache with prompts for parts of it, no self-attention guidance, no spread that skipped blocks
+ * are to have, no patches that are filled up. */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
     const graft_model *m = g->c.model;
     const size_t n = graft_guided_slots(&g->c);
     const bool perturbs = graft_model_perturbs(m);
-    return !g->c.tap && !(t && t->latent) && !g->answers && !g->changes && !g->blurred &&
-           !g->c.third.prompt && !graft_known_fills(m, g->c.shape) &&
+    return !g->c.tap && !(t && t->latent) && !(g->answers && g->regions.any) && !g->blurred &&
+           !graft_known_fills(m, g->c.shape) &&
            !(perturbs && (g->features || m->skip.rescale > 0)) &&
            !(g->features && m->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
            graft_sampler_anywhere(sampler);
@@ -50,6 +52,8 @@ static graft_status move(graft_guided *g, graft_memory to, graft_err *e)
 {
     graft_status st = g->controls ? graft_controls_move(g->controls, to, e) : GRAFT_OK;
     if (!st) st = graft_known_move(&g->known, to, e);
+    if (!st && g->changes) st = graft_cfg_changes_move(g->changes, to, e);
+    if (!st && g->answers) st = graft_answers_move(g->answers, to, e);
     return st ? st : graft_attending_move(&g->attending, to, e);
 }
 
@@ -232,10 +236,11 @@ static graft_status guide_sides(const graft_resident *r, const float *v, const f
                              .v = v,
                              .perturbed = perturbed,
                              .n_perturbed = r->call.perturbed,
+                             .made = r->call.made,
                              .out = r->call.out,
                              .unconditional = r->call.unconditional};
     memcpy(call.entries, r->call.entries, sizeof call.entries);
-    return graft_sides_guide(&r->p, r->g, &call);
+    return graft_sides_guide(&r->p, r->g, &call, NULL);
 }
 
 /* From the UNet's outputs of all batches to the call's result. */
@@ -388,13 +393,31 @@ static graft_status run_batches(graft_resident *r, graft_err *e)
 {
     graft_guided *g = r->g;
     graft_status st = GRAFT_OK;
-    graft_guided_settle(g, NULL);
     while (!st && (r->call.count = graft_guided_group(g, r->call.which))) {
         for (size_t i = 0; i < r->call.count; i++)
             r->call.entries[g->active[r->call.which[i]].side] |= (uint64_t)1 << (r->call.done + i);
         st = run_batch(r, e);
         r->call.done += r->call.count;
     }
+    return st;
+}
+
+/* Whether EasyCache leaves the call out, whose means are there then. */
+static graft_status leave_out(graft_resident *r, graft_err *e)
+{
+    graft_guided *g = r->g;
+    const graft_answer answer = graft_sides_answer(&r->p, g);
+    const bool may = !g->features || graft_features_spare(g->features);
+    graft_status st = graft_memory_check(&r->p.memory, scale_latent(r, r->p.scaled), e);
+    if (!st)
+        st = graft_answers_made(g->answers, g->active, g->n_active, r->call.sigma, may, &answer,
+                                &r->call.made, e);
+    for (size_t i = 0; i < g->n_active && r->call.made; i++) {
+        r->call.entries[g->active[i].side] |= (uint64_t)1 << i;
+        r->call.perturbed += g->perturbs && g->active[i].side == GRAFT_POSITIVE;
+    }
+    if (!st && r->call.made && graft_task_cancelled(g->c.task))
+        st = graft_fail(e, GRAFT_E_CANCEL, "cancelled");
     return st;
 }
 
@@ -409,13 +432,16 @@ static graft_status denoise_any(graft_resident *r, const float *x, float sigma, 
     r->call.unconditional = unconditional;
     r->call.done = 0;
     r->call.perturbed = 0;
+    r->call.made = false;
     memset(r->call.entries, 0, sizeof r->call.entries);
     if (r->p.inpaint.mask) st = mask_input(r, x, e);
     if (st) return st;
     graft_guided_collect(g, sigma, unconditional != NULL);
     if (g->regions.any) st = graft_memory_check(&r->p.memory, graft_sides_begin(&r->p, g), e);
+    graft_guided_settle(g, NULL);
+    if (!st && g->answers) st = leave_out(r, e);
     if (st) return st;
-    if (g->n_active) {
+    if (g->n_active && !r->call.made) {
         st = run_batches(r, e);
     } else {
         st = guide(r, r->call.x, NULL);

@@ -1,10 +1,10 @@
 #include "engine/denoise/sides.h"
 
-#include <math.h>
+#include "engine/denoise/third.h"
 
 bool graft_sides_apart(const graft_guided *g)
 {
-    return g->regions.any;
+    return g->regions.any || g->c.third.prompt || g->changes || g->answers;
 }
 
 /* ------------------------------------------------------------------ prompts of parts */
@@ -49,18 +49,25 @@ graft_status graft_sides_add(const graft_placed *p, const graft_guided *g, const
 
 /* ------------------------------------------------------------------ denoised latents */
 
-/* The entries' mean prediction as a denoised latent; 0 where there are none. */
+/* Entries of n predictions, and how these are meant. */
+typedef struct some {
+    const float *v;
+    size_t n;
+    uint64_t entries;
+    graft_guidance_terms terms;
+} some;
+
+/* Their mean as a denoised latent; 0 where there are none. */
 static graft_status mean_of(const graft_placed *p, const graft_guided *g,
-                            const graft_sides_call *call, const float *v, size_t n,
-                            uint64_t entries, float *out)
+                            const graft_sides_call *call, const some *s, float *out)
 {
     const graft_guidance of = {.x = call->x,
-                               .v = v,
+                               .v = s->v,
                                .out = out,
                                .n = (uint64_t)g->n,
-                               .negative = ~entries,
-                               .entries = (uint32_t)n,
-                               .terms = graft_guided_terms(g, call->sigma)};
+                               .negative = ~s->entries,
+                               .entries = (uint32_t)s->n,
+                               .terms = s->terms};
     return p->more->guide(p->memory.backend->device, &of);
 }
 
@@ -78,22 +85,61 @@ static graft_status weighed_of(const graft_placed *p, const graft_guided *g,
     return p->more->mean(p->memory.backend->device, &of);
 }
 
+/* What a side predicted, or the perturbed rows, which come last. */
+static some some_of(const graft_sides_call *call, int sum)
+{
+    if (sum == GRAFT_SIDES)
+        return (some){.v = call->perturbed, .n = call->n_perturbed, .entries = UINT64_MAX};
+    return (some){.v = call->v, .n = call->n_entries, .entries = call->entries[sum]};
+}
+
+graft_answer graft_sides_answer(const graft_placed *p, const graft_guided *g)
+{
+    float *const *sum = p->sides.sum;
+    bool there[GRAFT_SIDES] = {false};
+    for (size_t i = 0; i < g->n_active; i++) there[g->active[i].side] = true;
+    return (graft_answer){.x = p->scaled,
+                          .positive = sum[GRAFT_POSITIVE],
+                          .negative = there[GRAFT_NEGATIVE] ? sum[GRAFT_NEGATIVE] : NULL,
+                          .third = there[GRAFT_THIRD] ? sum[GRAFT_THIRD] : NULL,
+                          .perturbed = g->perturbs ? sum[GRAFT_SIDES] : NULL};
+}
+
+/* Mean predictions, which EasyCache keeps. */
+static graft_status answer(const graft_placed *p, const graft_guided *g,
+                           const graft_sides_call *call, graft_err *e)
+{
+    const graft_answer now = graft_sides_answer(p, g);
+    graft_status st = GRAFT_OK;
+    for (int i = 0; i < GRAFT_PLACED_SUMS && !st; i++) {
+        some s = some_of(call, i);
+        s.terms.kind = GRAFT_GUIDE_X0;
+        if (p->sides.sum[i]) st = mean_of(p, g, call, &s, p->sides.sum[i]);
+    }
+    if (st) return graft_memory_check(&p->memory, st, e);
+    return graft_answers_keep(g->answers, g->active, g->n_active, call->sigma, &now, e);
+}
+
+static graft_status denoise_one(const graft_placed *p, const graft_guided *g,
+                                const graft_sides_call *call, int sum, float *out)
+{
+    some s = some_of(call, sum);
+    if (g->regions.any) return weighed_of(p, g, call, sum, out);
+    if (g->answers) s = (some){.v = p->sides.sum[sum], .n = s.entries != 0, .entries = UINT64_MAX};
+    s.terms = graft_guided_terms(g, call->sigma);
+    return mean_of(p, g, call, &s, out);
+}
+
 /* Of all sides, and what the perturbed ones are away from the positive ones. */
 static graft_status denoise(const graft_placed *p, const graft_guided *g,
                             const graft_sides_call *call)
 {
     const float *const both[] = {p->sides.d[GRAFT_POSITIVE], p->perturbed.d};
     graft_status st = GRAFT_OK;
-    for (int side = 0; side < GRAFT_SIDES && !st; side++) {
-        if (!p->sides.d[side]) continue;
-        st = g->regions.any ? weighed_of(p, g, call, side, p->sides.d[side])
-                            : mean_of(p, g, call, call->v, call->n_entries, call->entries[side],
-                                      p->sides.d[side]);
-    }
+    for (int side = 0; side < GRAFT_SIDES && !st; side++)
+        if (p->sides.d[side]) st = denoise_one(p, g, call, side, p->sides.d[side]);
     if (st || !call->n_perturbed) return st;
-    st = g->regions.any
-             ? weighed_of(p, g, call, GRAFT_SIDES, p->perturbed.d)
-             : mean_of(p, g, call, call->perturbed, call->n_perturbed, UINT64_MAX, p->perturbed.d);
+    st = denoise_one(p, g, call, GRAFT_SIDES, p->perturbed.d);
     return st ? st
               : p->more->mix(p->memory.backend->device, p->perturbed.d, (uint64_t)g->n, 2,
                              (const double[]){1, -1}, both);
@@ -101,6 +147,17 @@ static graft_status denoise(const graft_placed *p, const graft_guided *g,
 
 /* ------------------------------------------------------------------ guidance */
 
+static graft_status guide_by_three(const graft_placed *p, const graft_guided *g, float *out)
+{
+    graft_change c = graft_third_change(&g->c.third, g->c.cfg, p->sides.d, out);
+    c.work = p->sides.work;
+    c.n = (uint64_t)g->n;
+    c.per = (uint64_t)g->per;
+    c.area = (uint64_t)(g->c.shape[2] * g->c.shape[3]);
+    return graft_change_run(&p->memory, &c, NULL);
+}
+
+/* The positive and the negative prediction, as they are. */
 static graft_status combine(const graft_placed *p, const graft_guided *g,
                             const graft_sides_call *call)
 {
@@ -127,11 +184,19 @@ static graft_status combine(const graft_placed *p, const graft_guided *g,
 }
 
 graft_status graft_sides_guide(const graft_placed *p, const graft_guided *g,
-                               const graft_sides_call *call)
+                               const graft_sides_call *call, graft_err *e)
 {
     graft_device *d = p->memory.backend->device;
-    graft_status st = denoise(p, g, call);
-    if (!st) st = combine(p, g, call);
+    const bool negative = call->entries[GRAFT_NEGATIVE] != 0;
+    const graft_cfg_call changed = {.sigma = call->sigma,
+                                    .x = call->x,
+                                    .positive = p->sides.d[GRAFT_POSITIVE],
+                                    .negative = negative ? p->sides.d[GRAFT_NEGATIVE] : NULL};
+    graft_status st = g->answers && !call->made ? answer(p, g, call, e) : GRAFT_OK;
+    if (!st) st = denoise(p, g, call);
+    if (!st && g->changes) st = graft_cfg_changes_before(g->changes, &changed);
+    if (!st) st = g->c.third.prompt ? guide_by_three(p, g, call->out) : combine(p, g, call);
+    if (!st && g->changes) st = graft_cfg_changes_after(g->changes, &changed, call->out);
     if (!st && call->n_perturbed) st = graft_placed_go_away(p, g, call->out);
     if (st || !call->unconditional) return st;
     return p->more->copy(d, call->unconditional, p->sides.d[GRAFT_NEGATIVE],

@@ -1,6 +1,7 @@
 /* What the prompts of each side predict in a run on a device, where that is kept apart until it is
- * put together: prompts that count in parts of the picture. On the host that is what denoise.c
- * does, with the same bits. */
+ * put together: prompts that count in parts of the picture, third prompts, changes of guidance,
+ * EasyCache. On
+ * the host that is what denoise.c does, with the same bits. */
 #ifndef GRAFT_DENOISE_SIDES_H
 #define GRAFT_DENOISE_SIDES_H
 #include "engine/denoise/placed.h"
@@ -11,7 +12,9 @@ typedef struct graft_sides_call {
     float sigma;
     uint64_t entries[GRAFT_SIDES]; /* a bit for each of a side's, in the order of batches */
     size_t n_entries;
-    const float *v, *perturbed; /* of all batches; not looked at where prompts have areas */
+    const float *v, *perturbed; /* of all batches; not looked at where prompts have areas, nor
+                                 * where EasyCache made the answer */
+    bool made; /* it did: the means are there */
     size_t n_perturbed;
     float *out, *unconditional; /* the latter may be NULL */
 } graft_sides_call;
@@ -26,5 +29,7 @@ graft_status graft_sides_add(const graft_placed *p, const graft_guided *g, const
                              size_t count, const float *out);
 /* All have: the call's results. */
 graft_status graft_sides_guide(const graft_placed *p, const graft_guided *g,
-                               const graft_sides_call *call);
+                               const graft_sides_call *call, graft_err *e);
+/* EasyCache: what the active entries see, scaled, and where their answer goes. */
+graft_answer graft_sides_answer(const graft_placed *p, const graft_guided *g);
 #endif

@@ -417,6 +417,7 @@ static const graft_kernels_more more = {
     .cut = graft_cuda_cut,
     .weigh = graft_cuda_weigh,
     .mean = graft_cuda_weighed_mean,
+    .change = graft_cuda_change,
 };
 
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {

@@ -39,6 +39,7 @@ typedef struct job {
     const graft_cond *positive, *negative;
     const graft_latent *latent;
     graft_sample_params p;
+    graft_third third;
 } job;
 
 static inline job job_of(const graft_model *m, const graft_cond *positive,
@@ -55,7 +56,8 @@ static inline job job_of(const graft_model *m, const graft_cond *positive,
                   .sampler = sampler,
                   .scheduler = "karras",
                   .denoise = 1.0,
-                  .end_at_step = 10000}};
+                  .end_at_step = 10000},
+                 {NULL}};
 }
 
 static inline size_t values_of_latent(const graft_latent *l, float *out)
@@ -83,6 +85,7 @@ static inline graft_status try_both(const job *j, const graft_task *task, bool t
     const graft_sampling s = {.model = j->m,
                               .positive = j->positive,
                               .negative = j->negative,
+                              .third = j->third,
                               .cfg = j->p.cfg,
                               .sampler = j->p.sampler,
                               .sigmas = sigmas,
@@ -137,4 +140,68 @@ static inline void both_ways(const job *j)
     both_ways_with(j, 0);
 }
 
+/* Whether the run gives another picture than a plain one. */
+static inline bool differs(const job *j, const job *plain)
+{
+    float out[MOST], from[MOST];
+    const size_t n = sample(j, NULL, false, out);
+    return sample(plain, NULL, false, from) == n && memcmp(out, from, n * sizeof *out) != 0;
+}
+
+/* Two pictures with samples, and masks between 0 and 1 of their own. */
+static inline graft_latent *masked_latent(int64_t channels)
+{
+    const int64_t shape[4] = {PICTURES, channels, PLACE, PLACE},
+                  mask_shape[4] = {PICTURES, PLACE, PLACE, 1};
+    float data[MOST], mask[PICTURES * PLACE * PLACE];
+    graft_latent *plain = NULL, *out = NULL;
+    graft_image *image = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    for (int i = 0; i < MOST; i++) data[i] = 3 * fixed_value((uint64_t)i);
+    for (int i = 0; i < PICTURES * PLACE * PLACE; i++)
+        mask[i] = fabsf(fixed_value((uint64_t)(i + 7000)));
+    CHECK_OK(graft_latent_from_data(data, shape, &plain, &e), &e);
+    CHECK_OK(graft_image_from_data(mask, mask_shape, true, &image, &e), &e);
+    CHECK_OK(graft_latent_set_mask(plain, image, &out, &e), &e);
+    graft_latent_release(plain);
+    graft_image_release(image);
+    return out;
+}
+
+/* A run that goes through has the bits that it has with enough; true where it did. */
+static inline bool goes_well(const job *j, const float *want)
+{
+    float out[MOST];
+    size_t n = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_status st = try_both(j, NULL, false, out, NULL, &n, &e);
+    CHECK(st == GRAFT_OK || st == GRAFT_E_NOMEM);
+    if (st && st != GRAFT_E_NOMEM) fprintf(stderr, "  it says: %s\n", e.text);
+    if (!st) CHECK(memcmp(out, want, n * sizeof *out) == 0);
+    return st == GRAFT_OK;
+}
+
+/* The device's memory ends, or one of the host's allocations fails: the run is the host's, or says
+ * so, and the next one is as before. */
+static inline void with_little(const job *j)
+{
+    float want[MOST];
+    int well = 0;
+    for (int i = 0; i < 2; i++) sample(j, NULL, false, want);
+    const int64_t live = fake->live_bytes;
+    for (int64_t more = 64 << 10; more > 16; more /= SANITIZED ? 16 : 2) {
+        fake->memory = live + more;
+        well += goes_well(j, want);
+        fake->memory = 0;
+        CHECK(goes_well(j, want));
+    }
+    CHECK(well > 0);
+    for (int64_t at = 1;; at += SANITIZED ? 29 : 5) {
+        graft_alloc_fail_at(at);
+        goes_well(j, want);
+        if (graft_alloc_fail_at(0) != 0) break; /* fewer than that */
+    }
+    CHECK(goes_well(j, want));
+    CHECK_INT(fake->live_bytes, live);
+}
 #endif

@@ -433,7 +433,7 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **a
 }
 
 #include "kernels/cuda/gpu/params.h"
-#include "kernels/guidance.h"
+#include "kernels/changes.h"
 
 static size_t args_of(const char *name)
 {
@@ -453,6 +453,7 @@ static size_t args_of(const char *name)
                  {"graft_rescale", sizeof(graft_rescale)},
                  {"graft_excerpt", sizeof(graft_excerpt)},
                  {"graft_weighed", sizeof(graft_weighed)},
+                 {"graft_change", sizeof(graft_change)},
                  {"graft_merge", sizeof(graft_cuda_merge)},
                  {"graft_elementwise", sizeof(graft_cuda_elementwise)},
                  {"graft_pairs", sizeof(graft_cuda_pairs)},

@@ -364,6 +364,19 @@ static void wrong_calls(void)
     CHECK_INT(more->mix(b->device, p, 16, 5, one, in), GRAFT_E_ARG);
     CHECK_INT(more->mix(b->device, p, 16, 0, one, in), GRAFT_E_ARG);
     CHECK_INT(more->guide(b->device, &(graft_guidance){.entries = 65, .n = 1}), GRAFT_E_ARG);
+    const graft_excerpt wide = {
+        .pictures = 1, .channels = 1, .h = 2, .w = 2, .x = 1, .height = 1, .width = 2};
+    CHECK_INT(more->cut(b->device, &wide), GRAFT_E_ARG);
+    CHECK_INT(more->weigh(b->device, &wide), GRAFT_E_ARG);
+    CHECK_INT(
+        more->cut(
+            b->device,
+            &(graft_excerpt){
+                .pictures = 1 << 16, .channels = 1 << 16, .h = 1, .w = 1, .height = 1, .width = 1}),
+        GRAFT_E_LIMIT);
+    CHECK_INT(more->change(b->device, &(graft_change){.n = 4, .per = 4, .area = 2, .kind = 99}),
+              GRAFT_E_ARG);
+    CHECK_INT(more->change(b->device, &(graft_change){.n = 4, .per = 8, .area = 2}), GRAFT_E_ARG);
     CHECK_INT(fake->launches, launches);
     b->api->free(b->device, p);
     b->api->release(k);

@@ -211,26 +211,6 @@ static void several_prompts(void)
     graft_engine_destroy(g);
 }
 
-/* Two pictures with samples, and masks between 0 and 1 of their own. */
-static graft_latent *masked_latent(int64_t channels)
-{
-    const int64_t shape[4] = {PICTURES, channels, PLACE, PLACE},
-                  mask_shape[4] = {PICTURES, PLACE, PLACE, 1};
-    float data[MOST], mask[PICTURES * PLACE * PLACE];
-    graft_latent *plain = NULL, *out = NULL;
-    graft_image *image = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    for (int i = 0; i < MOST; i++) data[i] = 3 * fixed_value((uint64_t)i);
-    for (int i = 0; i < PICTURES * PLACE * PLACE; i++)
-        mask[i] = fabsf(fixed_value((uint64_t)(i + 7000)));
-    CHECK_OK(graft_latent_from_data(data, shape, &plain, &e), &e);
-    CHECK_OK(graft_image_from_data(mask, mask_shape, true, &image, &e), &e);
-    CHECK_OK(graft_latent_set_mask(plain, image, &out, &e), &e);
-    graft_latent_release(plain);
-    graft_image_release(image);
-    return out;
-}
-
 static void masks_and_rescaling(void)
 {
     graft_engine *g = engine_in("cuda", "bf16");
@@ -613,154 +593,6 @@ static void ends_early(void)
     graft_engine_destroy(g);
 }
 
-/* A prompt that counts in the left half, and one with a grey mask of its own on each picture. */
-typedef struct placed {
-    graft_cond *left, *masked;
-    graft_image *mask;
-} placed;
-
-static placed placed_of(graft_cond *left, graft_cond *masked)
-{
-    static const int64_t shape[4] = {PICTURES, PLACE, PLACE, 1};
-    static const graft_area half = {0, 0, 0.5, 1, true};
-    float data[PICTURES * PLACE * PLACE];
-    placed p = {NULL, NULL, NULL};
-    graft_err e = GRAFT_ERR_INIT;
-    for (int i = 0; i < PICTURES * PLACE * PLACE; i++) /* nothing in the first row */
-        data[i] = i / PLACE % PLACE ? fabsf(fixed_value((uint64_t)(i + 900))) : 0;
-    CHECK_OK(graft_image_from_data(data, shape, true, &p.mask, &e), &e);
-    CHECK_OK(graft_cond_area(left, &half, 0.8, &p.left, &e), &e);
-    CHECK_OK(graft_cond_mask(masked, p.mask, 0.7, true, &p.masked, &e), &e);
-    return p;
-}
-
-static void placed_end(placed *p)
-{
-    graft_cond_release(p->left);
-    graft_cond_release(p->masked);
-    graft_image_release(p->mask);
-}
-
-static graft_cond *combined(const graft_cond *a, const graft_cond *b)
-{
-    graft_cond *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_cond_combine(a, b, &out, &e), &e);
-    return out;
-}
-
-/* Whether the run gives another picture than a plain one. */
-static bool differs(const job *j, const job *plain)
-{
-    float out[MOST], from[MOST];
-    const size_t n = sample(j, NULL, false, out);
-    return sample(plain, NULL, false, from) == n && memcmp(out, from, n * sizeof *out) != 0;
-}
-
-/* Areas and masks of prompts; one that is all of the picture is none. Where no prompt counts the
- * result is 0. */
-static void placed_prompts(void)
-{
-    static const graft_area whole = {0, 0, 1, 1, true};
-    graft_engine *g = engine_in("cuda", "bf16");
-    graft_model *m = load_model(g, least_xl);
-    graft_cond *a = words(m, WORDS), *longer = words(m, WORDS + 2), *all = NULL;
-    graft_latent *latent = masked_latent(4);
-    graft_err e = GRAFT_ERR_INIT;
-    placed p = placed_of(a, longer);
-    graft_cond *mixed = combined(a, p.left), *alone = combined(p.left, p.masked);
-    CHECK_OK(graft_cond_area(a, &whole, 1, &all, &e), &e);
-    const job plain = job_of(m, all, a, "euler", 2);
-    both_ways(&plain);
-    job j = job_of(m, mixed, a, "euler", 2);
-    both_ways(&j);
-    CHECK(differs(&j, &plain));
-    j = job_of(m, alone, p.left, "euler_cfg_pp", 2);
-    j.latent = latent;
-    both_ways(&j);
-    if (!SANITIZED) {
-        j = job_of(m, p.masked, mixed, "euler", 2);
-        both_ways(&j);
-        j.p.cfg = 1;
-        both_ways(&j);
-    }
-    graft_cond_release(mixed);
-    graft_cond_release(alone);
-    placed_end(&p);
-    graft_latent_release(latent);
-    graft_cond_release(all);
-    graft_cond_release(longer);
-    graft_cond_release(a);
-    graft_model_release(m);
-    graft_engine_destroy(g);
-}
-
-/* With what changes guidance, or needs more of a batch: rescaling, perturbed rows, features of
- * earlier steps. */
-static void placed_and_changed(void)
-{
-    const graft_deepcache_options o = {
-        .cache_interval = 2, .end_step = 1000, .schedule = "uniform"};
-    graft_engine *g = engine_in("cuda", "bf16");
-    graft_model *m = load_model(g, least), *with[3] = {NULL, NULL, NULL};
-    graft_cond *a = words(m, WORDS), *longer = words(m, WORDS + 2);
-    graft_latent *latent = masked_latent(4);
-    graft_err e = GRAFT_ERR_INIT;
-    placed p = placed_of(a, longer);
-    graft_cond *mixed = combined(p.left, a), *other = combined(p.masked, a);
-    CHECK_OK(graft_model_perturbed_attention(m, 2.5, &with[0], &e), &e);
-    CHECK_OK(graft_model_deepcache(m, &o, &with[1], &e), &e);
-    CHECK_OK(graft_model_rescale_cfg(m, 0.7, &with[2], &e), &e);
-    for (int i = 0; i < 3; i++) {
-        const job plain = job_of(m, mixed, other, "euler", 3);
-        job j = job_of(with[i], mixed, other, "euler", 3);
-        CHECK(differs(&j, &plain));
-        if (i == 2) j.latent = latent;
-        both_ways(&j);
-        graft_model_release(with[i]);
-    }
-    graft_cond_release(mixed);
-    graft_cond_release(other);
-    placed_end(&p);
-    graft_latent_release(latent);
-    graft_cond_release(longer);
-    graft_cond_release(a);
-    graft_model_release(m);
-    graft_engine_destroy(g);
-}
-
-/* Of transformers, whose parts are of whole patches, and of a UNet that sees planes beside the
- * latent. */
-static void placed_in_more(void)
-{
-    char path[256];
-    graft_engine *g = engine_in("cuda", "bf16");
-    graft_safetensors *f = open_file(least);
-    snprintf(path, sizeof path, "%s", temp_path("wide.safetensors"));
-    write_file(widened_file(copy_file(f, ""), 5, 1), path, graft_safetensors_metadata(f, "config"));
-    graft_safetensors_close(f);
-    for (int flow = 0; flow < 2; flow++) {
-        graft_model *m = load_model(g, flow ? SD3 : path);
-        graft_cond *a = words(m, WORDS), *b = words(m, WORDS + 1);
-        graft_latent *latent = masked_latent(flow ? 16 : 4);
-        placed p = placed_of(a, b);
-        graft_cond *mixed = combined(p.left, p.masked);
-        job plain = job_of(m, a, a, "euler", 2), j = job_of(m, mixed, a, "euler", 2);
-        plain.p.scheduler = j.p.scheduler = "simple";
-        plain.latent = j.latent = latent;
-        both_ways(&j);
-        CHECK(differs(&j, &plain));
-        graft_cond_release(mixed);
-        placed_end(&p);
-        graft_latent_release(latent);
-        graft_cond_release(a);
-        graft_cond_release(b);
-        graft_model_release(m);
-    }
-    remove(path);
-    graft_engine_destroy(g);
-}
-
 /* Another graph in the first steps, whose products with matrices of the graph are the device's. */
 static void smaller_inside(void)
 {
@@ -783,43 +615,6 @@ static void smaller_inside(void)
     graft_engine_destroy(g);
 }
 
-static void on_latent(void *ctx, const float *x, const int64_t shape[4])
-{
-    (void)x, (void)shape;
-    ++*(int *)ctx;
-}
-
-/* EasyCache looks into latents, so they come to the host, whether someone else looks or not. */
-static void left_out_evaluations(void)
-{
-    const graft_easycache_options o = {3, 0, 1, false};
-    graft_engine *g = engine_in("cuda", "bf16");
-    graft_model *m = load_model(g, least), *with = NULL;
-    graft_cond *a = words(m, WORDS), *b = words(m, WORDS);
-    graft_err e = GRAFT_ERR_INIT;
-    float host[N], here[N], plain[N];
-    int steps = 0;
-    const graft_task task = {.ctx = &steps, .latent = on_latent};
-    CHECK_OK(graft_model_easycache(m, &o, &with, &e), &e);
-    job j = job_of(m, a, b, "euler", 6);
-    sample(&j, NULL, false, plain);
-    j = job_of(with, a, b, "euler", 6);
-    sample(&j, &task, false, host);
-    uint64_t before = fake->download_bytes;
-    sample(&j, NULL, false, here);
-    size_t most = 6 * 2 * N * sizeof(float); /* of every evaluation, for both prompts */
-    CHECK(fake->download_bytes - before > N * sizeof(float));
-    CHECK(fake->download_bytes - before < most);
-    CHECK_INT(steps, 6);
-    CHECK(memcmp(host, here, sizeof host) == 0);
-    CHECK(memcmp(host, plain, sizeof host) != 0);
-    graft_cond_release(a);
-    graft_cond_release(b);
-    graft_model_release(with);
-    graft_model_release(m);
-    graft_engine_destroy(g);
-}
-
 int main(void)
 {
     if (!open_fake()) return test_end();
@@ -836,12 +631,8 @@ int main(void)
     RUN(perturbed_attention);
     RUN(flows);
     RUN(pictures_beside);
-    RUN(placed_prompts);
-    RUN(placed_and_changed);
-    RUN(placed_in_more);
     RUN(factors_of_freeu);
     RUN(smaller_inside);
-    RUN(left_out_evaluations);
     RUN(stored_features);
     RUN(steps_stay_on_the_device);
     RUN(decoded_previews);

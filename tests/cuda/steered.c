@@ -34,14 +34,6 @@ static void end(bench *b)
     engine = NULL;
 }
 
-/* Whether the run gives another picture than a plain one. */
-static bool differs(const job *j, const job *plain)
-{
-    float out[MOST], from[MOST];
-    size_t n = sample(j, NULL, false, out);
-    return sample(plain, NULL, false, from) == n && memcmp(out, from, n * sizeof *out) != 0;
-}
-
 /* What more steps bring to the device and back, where each needs noise. */
 static void steps_bring_noise_alone(const job *given)
 {
@@ -338,45 +330,13 @@ static void hypernetworks(void)
 
 /* ------------------------------------------------------------------ too little of something */
 
-/* A run that goes through has the bits that it has with enough; true where it did. */
-static bool goes_well(const job *j, const float *want)
-{
-    float out[MOST];
-    size_t n = 0;
-    graft_err e = GRAFT_ERR_INIT;
-    const graft_status st = try_both(j, NULL, false, out, NULL, &n, &e);
-    CHECK(st == GRAFT_OK || st == GRAFT_E_NOMEM);
-    if (st && st != GRAFT_E_NOMEM) fprintf(stderr, "  it says: %s\n", e.text);
-    if (!st) CHECK(memcmp(out, want, n * sizeof *out) == 0);
-    return st == GRAFT_OK;
-}
-
-/* The device's memory ends, or one of the host's allocations fails: the run is the host's, or says
- * so, and the next one is as before. */
 static void no_room(void)
 {
     bench b = begin(least);
     graft_model *m = shown(b.m, NULL, 1);
     steered_prompts s = steered_by(m, half_beside(b.a), graft_cond_retain(b.b), PLACE, 0.0, 1.0);
     const job j = job_of(m, s.with_p, s.with_n, "euler", 2);
-    float want[MOST];
-    int well = 0;
-    for (int i = 0; i < 2; i++) sample(&j, NULL, false, want);
-    const int64_t live = fake->live_bytes;
-    for (int64_t more = 64 << 10; more > 16; more /= SANITIZED ? 16 : 2) {
-        fake->memory = live + more;
-        well += goes_well(&j, want);
-        fake->memory = 0;
-        CHECK(goes_well(&j, want));
-    }
-    CHECK(well > 0);
-    for (int64_t at = 1;; at += SANITIZED ? 29 : 5) {
-        graft_alloc_fail_at(at);
-        goes_well(&j, want);
-        if (graft_alloc_fail_at(0) != 0) break; /* fewer than that */
-    }
-    CHECK(goes_well(&j, want));
-    CHECK_INT(fake->live_bytes, live);
+    with_little(&j);
     steered_release(&s);
     graft_model_release(m);
     end(&b);

@@ -182,6 +182,57 @@ static void sums(scene *s)
     CHECK_INT(k->more->mix(s->d, at + 8, 8, 1, &two, &in), GRAFT_OK);
 }
 
+/* Of what `sums` left: eight values of 3 and as many of 6. */
+static void guidance(scene *s)
+{
+    float *at = (float *)(void *)(s->memory + FLOATS), *more = at + 16, *total = at + 64;
+    const graft_excerpt part = {.part = more,
+                                .whole = at,
+                                .total = total,
+                                .pictures = 1,
+                                .channels = 2,
+                                .h = 2,
+                                .w = 4,
+                                .x = 1,
+                                .height = 2,
+                                .width = 3};
+    const graft_weighed mean = {.x = at,
+                                .sum = at,
+                                .total = total,
+                                .out = at + 32,
+                                .n = 16,
+                                .per = 16,
+                                .area = 8,
+                                .terms = {.kind = GRAFT_GUIDE_X0}};
+    const graft_change three = {.positive = at,
+                                .negative = at,
+                                .third = at,
+                                .out = at + 48,
+                                .n = 16,
+                                .per = 16,
+                                .area = 8,
+                                .kind = GRAFT_CHANGE_THREE};
+    CHECK_INT(k->more->fill(s->d, total, 8, 1), GRAFT_OK);
+    CHECK_INT(k->more->cut(s->d, &part), GRAFT_OK);
+    CHECK_INT(k->more->weigh(s->d, &part), GRAFT_OK); /* all but the first column is doubled */
+    CHECK_INT(k->more->mean(s->d, &mean), GRAFT_OK);
+    CHECK_INT(k->more->change(s->d, &three), GRAFT_OK);
+}
+
+static void look_at_guidance(scene *s)
+{
+    float v[72] = {0};
+    int wrong = 0;
+    CHECK_INT(k->api->download(s->d, v, s->memory + FLOATS, sizeof v), GRAFT_OK);
+    for (int i = 0; i < 16; i++) {
+        const float was = i < 8 ? 3.0f : 6.0f;
+        wrong += v[i] != (i % 4 ? 2 * was : was); /* the sum */
+        wrong += v[32 + i] != was;                /* over weights of 1 and 2 */
+        wrong += v[48 + i] != v[i];
+    }
+    CHECK_INT(wrong, 0);
+}
+
 static void fetch(scene *s)
 {
     CHECK_INT(k->more->fetch(s->d, s->memory + FLOATS, 16 * sizeof(float), &s->fetch), GRAFT_OK);
@@ -243,10 +294,12 @@ static void drop_marks(scene *s)
 static void each_has_the_context(void)
 {
     static void (*const calls[])(scene * s) = {
-        create,     tell,       take_memory, prepare,      pack,       upload, launch,
-        look,       clear,      capture,     replay,       look,       sums,   fetch,
-        fetched,    drop_fetch, wait_all,    drop_capture, make_marks, mark,   mark_a_capture,
-        read_marks, drop_marks, release,     give_memory,  destroy};
+        create,         tell,        take_memory,  prepare,    pack,
+        upload,         launch,      look,         clear,      capture,
+        replay,         look,        sums,         fetch,      fetched,
+        drop_fetch,     wait_all,    drop_capture, make_marks, mark,
+        mark_a_capture, read_marks,  drop_marks,   guidance,   look_at_guidance,
+        release,        give_memory, destroy};
     scene s = {0};
     for (size_t i = 0; i < sizeof calls / sizeof *calls && (i == 0 || s.d); i++) {
         in_thread(&s, calls[i]);

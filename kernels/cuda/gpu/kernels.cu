@@ -1,7 +1,7 @@
 /* All device kernels: the parts without a dtype, then the others once for each dtype. */
 #include "kernels/cuda/gpu/device.h"
 #include "kernels/cuda/gpu/hopper.h"
-#include "kernels/guidance.h"
+#include "kernels/changes.h"
 #include "kernels/cuda/gpu/math.h"
 #include "kernels/cuda/gpu/params.h"
 #include "kernels/cuda/gpu/reduce.inc"

@@ -106,6 +106,27 @@ graft_status graft_cuda_weighed_mean(graft_device *d, const graft_weighed *w)
     return launch(d, GRAFT_CUDA_FN_graft_weighed_mean, w->n, w);
 }
 
+graft_status graft_cuda_change(graft_device *d, const graft_change *c)
+{
+    const bool places = c->kind == GRAFT_CHANGE_NORMED || c->kind == GRAFT_CHANGE_SIMILAR;
+    if (!c->n) return GRAFT_OK;
+    if (c->kind < 0 || c->kind > GRAFT_CHANGE_DISTANCE || !c->area || c->per < c->area ||
+        c->per > c->n || c->n > INT32_MAX)
+        return GRAFT_E_ARG;
+    const uint64_t pictures = c->n / c->per;
+    graft_status st = GRAFT_OK;
+    graft_cuda_lock(d); /* or two callers' kernels could come between each other's */
+    if (c->kind == GRAFT_CHANGE_PROJECTED && c->average)
+        st = launch(d, GRAFT_CUDA_FN_graft_change_kept, c->n, c);
+    if (!st && places) st = launch(d, GRAFT_CUDA_FN_graft_change_places, pictures * c->area, c);
+    if (!st && graft_change_terms(c))
+        st = graft_cuda_launch(d, GRAFT_CUDA_FN_graft_change_sums, (uint32_t)pictures, 1, 1, c);
+    if (!st && c->kind != GRAFT_CHANGE_NORMED && c->kind != GRAFT_CHANGE_DISTANCE)
+        st = launch(d, GRAFT_CUDA_FN_graft_change_values, c->n, c);
+    graft_cuda_unlock(d);
+    return st;
+}
+
 /* ------------------------------------------------------------------ fetches */
 
 static void fetch_finish(graft_device *d, graft_fetch *f)

@@ -17,6 +17,7 @@ graft_status graft_cuda_rescale_guidance(graft_device *d, const graft_rescale *r
 graft_status graft_cuda_cut(graft_device *d, const graft_excerpt *r);
 graft_status graft_cuda_weigh(graft_device *d, const graft_excerpt *r);
 graft_status graft_cuda_weighed_mean(graft_device *d, const graft_weighed *w);
+graft_status graft_cuda_change(graft_device *d, const graft_change *c);
 /* Frees the pinned memory that waits for use; the device is being closed. */
 void graft_cuda_fetches_close(graft_device *d);
 #endif
