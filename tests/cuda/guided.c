@@ -162,6 +162,7 @@ static void third_prompts(void)
     graft_engine *g = engine_in("cuda", "bf16");
     graft_model *m = load_model(g, least), *away = NULL;
     graft_cond *a = words(m, WORDS), *b = words(m, WORDS), *longer = words(m, WORDS + 2);
+    graft_cond *other = words(m, WORDS + 1);
     graft_latent *latent = masked_latent(4);
     graft_err e = GRAFT_ERR_INIT;
     placed p = placed_of(longer, a);
@@ -170,7 +171,7 @@ static void third_prompts(void)
     const job plain = job_of(m, a, longer, "euler", 2);
     for (size_t i = 0; i < 3; i++) {
         job j = plain;
-        j.third = (graft_third){i ? b : longer, ways[i], 0.75};
+        j.third = (graft_third){i ? b : other, ways[i], 0.75};
         CHECK(differs(&j, &plain));
         if (!i) j.latent = latent;
         both_ways(&j);
@@ -184,6 +185,7 @@ static void third_prompts(void)
     graft_cond_release(longer);
     graft_cond_release(a);
     graft_cond_release(b);
+    graft_cond_release(other);
     graft_model_release(away);
     graft_model_release(m);
     graft_engine_destroy(g);
