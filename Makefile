@@ -15,6 +15,14 @@ CTEST := OMP_WAIT_POLICY=passive ASAN_OPTIONS=intercept_tls_get_addr=0 ctest --o
 # their time. What gives memory back does so by itself (malloc_trim), and is still tested.
 KEEP_FREED := MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=16777216
 
+# What runs under sanitizers alone. GRAFT_TEST=full: not what the plain build would only repeat.
+ONCE := emulated|sanitized
+ONCE_SAID := tests labelled "emulated" (CUDA kernels played on the host) and "sanitized"
+ifneq ($(GRAFT_TEST),full)
+ONCE := $(ONCE)|once
+ONCE_SAID := $(ONCE_SAID), and "once" (logic of the engine and the server; GRAFT_TEST=full runs it plain as well)
+endif
+
 .DEFAULT_GOAL := build
 .PHONY: help setup build all demo serve test test-dev bench bench-peers fuzz tsan check-aarch64 format clean
 
@@ -51,8 +59,8 @@ test: setup ## build with warnings as errors, run all tests, plain and under ASa
 	cmake --preset release -DGRAFT_WERROR=ON $(CMAKE_ARGS)
 	cmake --build $(BUILD) -j $(JOBS)
 	@$(MAKE) --no-print-directory test-dev
-	@echo 'Tests labelled "emulated" (CUDA kernels played on the host) and "sanitized" have just run under sanitizers, and not again here.'
-	$(KEEP_FREED) $(CTEST) --test-dir $(BUILD) -j $(TESTS) --label-exclude 'emulated|sanitized'
+	@echo 'skipped here, as they have just run under sanitizers: $(ONCE_SAID)'
+	$(KEEP_FREED) $(CTEST) --test-dir $(BUILD) -j $(TESTS) --label-exclude '$(ONCE)'
 
 # Leaks count as failures. The plain tests of `make test` come last: their summary is the last line.
 # oneDNN 2.6.3 looks one value behind a table of its own while it makes kernels with AMX. That does no

@@ -168,7 +168,8 @@ static int run_row(const kernel_lib *lib, const row *r, graft_dtype dtype, const
     return got.placed;
 }
 
-static void run_rows(const row *list, size_t n, const char *isa)
+/* With this instruction set (NULL: the best), unless it is one of those tried. */
+static void run_rows(const row *list, size_t n, const char *isa, tables_tried *tried)
 {
     kernel_lib lib;
     if (isa)
@@ -176,9 +177,11 @@ static void run_rows(const row *list, size_t n, const char *isa)
     else
         unsetenv("GRAFT_CPU_ISA");
     if (!lib_open(CPU_PATH, &lib)) return;
-    printf("  %s\n", lib.info.name);
-    for (size_t i = 0; i < 2 * n; i++)
-        run_row(&lib, &list[i / 2], i % 2 ? GRAFT_BF16 : GRAFT_F32, "winograd", i);
+    if (tables_new(tried, isa ? isa : "", lib.info.identity)) {
+        printf("  %s\n", lib.info.identity);
+        for (size_t i = 0; i < 2 * n; i++)
+            run_row(&lib, &list[i / 2], i % 2 ? GRAFT_BF16 : GRAFT_F32, "winograd", i);
+    }
     lib_close(&lib);
     unsetenv("GRAFT_CPU_ISA");
 }
@@ -209,12 +212,15 @@ static void matrix_instructions(void)
 
 static void every_instruction_set(void)
 {
-    for (size_t i = 0; i < TABLES; i++) run_rows(rows, sizeof rows / sizeof *rows, tables[i]);
+    tables_tried tried = {0};
+    for (size_t i = 0; i < TABLES; i++)
+        run_rows(rows, sizeof rows / sizeof *rows, tables[i], &tried);
 }
 
 static void past_the_caches(void)
 {
-    run_rows(large, sizeof large / sizeof *large, NULL);
+    tables_tried tried = {0};
+    run_rows(large, sizeof large / sizeof *large, NULL, &tried);
 }
 
 static void in_place_with(int32_t threads, const row *list, size_t n)
