@@ -1,7 +1,6 @@
 /* What the prompts of each side predict in a run on a device, where that is kept apart until it is
  * put together: prompts that count in parts of the picture, third prompts, changes of guidance,
- * EasyCache. On
- * the host that is what denoise.c does, with the same bits. */
+ * EasyCache. On the host that is what denoise.c does, with the same bits. */
 #ifndef GRAFT_DENOISE_SIDES_H
 #define GRAFT_DENOISE_SIDES_H
 #include "engine/denoise/placed.h"
