@@ -256,7 +256,9 @@ static graft_status choose(bind_job *job, const graft_offload_found *found, graf
     graft_binding *b = job->b;
     const graft_offload_room *room = job->room;
     if (!room) return GRAFT_OK;
-    const uint64_t others = used_by_others(job, found);
+    if (b->exe->weight_bytes <= room->own && room->with_others == UINT64_MAX) return GRAFT_OK;
+    uint64_t others = used_by_others(job, found);
+    if (others < room->beside) others = room->beside;
     uint64_t bytes = room->with_others > others ? room->with_others - others : 0;
     const bool is_limit = room->is_limit || room->own < bytes;
     if (bytes > room->own) bytes = room->own;

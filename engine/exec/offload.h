@@ -20,8 +20,9 @@ struct graft_exe;
 typedef struct graft_offload_room {
     graft_packs *packs;   /* in memory of the host */
     graft_arenas *arenas; /* of the runs: packing passes through one */
-    /* What weights and window may take on the device: by itself, and with what others use now. */
-    uint64_t own, with_others;
+    /* What weights and window may take on the device: by itself, and with what others use now,
+     * which is `beside` at least. */
+    uint64_t own, with_others, beside;
     bool is_limit; /* someone set it; else the device has no more */
 } graft_offload_room;
 

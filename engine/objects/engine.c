@@ -267,6 +267,30 @@ static void tell_offload(const graft_binding *b, const graft_task *task)
                      on_disk ? "" : b->exe->backend->name, on_disk ? " from the disk" : "");
 }
 
+/* Others may have the device's memory: what was thought to have room did not. */
+static bool is_short(graft_engine *g, const graft_exe *x, const graft_compile_job *job,
+                     graft_offload_room *room)
+{
+    graft_packs_stats packs;
+    if (!job->offload || graft_engine_make_room(g, x, job, true, room, NULL)) return false;
+    graft_packs_stats_get(g->packs, &packs);
+    return room->with_others < packs.used_bytes + x->weight_bytes;
+}
+
+static graft_status bind_within(graft_engine *g, graft_exe *x, const graft_compile_job *job,
+                                graft_weights *w, const graft_task *task, graft_binding **out,
+                                graft_err *e)
+{
+    graft_offload_room room;
+    graft_status st = graft_engine_make_room(g, x, job, false, &room, e);
+    if (st) return st;
+    const graft_offload_room *some = job->offload ? &room : NULL;
+    st = graft_binding_create(x, w, g->packs, some, task, out, e);
+    if (st == GRAFT_E_NOMEM && is_short(g, x, job, &room))
+        st = graft_binding_create(x, w, g->packs, some, task, out, e);
+    return st;
+}
+
 graft_status graft_engine_bind(graft_engine *g, const graft_build_options *o,
                                graft_compile_job *job, graft_weights *weights,
                                const graft_task *task, graft_binding **out, graft_err *e)
@@ -283,12 +307,8 @@ graft_status graft_engine_bind(graft_engine *g, const graft_build_options *o,
     graft_status st = graft_compiled_get(g->compiled, job, task, &exe, e);
     if (st) return st;
     graft_task_phase(task, "load");
-    graft_offload_room room;
-    st = graft_engine_make_room(g, exe, job, &room, e);
-    if (!st) st = graft_weights_check(weights, exe->graph, e);
-    if (!st)
-        st =
-            graft_binding_create(exe, weights, g->packs, job->offload ? &room : NULL, task, out, e);
+    st = graft_weights_check(weights, exe->graph, e);
+    if (!st) st = bind_within(g, exe, job, weights, task, out, e);
     if (!st) tell_offload(*out, task);
     graft_exe_release(exe);
     return st;

@@ -8,8 +8,9 @@
  * which is not. What the device could never hold is refused before the system has to:
  * GRAFT_E_NOMEM; what is more than GRAFT_MEMORY_MB: GRAFT_E_LIMIT, with the smallest that would do.
  * *out: what its weights may take on the device, where some of them may stay in memory of the host
- * (job->offload). */
+ * (job->offload). asked: the device is asked what it has left, though it should have enough: memory
+ * ran out. */
 graft_status graft_engine_make_room(graft_engine *g, const graft_exe *x,
-                                    const graft_compile_job *job, graft_offload_room *out,
-                                    graft_err *e);
+                                    const graft_compile_job *job, bool asked,
+                                    graft_offload_room *out, graft_err *e);
 #endif
