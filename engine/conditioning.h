@@ -105,20 +105,23 @@ graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, 
  * that is sampled, or all of it to be painted. Retains the latent. */
 graft_status graft_cond_picture(const graft_cond *c, const graft_latent *picture, graft_cond **out,
                                 graft_err *e);
-/* One more picture that FLUX.1 (Kontext) and FLUX.2 see as tokens of its own, of any size, behind
- * those that the prompts have; at most 8, else GRAFT_E_LIMIT. Other networks, and Fill, Canny and
- * Depth, do not look at it. Retains the latent. */
+/* One more picture that FLUX.1 (Kontext), FLUX.2 and Qwen-Image (Edit) see as tokens of its own, of
+ * any size, behind those that the prompts have; at most 8, else GRAFT_E_LIMIT. Other networks, and
+ * Fill, Canny and Depth, do not look at it. Retains the latent. */
 graft_status graft_cond_reference(const graft_cond *c, const graft_latent *picture,
                                   graft_cond **out, graft_err *e);
-/* Where references stand for the network, which was trained with one of these; those of FLUX.2 each
- * by itself, and GRAFT_PLACE_DIAGONAL is GRAFT_E_UNSUPPORTED there when sampling. */
+/* Where references stand for the network, which was trained with one of these; those of FLUX.2 and
+ * Qwen-Image each by itself, and GRAFT_PLACE_DIAGONAL is GRAFT_E_UNSUPPORTED there when sampling.
+ */
 typedef enum graft_placing {
-    GRAFT_PLACE_BESIDE = 0,  /* all in the first layer behind the picture's: each to the right of
-                              * those before, or below them where both become less high and wide
-                              * by that (arXiv:2506.15742) */
-    GRAFT_PLACE_BEHIND = 1,  /* each in a layer of its own, one behind the other */
-    GRAFT_PLACE_DIAGONAL = 2 /* in the picture's own layer, each to the right of and below all
-                              * before (UNO: Wu et al. 2025, arXiv:2504.02160, 3.2) */
+    GRAFT_PLACE_BESIDE = 0,   /* all in the first layer behind the picture's: each to the right of
+                               * those before, or below them where both become less high and wide
+                               * by that (arXiv:2506.15742) */
+    GRAFT_PLACE_BEHIND = 1,   /* each in a layer of its own, one behind the other */
+    GRAFT_PLACE_DIAGONAL = 2, /* in the picture's own layer, each to the right of and below all
+                               * before (UNO: Wu et al. 2025, arXiv:2504.02160, 3.2) */
+    GRAFT_PLACE_CLEAN = 3 /* as GRAFT_PLACE_BEHIND, and the network is told that there is no noise
+                           * in them: Qwen-Image-Edit-2511. Of FLUX GRAFT_E_UNSUPPORTED */
 } graft_placing;
 graft_status graft_cond_place_references(const graft_cond *c, graft_placing how, graft_cond **out,
                                          graft_err *e);

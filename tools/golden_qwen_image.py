@@ -17,30 +17,46 @@ import train_demo as td
 from golden_file import cases_hold, config, error, load, main
 from qwen_image import PREFIX, QwenImage, randomize
 
+SMALL = dict(channels=16, num_heads=2, head_dim=16, axes=[4, 6, 6], mlp=48, depth=2, context_dim=24)
 CONFIGS = {
     "two": dict(channels=16, num_heads=3, head_dim=16, axes=[4, 6, 6], mlp=80, depth=2,
                 context_dim=24),
     "one": dict(channels=16, num_heads=2, head_dim=32, axes=[4, 14, 14], mlp=96, depth=1,
                 context_dim=40),
+    "edit": SMALL,
+    "edit_clean": SMALL,
 }
-# Sides in tokens that are even, odd, and one.
+# Sides in tokens that are even, odd, and one. references: height and width of each.
 CASES = {
     "two": [dict(h=8, w=12, words=5, t=[501.0, 37.25]), dict(h=18, w=6, words=33, t=[1000.0]),
             dict(h=2, w=10, words=1, t=[0.0, 250.5, 999.0])],
     "one": [dict(h=8, w=14, words=17, t=[88.5, 640.0]), dict(h=20, w=2, words=40, t=[750.0])],
+    "edit": [dict(h=8, w=12, words=7, t=[501.0, 37.25], references=[(8, 12)]),
+             dict(h=6, w=4, words=5, t=[750.0], references=[(2, 14), (10, 6), (4, 2)])],
+    "edit_clean": [dict(h=8, w=12, words=7, t=[501.0, 37.25], references=[(6, 10)]),
+                   dict(h=6, w=4, words=5, t=[750.0], references=[(4, 14), (10, 2)])],
 }
 
 
-def inputs(cfg, case, g):
+def inputs(cfg, case, g, clean):
     n = len(case["t"])
-    return dict(x=torch.randn((n, cfg["channels"], case["h"], case["w"]), generator=g),
-                timesteps=torch.tensor(case["t"]),
-                context=torch.randn((n, case["words"], cfg["context_dim"]), generator=g) * 3)
+    i = dict(x=torch.randn((n, cfg["channels"], case["h"], case["w"]), generator=g),
+             timesteps=torch.tensor(case["t"]),
+             context=torch.randn((n, case["words"], cfg["context_dim"]), generator=g) * 3)
+    for k, (h, w) in enumerate(case.get("references", [])):
+        i[f"reference{k}"] = torch.randn((n, cfg["channels"], h, w), generator=g)
+    if clean:
+        i["clean"] = torch.ones(1)
+    return i
 
 
 @torch.no_grad()
 def output(net, i):
-    return net(i["x"], i["timesteps"], i["context"])
+    references, k = [], 0
+    while f"reference{k}" in i:
+        references.append(i[f"reference{k}"])
+        k += 1
+    return net(i["x"], i["timesteps"], i["context"], references, "clean" in i)
 
 
 def make(name, seed, folder):
@@ -50,7 +66,7 @@ def make(name, seed, folder):
     tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
     wide = load(QwenImage(cfg), tensors, PREFIX).double()
     for k, case in enumerate(CASES[name]):
-        i = inputs(cfg, case, g)
+        i = inputs(cfg, case, g, name == "edit_clean")
         i["output"] = output(net, i)
         exact = output(wide, {key: v.double() for key, v in i.items()})
         print(f"{name} case{k}: largest value {i['output'].abs().max():.2f},",
@@ -71,7 +87,13 @@ def check(path):
     net = load(QwenImage(cfg), t, PREFIX)
     while f"case{k}.x" in t:
         k += 1
-    return k > 0 and cases_hold(path, t, range(k), lambda i, case: output(net, i))
+
+    def result(i, case):
+        start = f"case{case}."
+        extra = {key[len(start):]: v for key, v in t.items() if key.startswith(start)}
+        return output(net, {**extra, **i})
+
+    return k > 0 and cases_hold(path, t, range(k), result)
 
 
 if __name__ == "__main__":

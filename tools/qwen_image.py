@@ -11,7 +11,9 @@ Names are those of its files; a config says
 
 Real ones: 16 channels, 24 heads of 128, axes 16, 56, 56, mlp 12288, depth 60, context_dim 3584.
 
-Prompts and pictures are computed one by one, each prompt with all of its tokens.
+Prompts and pictures are computed one by one, each prompt with all of its tokens. References, which
+Qwen-Image-Edit sees, are pictures behind the one that is made; `clean` ones are conditioned on a time
+of 0 (Edit-2511).
 """
 import math
 
@@ -30,17 +32,17 @@ def waves(t):
     return torch.cat([angle.cos(), angle.sin()])
 
 
-def picture_places(rows, columns):
+def picture_places(number, rows, columns):
     """(T,3): half of an axis' places, rounded up, are below 0."""
     def along(n):
         return torch.arange(n, dtype=torch.float64) - (n - n // 2)
-    zero = torch.zeros(1, dtype=torch.float64)
-    return torch.cartesian_prod(zero, along(rows), along(columns))
+    number = torch.full((1,), number, dtype=torch.float64)
+    return torch.cartesian_prod(number, along(rows), along(columns))
 
 
-def text_places(words, rows, columns):
-    """(T,3): the same number on all axes, from half of the longer side on."""
-    place = torch.arange(words, dtype=torch.float64) + max(rows // 2, columns // 2)
+def text_places(words, grids):
+    """(T,3): the same number on all axes, from half of the longest side on."""
+    place = torch.arange(words, dtype=torch.float64) + max(n // 2 for grid in grids for n in grid)
     return place[:, None].expand(-1, 3)
 
 
@@ -118,8 +120,9 @@ class Block(nn.Module):
         self.attn = Attention(cfg)
         self.img_mlp, self.txt_mlp = (MLP(width, cfg["mlp"]) for _ in range(2))
 
-    def forward(self, text, picture, time, turn_text, turn_picture):
-        t, p = self.txt_mod(time).chunk(6), self.img_mod(time).chunk(6)
+    def forward(self, text, picture, time, times, turn_text, turn_picture):
+        """times (T,width): of each of the pictures' tokens."""
+        t, p = self.txt_mod(time).chunk(6), self.img_mod(times).chunk(6, 1)
         of_text, of_picture = self.attn(seen(text, t[0], t[1]), seen(picture, p[0], p[1]), turn_text,
                                         turn_picture)
         text, picture = text + t[2] * of_text, picture + p[2] * of_picture
@@ -182,22 +185,29 @@ class QwenImage(nn.Module):
         self.norm_out = Last(width)
         self.proj_out = nn.Linear(width, square)
 
-    def one(self, x, noise, words):
-        """A latent (c,H,W), how much of it is noise in thousandths, (T,context_dim) -> (c,H,W)."""
-        h, w = x.shape[1:]
-        rows, columns = h // PATCH, w // PATCH
-        time = self.time_text_embed.timestep_embedder(noise)
-        of_text = text_places(words.shape[0], rows, columns)
-        of_picture = picture_places(rows, columns)
-        text, cells = self.txt_in(self.txt_norm(words)), self.img_in(tokens(x))
+    def one(self, noise, words, pictures, clean):
+        """How much of the first latent (c,H,W) is noise, in thousandths, (T,context_dim), the latent
+        and its references -> (c,H,W)."""
+        grids = [(p.shape[1] // PATCH, p.shape[2] // PATCH) for p in pictures]
+        embed = self.time_text_embed.timestep_embedder
+        time = embed(noise)
+        own = grids[0][0] * grids[0][1]
+        of_text = text_places(words.shape[0], grids)
+        of_pictures = torch.cat([picture_places(i, *grid) for i, grid in enumerate(grids)])
+        text = self.txt_in(self.txt_norm(words))
+        cells = self.img_in(torch.cat([tokens(p) for p in pictures]))
+        times = time.expand(len(cells), -1).clone()
+        if clean:
+            times[own:] = embed(torch.zeros_like(noise))
         for block in self.transformer_blocks:
-            text, cells = block(text, cells, time, lambda v: turn(v, of_text, self.axes),
-                                lambda v: turn(v, of_picture, self.axes))
-        return picture(self.proj_out(self.norm_out(cells, time)), h, w)
+            text, cells = block(text, cells, time, times, lambda v: turn(v, of_text, self.axes),
+                                lambda v: turn(v, of_pictures, self.axes))
+        return picture(self.proj_out(self.norm_out(cells[:own], time)), *pictures[0].shape[1:])
 
-    def forward(self, x, timesteps, context):
-        """(N,c,H,W), (N) in 0..1000, (N,T,context_dim)."""
-        return torch.stack([self.one(*i) for i in zip(x, timesteps, context)])
+    def forward(self, x, timesteps, context, references=(), clean=False):
+        """(N,c,H,W), (N) in 0..1000, (N,T,context_dim), each reference (N,c,H,W)."""
+        return torch.stack([self.one(noise, words, pictures, clean)
+                            for noise, words, *pictures in zip(timesteps, context, x, *references)])
 
 
 def randomize(net, g):

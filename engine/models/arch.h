@@ -96,6 +96,8 @@ typedef struct graft_qwen_image_arch {
     int32_t rope_dim; /* likewise */
     int32_t time_dim; /* numbers that tell the timestep */
     int32_t context_dim;
+    /* 1: references are told that there is no noise in them (Qwen-Image-Edit-2511). */
+    int32_t clean_references;
 } graft_qwen_image_arch;
 
 typedef enum graft_net_kind {

@@ -9,6 +9,8 @@
 #define FIRST "time_text_embed.timestep_embedder.linear_1.weight"
 /* Of Qwen-Image-Layered, which is told of what else its latents are. */
 #define LAYERED "time_text_embed.addition_t_embedding.weight"
+/* Stands empty in ComfyUI's files of Edit-2511, where diffusers' configuration has zero_cond_t. */
+#define CLEAN "__index_timestep_zero__"
 
 /* Two names of each, so that a file that lacks one of them is refused by that name. */
 static int32_t count_blocks(const graft_safetensors *f, const char *prefix)
@@ -40,6 +42,7 @@ graft_status graft_qwen_image_detect(const graft_safetensors *f, const char *pre
     if (!st) st = graft_detect_widths(f, prefix, widths, sizeof widths / sizeof *widths, e);
     if (st) return st;
     out->depth = count_blocks(f, prefix);
+    out->clean_references = graft_detect_find(f, prefix, CLEAN) != NULL;
     return graft_detect_turned_heads(f, prefix, config, NORM, out->hidden, share, &out->heads,
                                      &out->rope_dim, e);
 }

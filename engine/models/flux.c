@@ -127,6 +127,9 @@ static void place(graft_flux_blocks *m, const graft_unet_shape *s)
     m->of[0] =
         (graft_flux_picture){(int32_t)(s->height / patch), (int32_t)(s->width / patch), 0, 0, 0};
     m->n_pictures = 1 + r->n;
+    if (r->placing == GRAFT_PLACE_CLEAN)
+        graft_graph_fail(m->b.g, GRAFT_E_UNSUPPORTED,
+                         "FLUX.1's references have no timestep of their own");
     for (int i = 0; i < r->n; i++) {
         const graft_unet_grid g = r->of[i];
         if (g.rows < 1 || g.columns < 1 || g.rows / patch >= SIDE_MAX ||

@@ -236,6 +236,9 @@ static void place(flux2 *m, const graft_unet_shape *s)
         graft_graph_fail(m->b.g, GRAFT_E_UNSUPPORTED,
                          "FLUX.2's references stand each by itself, not along a diagonal as UNO's "
                          "for FLUX.1");
+    if (r->placing == GRAFT_PLACE_CLEAN)
+        graft_graph_fail(m->b.g, GRAFT_E_UNSUPPORTED,
+                         "FLUX.2's references have no timestep of their own");
     for (int i = 0; i < r->n; i++) {
         m->of[1 + i] = r->of[i];
         if (r->of[i].rows < 1 || r->of[i].columns < 1 || r->of[i].rows > SIDE_MAX ||

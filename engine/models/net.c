@@ -188,7 +188,7 @@ graft_unet_shape graft_net_some_shape(const graft_net_arch *a)
 bool graft_net_takes_references(const graft_net_arch *a)
 {
     return (a->kind == GRAFT_NET_FLUX && !a->beside && !a->flux.approximator) ||
-           a->kind == GRAFT_NET_FLUX2;
+           a->kind == GRAFT_NET_FLUX2 || a->kind == GRAFT_NET_QWEN_IMAGE;
 }
 
 bool graft_net_told_guidance(const graft_net_arch *a)
@@ -247,8 +247,11 @@ graft_hash graft_net_hash(const graft_net_arch *a)
         return graft_hash128(&a->zimage, sizeof a->zimage);
     case GRAFT_NET_FLUX2:
         return graft_hash128(&a->flux2, sizeof a->flux2);
-    case GRAFT_NET_QWEN_IMAGE:
-        return graft_hash128(&a->qwen_image, sizeof a->qwen_image);
+    case GRAFT_NET_QWEN_IMAGE: /* likewise, before there was its 2511 */
+        return graft_hash128(&a->qwen_image,
+                             a->qwen_image.clean_references
+                                 ? sizeof a->qwen_image
+                                 : offsetof(graft_qwen_image_arch, clean_references));
     default:
         return graft_hash128(&a->unet, sizeof a->unet);
     }

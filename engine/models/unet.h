@@ -51,9 +51,10 @@ typedef struct graft_unet_shrink {
     int32_t down, up;    /* methods of graft_build_resize() */
 } graft_unet_shrink;
 
-/* Pictures that FLUX's transformers see as tokens of their own, behind those of the latent (FLUX.1
- * Kontext: Black Forest Labs 2025, arXiv:2506.15742; FLUX.2). Each is a latent of any size, and
- * stands where graft_placing says (engine.h), with FLUX.2 where flux2.h does. */
+/* Pictures that FLUX's and Qwen-Image's transformers see as tokens of their own, behind those of the
+ * latent (FLUX.1 Kontext: Black Forest Labs 2025, arXiv:2506.15742; FLUX.2; Qwen-Image-Edit). Each
+ * is a latent of any size, and stands where graft_placing says (conditioning.h), with FLUX.2 and
+ * Qwen-Image where flux2.h and qwen_image.h do. */
 #define GRAFT_REFERENCES 8
 typedef struct graft_references {
     int32_t n, placing; /* graft_placing; 0 without references */
@@ -95,7 +96,7 @@ typedef struct graft_unet_shape {
     /* Of each level, 0 the outermost; rows and columns must divide its height and width. */
     graft_unet_grid grid[GRAFT_UNET_GRIDS];
     graft_unet_shrink shrink;      /* with WHOLE, without control, adapted and grids */
-    graft_references references;   /* FLUX's transformers only; n 0: none */
+    graft_references references;   /* FLUX's and Qwen-Image's only; n 0: none */
     graft_attended_shape attended; /* of pictures beside the prompt; UNets only */
     int32_t adapted; /* takes so many features of T2I-Adapters, all of a whole UNet's; 0: none */
     graft_hypernetwork_arch hyper; /* UNets only */

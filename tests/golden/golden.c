@@ -161,6 +161,7 @@ static float *unet_x(const graft_safetensors *f, int k, graft_unet_use *use)
         row += golden_count(one) / rows;
     }
     if (golden_case(f, k, "by_index")) r->placing = GRAFT_PLACE_BEHIND;
+    if (golden_case(f, k, "clean")) r->placing = GRAFT_PLACE_CLEAN;
     float *all = graft_malloc_array(rows, row * sizeof *all);
     for (size_t at = 0, n = golden_count(x) / rows, i = 0; all; at += n, i++) {
         const graft_st_tensor *one = i ? t[i - 1] : x;

@@ -242,6 +242,10 @@ static void edit_places(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "reference_latents_method", "uxo/uno");
 }
+static void edit_clean_places(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "reference_latents_method", "index_timestep_zero");
+}
 static void edit_style(const graft_node *n, graft_arg *in)
 {
     set_f(n, in, "strength", 0.25);
@@ -335,6 +339,7 @@ static void prompts_pass_arguments_on(void)
     expect("ReferenceLatent", NULL, "reference\n", "");
     expect("FluxKontextMultiReferenceLatentMethod", NULL, "references placed 0\n", "");
     expect("FluxKontextMultiReferenceLatentMethod", edit_places, "references placed 2\n", "");
+    expect("FluxKontextMultiReferenceLatentMethod", edit_clean_places, "references placed 3\n", "");
     expect("unCLIPConditioning", NULL, "show x 1, noise 0\n", "");
     expect("unCLIPConditioning", edit_shown, "show x -0.5, noise 0.25\n", "");
     expect("unCLIPConditioning", edit_unshown, "", "");
