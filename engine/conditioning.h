@@ -26,6 +26,26 @@ graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, cons
  * padding. graft_clip_encode() gives both the same text. */
 graft_status graft_clip_encode_flux(const graft_clip *c, const char *text_l, const char *text_t5,
                                     const graft_task *task, graft_cond **out, graft_err *e);
+/* For Qwen-Image-Edit: a text and the pictures that it speaks of, which the text encoder sees in
+ * their order, of each batch the first one. With a VAE the network sees them, too: what it makes of
+ * each batch is one more reference (graft_cond_reference()). Pictures have any size and are brought
+ * to the one that the model was trained with, by areas: of one, 1024 x 1024 pixels in the same
+ * aspect for both; of numbered ones, which the text calls "Picture 1" and on (from version 2509
+ * on), 384 x 384 for the text encoder, and for the VAE 1024 x 1024 in steps of 8 pixels. Without
+ * pictures only the form of the prompt is the model's, and without numbers it is
+ * graft_clip_encode(). GRAFT_E_UNSUPPORTED for other text encoders, and with pictures where the
+ * file lacks what looks at them; GRAFT_E_LIMIT for more pictures, and where text and pictures are
+ * too many tokens (models/qwen3.h). */
+#define GRAFT_EDIT_PICTURES 3
+typedef struct graft_edit_prompt {
+    const char *text;
+    const graft_image *picture[GRAFT_EDIT_PICTURES];
+    size_t n_pictures;
+    bool numbered;
+    const graft_vae *vae; /* or NULL */
+} graft_edit_prompt;
+graft_status graft_clip_encode_edit(const graft_clip *c, const graft_edit_prompt *prompt,
+                                    const graft_task *task, graft_cond **out, graft_err *e);
 /* For SDXL's refiner, whose checkpoint has the large text encoder alone: a prompt with the size
  * that the picture had before it was cropped, and how beautiful it is to be (6 for what is
  * wanted, 2.5 for what is not, where a prompt says nothing). Other models do not look at the score.

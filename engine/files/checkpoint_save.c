@@ -329,6 +329,20 @@ static bool is_t5(const graft_checkpoint *c)
     return c->clip && c->clip->t5 && c->encoder == (int64_t)c->clip->n_encoders + 1;
 }
 
+/* What looks at pictures is below the text's weights, but where it came from beside them. */
+static graft_status add_qwen(save_job *j, const graft_qwen3 *q, const char *prefix, graft_err *e)
+{
+    graft_str beside = GRAFT_STR_INIT;
+    graft_status st = add_part(j, q->weights, prefix, e);
+    if (st || !q->sight || graft_weights_find(q->weights, "visual." GRAFT_QWEN_VISION_TENSOR))
+        return st;
+    graft_str_printf(&beside, "%svisual.", prefix);
+    st =
+        beside.failed ? graft_fail_nomem(e, "a checkpoint") : add_part(j, q->sight, beside.data, e);
+    graft_str_finish(&beside);
+    return st;
+}
+
 static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e)
 {
     const char *prefix;
@@ -338,7 +352,7 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
     if (c->encoder && (!c->clip || !graft_clip_encoder_name(c->clip, (size_t)c->encoder - 1)))
         return graft_fail(e, GRAFT_E_ARG, "there is no text encoder %lld", (long long)c->encoder);
     if (is_t5(c)) return add_t5(j, c->clip->t5, "", e);
-    if (c->encoder && c->clip->qwen3) return add_part(j, c->clip->qwen3->weights, "", e);
+    if (c->encoder && c->clip->qwen3) return add_qwen(j, c->clip->qwen3, "", e);
     if (c->encoder) return add_part(j, c->clip->encoder[c->encoder - 1].weights, "", e);
     if (c->model && c->model->arch.unet.unclip)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
@@ -360,7 +374,7 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
     if (c->clip && c->clip->t5)
         GRAFT_TRY(add_t5(j, c->clip->t5, "text_encoders.t5xxl.transformer.", e));
     if (c->clip && c->clip->qwen3)
-        GRAFT_TRY(add_part(j, c->clip->qwen3->weights,
+        GRAFT_TRY(add_qwen(j, c->clip->qwen3,
                            c->clip->qwen3->arch.biased ? "text_encoders.qwen25_7b.transformer."
                            : strcmp(graft_qwen3_name(c->clip->qwen3), "qwen3_8b") == 0
                                ? "text_encoders.qwen3_8b.transformer."

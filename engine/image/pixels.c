@@ -9,12 +9,12 @@
 static graft_resize_part seen(const graft_pixels *s, int64_t height, int64_t width)
 {
     const int64_t shorter = height < width ? height : width;
-    graft_resize_part p = {{s->size, s->size}, 0, 0, s->size, s->size};
+    graft_resize_part p = {{s->height, s->width}, 0, 0, s->height, s->width};
     if (s->center) {
-        p.whole[0] = s->size * height / shorter;
-        p.whole[1] = s->size * width / shorter;
-        p.y = (p.whole[0] - s->size) / 2;
-        p.x = (p.whole[1] - s->size) / 2;
+        p.whole[0] = s->height * height / shorter;
+        p.whole[1] = s->width * width / shorter;
+        p.y = (p.whole[0] - s->height) / 2;
+        p.x = (p.whole[1] - s->width) / 2;
     }
     return p;
 }
@@ -34,11 +34,12 @@ graft_status graft_pixels_of(const graft_pixels *s, const graft_image *i, int64_
     const float *p = graft_image_data(i, shape);
     const int64_t channels = shape[3], one[4] = {1, shape[1], shape[2], channels};
     const graft_resize_part part = seen(s, shape[1], shape[2]);
-    float *resized = graft_malloc_array((size_t)(s->size * s->size * channels), sizeof *resized);
+    const int64_t n = s->height * s->width;
+    float *resized = graft_malloc_array((size_t)(n * channels), sizeof *resized);
     if (!resized) return graft_fail_nomem(e, "a picture for a vision encoder");
     p += index * shape[1] * shape[2] * channels;
     graft_status st = graft_resize_smooth(p, one, resized, &part, e);
-    for (int64_t k = 0; k < s->size * s->size && !st; k++)
+    for (int64_t k = 0; k < n && !st; k++)
         for (int c = 0; c < 3; c++)
             *out++ = value(s, resized[k * channels + (c < channels ? c : channels - 1)], c);
     graft_free(resized);

@@ -318,6 +318,14 @@ typedef struct graft_qwen3_arch {
     int32_t biased; /* 1: Qwen 2.5: queries, keys and values have biases, and heads no norms */
 } graft_qwen3_arch;
 
+/* The part of Qwen 2.5-VL that looks at pictures (qwen_vision.h). */
+typedef struct graft_qwen_vision_arch {
+    int32_t layers, width, heads, intermediate;
+    int32_t patch;       /* pixels of a square's side */
+    int32_t whole_every; /* the last of so many layers sees the whole picture */
+    int32_t out;         /* width of the language model */
+} graft_qwen_vision_arch;
+
 typedef enum graft_family {
     GRAFT_FAMILY_SD1 = 1,
     GRAFT_FAMILY_SD2 = 2,
@@ -412,6 +420,11 @@ graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
 #define GRAFT_QWEN3_TENSOR "model.layers.0.self_attn.q_norm.weight"
 /* Likewise Qwen 2.5. */
 #define GRAFT_QWEN25_TENSOR "model.layers.0.self_attn.q_proj.bias"
+/* What is behind its prefix; heads are 16, and one layer in eight sees the whole picture, or as
+ * vision_heads and vision_whole_every in __metadata__.config say. GRAFT_E_UNSUPPORTED for others. */
+graft_status graft_qwen_vision_detect(const graft_safetensors *f, const char *prefix,
+                                      graft_qwen_vision_arch *out, graft_err *e);
+#define GRAFT_QWEN_VISION_TENSOR "patch_embed.proj.weight"
 graft_status graft_upscaler_detect(const graft_safetensors *f, const char *prefix,
                                    graft_upscaler_arch *out, graft_err *e);
 /* Below which prefix a network is that enlarges pictures; NULL: the file has none. Static. */

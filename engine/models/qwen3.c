@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "engine/models/stream.h"
+#include "engine/models/turned.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define BASE      1e6f  /* of the angles that places turn by */
@@ -13,6 +14,8 @@ typedef struct qwen3 {
     const graft_qwen3_arch *a;
     int64_t batch, tokens;
     graft_vid bias; /* GRAFT_NO_VALUE: a token sees those before it and itself */
+    graft_turns turns;
+    bool placed; /* turns say where tokens stand */
 } qwen3;
 
 const char *graft_qwen3_embeddings_name(void)
@@ -54,6 +57,7 @@ static graft_vid turned(const qwen3 *m, graft_name weight, graft_vid x, int32_t 
 {
     const int64_t all = m->batch * m->tokens, d = m->a->head_dim;
     if (!m->a->biased) x = graft_stream_head_normed(&m->b, weight, x, heads);
+    if (m->placed) return graft_turned(&m->b, &m->turns, x, heads);
     x = graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){all, heads, 2, d / 2});
     x = graft_build_permuted(&m->b, x, (const int32_t[4]){0, 1, 3, 2}, GRAFT_DTYPE_NONE);
     x = graft_graph_reshape(m->b.g, x, 3, (const int64_t[]){m->batch, m->tokens, heads * d});
@@ -152,6 +156,8 @@ static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_g
                          (long long)s->tokens, GRAFT_QWEN3_MAX_TOKENS, graft_qwen3_family(a));
     if (s->joined && s->normed)
         graft_graph_fail(g, GRAFT_E_ARG, "a text for FLUX.2 and Qwen-Image");
+    if (s->placed && s->batch != 1)
+        graft_graph_fail(g, GRAFT_E_ARG, "%lld texts with pictures", (long long)s->batch);
     if (s->joined && a->layers <= GRAFT_QWEN3_JOINED_END)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
                          "a Qwen 3 of %d layers; FLUX.2 wants what layer %d of one with more gives",
@@ -166,17 +172,61 @@ void graft_qwen3_bias(const graft_qwen3_arch *a, int64_t words, int64_t tokens, 
                 *bias++ = key <= query && key < words ? 0 : UNSEEN;
 }
 
+/* How many of a head's angles turn with each axis: a quarter with the first, of the others half and
+ * half. */
+static int axis_of(int32_t angle, int32_t angles)
+{
+    const int32_t first = angles / 4, second = first + (angles - first + 1) / 2;
+    return angle < first ? 0 : angle < second ? 1 : 2;
+}
+
+static void turn_token(const graft_qwen3_arch *a, const int64_t at[3], float *cosines, float *sines)
+{
+    const int32_t angles = a->head_dim / 2;
+    for (int32_t i = 0; i < angles; i++) {
+        const double angle =
+            (double)at[axis_of(i, angles)] * pow((double)BASE, -2.0 * i / a->head_dim);
+        cosines[i] = (float)cos(angle);
+        sines[i] = (float)sin(angle);
+    }
+}
+
+void graft_qwen3_angles(const graft_qwen3_arch *a, const graft_qwen3_picture *picture, size_t n,
+                        int64_t tokens, float *cosines, float *sines)
+{
+    const int64_t angles = a->head_dim / 2;
+    int64_t next = 0, i = 0;
+    for (size_t k = 0; i < tokens; k++) {
+        const int64_t end = k < n ? picture[k].at : tokens;
+        for (; i < end; i++, next++)
+            turn_token(a, (const int64_t[]){next, next, next}, cosines + i * angles,
+                       sines + i * angles);
+        if (k >= n) continue;
+        const int64_t rows = picture[k].rows, columns = picture[k].columns;
+        for (int64_t cell = 0; cell < rows * columns; cell++, i++)
+            turn_token(a, (const int64_t[]){next, next + cell / columns, next + cell % columns},
+                       cosines + i * angles, sines + i * angles);
+        next += rows > columns ? rows : columns;
+    }
+}
+
 graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *s,
                                graft_graph **out, graft_err *e)
 {
     graft_graph *g = graft_graph_create();
     if (!g) return graft_fail_nomem(e, "text encoder graph");
-    qwen3 m = {{g, s->act_dtype}, a, s->batch, s->tokens, GRAFT_NO_VALUE};
+    qwen3 m = {.b = {g, s->act_dtype},
+               .a = a,
+               .batch = s->batch,
+               .tokens = s->tokens,
+               .bias = GRAFT_NO_VALUE,
+               .placed = s->placed};
     check(a, s, g);
     const graft_vid x =
         graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){s->batch, s->tokens, a->width});
     if (s->joined)
         m.bias = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){a->heads, s->tokens, s->tokens});
+    if (s->placed) m.turns = graft_turns_input(&m.b, s->tokens, a->head_dim / 2);
     graft_graph_output(g, s->joined   ? joined(&m, x)
                           : s->normed ? all_normed(&m, x)
                                       : first_layers(&m, x, a->layers - 1));

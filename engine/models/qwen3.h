@@ -3,7 +3,9 @@
  * earlier and gives what three of its layers made: that of FLUX.2 klein. And Qwen 2.5
  * (arXiv:2412.15115), whose queries, keys and values have biases and no norms, up to the norm
  * behind its last layer: the text encoder of Qwen-Image, which is the language model of Qwen 2.5-VL
- * (arXiv:2502.13923); of text alone its places along three axes are the same.
+ * (arXiv:2502.13923); of text alone its places along three axes are the same. Of a picture
+ * (qwen_vision.h) all cells have one place on the first axis, and further on by their row and
+ * column on the others; the text behind it goes on one behind the furthest.
  *
  * Norms are RMS norms in front of attention and of the gated layers, and of each head's queries and
  * keys. A few heads of keys and values serve several of queries each (Ainslie
@@ -34,18 +36,31 @@ typedef struct graft_qwen3_shape {
     graft_dtype act_dtype;
     int32_t joined; /* 1: for FLUX.2 */
     int32_t normed; /* 1: for Qwen-Image; not with joined */
+    int32_t placed; /* 1: where tokens stand is an input; of one text */
 } graft_qwen3_shape;
+
+/* Cells of a picture among the tokens of a text, row by row. */
+typedef struct graft_qwen3_picture {
+    int64_t at; /* the first one's token */
+    int32_t rows, columns;
+    const float *seen; /* (rows*columns,width): what they are in place of the table's rows */
+} graft_qwen3_picture;
 
 /* Input: embeddings (N,T,width) float32. Output: hidden (N,T,width) float32, the sum of the
  * embeddings and of all layers but the last, without a norm. Joined: a second input, (heads,T,T)
  * float32 of graft_qwen3_bias(); output (N,T,3 width), that sum behind 9, 18 and 27 layers side by
- * side. Normed: all layers, and the norm. GRAFT_E_UNSUPPORTED where there are no more layers than
- * joined takes. */
+ * side. Normed: all layers, and the norm. Placed: two more inputs at the end, float32
+ * (T,1,head_dim/2), of graft_qwen3_angles(). GRAFT_E_UNSUPPORTED where there are no more layers
+ * than joined takes. */
 graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *shape,
                                graft_graph **out, graft_err *e);
 /* What is added to the scores of attention, for texts of which the first so many of T tokens are
  * words: bias (heads,T,T). */
 void graft_qwen3_bias(const graft_qwen3_arch *a, int64_t words, int64_t tokens, float *bias);
+/* Cosines and sines (T,head_dim/2) of tokens with n pictures among them, which follow each other
+ * and do not reach behind the last token. */
+void graft_qwen3_angles(const graft_qwen3_arch *a, const graft_qwen3_picture *picture, size_t n,
+                        int64_t tokens, float *cosines, float *sines);
 /* "Qwen 3" or "Qwen 2.5". Static. */
 const char *graft_qwen3_family(const graft_qwen3_arch *a);
 /* Name of the tokens' table (vocab,width). Static. */

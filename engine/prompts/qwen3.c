@@ -14,6 +14,8 @@ typedef struct qwen3_run {
     bool normed;    /* for Qwen-Image */
     bool joined;    /* for FLUX.2, of which the first so many are words */
     int64_t words;
+    const graft_qwen3_picture *picture; /* of Qwen-Image-Edit */
+    size_t n_pictures;
 } qwen3_run;
 
 /* The tokens' table, whichever files it is the sum of. */
@@ -67,48 +69,105 @@ static graft_status bind(const qwen3_run *r, const graft_task *task, graft_bindi
     shape.tokens = r->padded;
     shape.joined = r->joined;
     shape.normed = r->normed;
+    shape.placed = r->n_pictures > 0;
     graft_status st =
         graft_options_resolve_wide(r->engine, r->options, &job.backend, &shape.act_dtype, e);
     return st ? st : graft_engine_bind(r->engine, r->options, &job, r->weights, task, out, e);
 }
 
-static graft_status run(qwen3_run *r, const int32_t *ids, int64_t tokens, const graft_task *task,
-                        float *hidden, graft_err *e)
+/* What the graph is given beside embeddings, and what it gives. */
+typedef struct qwen3_values {
+    float *x, *out;
+    float *bias;            /* or NULL */
+    float *cosines, *sines; /* likewise */
+} qwen3_values;
+
+static graft_status make_values(const qwen3_run *r, qwen3_values *v, graft_err *e)
 {
-    graft_binding *b = NULL;
+    const size_t padded = (size_t)r->padded, from = (size_t)r->arch->width;
+    const size_t width = from * (r->joined ? GRAFT_QWEN3_JOINED : 1);
+    const size_t angles = (size_t)r->arch->head_dim / 2;
+    v->x = graft_calloc(padded, from * sizeof *v->x);
+    v->out = graft_malloc_array(padded, width * sizeof *v->out);
+    if (r->joined)
+        v->bias = graft_malloc_array(padded * padded, (size_t)r->arch->heads * sizeof *v->bias);
+    if (r->n_pictures) {
+        v->cosines = graft_malloc_array(padded, angles * sizeof *v->cosines);
+        v->sines = graft_malloc_array(padded, angles * sizeof *v->sines);
+    }
+    if (!v->x || !v->out || (r->joined && !v->bias) ||
+        (r->n_pictures && (!v->cosines || !v->sines)))
+        return graft_fail_nomem(e, "text encoder");
+    if (v->bias) graft_qwen3_bias(r->arch, r->words, r->padded, v->bias);
+    if (r->n_pictures)
+        graft_qwen3_angles(r->arch, r->picture, r->n_pictures, r->padded, v->cosines, v->sines);
+    return GRAFT_OK;
+}
+
+static void finish_values(qwen3_values *v)
+{
+    graft_free(v->x);
+    graft_free(v->out);
+    graft_free(v->bias);
+    graft_free(v->cosines);
+    graft_free(v->sines);
+}
+
+/* Pictures in the places of their tokens. */
+static void put_pictures(const qwen3_run *r, float *x)
+{
+    const size_t width = (size_t)r->arch->width;
+    for (size_t i = 0; i < r->n_pictures; i++) {
+        const graft_qwen3_picture *p = &r->picture[i];
+        memcpy(x + (size_t)p->at * width, p->seen,
+               (size_t)p->rows * (size_t)p->columns * width * sizeof *x);
+    }
+}
+
+static graft_status check_tokens(const qwen3_run *r, int64_t tokens, graft_err *e)
+{
+    int64_t behind = 0;
     if (tokens < 1) return graft_fail(e, GRAFT_E_ARG, "a text without tokens");
     if (tokens > GRAFT_QWEN3_MAX_TOKENS)
         return graft_fail(e, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by %s",
                           (long long)tokens, GRAFT_QWEN3_MAX_TOKENS, graft_qwen3_family(r->arch));
-    r->padded = (tokens + GRAFT_QWEN3_STEP - 1) / GRAFT_QWEN3_STEP * GRAFT_QWEN3_STEP;
-    const size_t padded = (size_t)r->padded, from = (size_t)r->arch->width;
-    const size_t width = from * (r->joined ? GRAFT_QWEN3_JOINED : 1);
-    graft_status st = GRAFT_OK;
-    float *x = graft_calloc(padded, from * sizeof *x);
-    float *out = graft_malloc_array(padded, width * sizeof *out);
-    float *bias = r->joined
-                      ? graft_malloc_array(padded * padded, (size_t)r->arch->heads * sizeof *bias)
-                      : NULL;
-    if (!x || !out || (r->joined && !bias)) {
-        st = graft_fail_nomem(e, "text encoder");
-        goto out;
+    for (size_t i = 0; i < r->n_pictures; i++) {
+        const graft_qwen3_picture *p = &r->picture[i];
+        if (p->at < behind || p->rows < 1 || p->columns < 1 ||
+            p->rows > (tokens - p->at) / p->columns)
+            return graft_fail(e, GRAFT_E_ARG, "a picture of %d x %d tokens at token %lld of %lld",
+                              p->columns, p->rows, (long long)p->at, (long long)tokens);
+        behind = p->at + (int64_t)p->rows * p->columns;
     }
-    GRAFT_TRY(look_up(r, ids, tokens, x, e));
+    return GRAFT_OK;
+}
+
+static graft_status run(qwen3_run *r, const int32_t *ids, int64_t tokens, const graft_task *task,
+                        float *hidden, graft_err *e)
+{
+    const size_t width = (size_t)r->arch->width * (r->joined ? GRAFT_QWEN3_JOINED : 1);
+    graft_binding *b = NULL;
+    qwen3_values v = {0};
+    graft_status st = check_tokens(r, tokens, e);
+    if (st) return st;
+    r->padded = (tokens + GRAFT_QWEN3_STEP - 1) / GRAFT_QWEN3_STEP * GRAFT_QWEN3_STEP;
+    GRAFT_TRY(make_values(r, &v, e));
+    GRAFT_TRY(look_up(r, ids, tokens, v.x, e));
+    put_pictures(r, v.x);
     GRAFT_TRY(bind(r, task, &b, e));
     if (task && task->compile_only) {
         memset(hidden, 0, (size_t)tokens * width * sizeof *hidden);
         goto out;
     }
     graft_task_phase(task, "encode");
-    if (bias) graft_qwen3_bias(r->arch, r->words, r->padded, bias);
-    GRAFT_TRY(graft_exe_run(b, r->engine->arenas, (const void *[]){x, bias}, (void *[]){out}, task,
-                            NULL, e));
-    memcpy(hidden, out, (size_t)tokens * width * sizeof *hidden);
+    GRAFT_TRY(graft_exe_run(b, r->engine->arenas,
+                            r->n_pictures ? (const void *[]){v.x, v.cosines, v.sines}
+                                          : (const void *[]){v.x, v.bias, NULL},
+                            (void *[]){v.out}, task, NULL, e));
+    memcpy(hidden, v.out, (size_t)tokens * width * sizeof *hidden);
 out:
     graft_binding_release(b);
-    graft_free(x);
-    graft_free(out);
-    graft_free(bias);
+    finish_values(&v);
     return st;
 }
 
@@ -128,6 +187,22 @@ graft_status graft_qwen3_run_normed(graft_engine *engine, const graft_build_opti
 {
     qwen3_run r = {
         .engine = engine, .options = options, .arch = arch, .weights = weights, .normed = true};
+    return run(&r, ids, tokens, task, hidden, e);
+}
+
+graft_status graft_qwen3_run_seen(graft_engine *engine, const graft_build_options *options,
+                                  const graft_qwen3_arch *arch, graft_weights *weights,
+                                  const int32_t *ids, int64_t tokens,
+                                  const graft_qwen3_picture *picture, size_t n_pictures,
+                                  const graft_task *task, float *hidden, graft_err *e)
+{
+    qwen3_run r = {.engine = engine,
+                   .options = options,
+                   .arch = arch,
+                   .weights = weights,
+                   .normed = true,
+                   .picture = picture,
+                   .n_pictures = n_pictures};
     return run(&r, ids, tokens, task, hidden, e);
 }
 

@@ -24,6 +24,13 @@ graft_status graft_qwen3_run_normed(graft_engine *engine, const graft_build_opti
                                     const graft_qwen3_arch *arch, graft_weights *weights,
                                     const int32_t *ids, int64_t tokens, const graft_task *task,
                                     float *hidden, graft_err *e);
+/* The same with pictures among the tokens, whose ids do not count; none: the former. GRAFT_E_ARG
+ * where they are not one after the other within the tokens. */
+graft_status graft_qwen3_run_seen(graft_engine *engine, const graft_build_options *options,
+                                  const graft_qwen3_arch *arch, graft_weights *weights,
+                                  const int32_t *ids, int64_t tokens,
+                                  const graft_qwen3_picture *picture, size_t n_pictures,
+                                  const graft_task *task, float *hidden, graft_err *e);
 /* The same for FLUX.2: hidden (tokens, 3 arch->width). The first `words` of the tokens are the
  * text, those behind it are padding (models/qwen3.h). GRAFT_E_UNSUPPORTED for a model of too few
  * layers.
@@ -39,11 +46,16 @@ typedef struct graft_qwen3 {
     graft_qwen3_arch arch;
     graft_weights *weights;
     graft_qwen *tokenizer;
+    /* What looks at pictures (qwen_vision.h). */
+    graft_qwen_vision_arch vision;
+    graft_weights *sight; /* NULL: it sees none */
+    graft_err blind;      /* why what there is of it cannot be used; GRAFT_OK: there is nothing */
 } graft_qwen3;
-/* What is below `place` of the file. The tokenizer is a tensor GRAFT_QWEN_TOKENIZER of the file
- * (GGUF files have theirs as such), or tokenizer.json, or vocab.json and merges.txt, beside it, or
- * what was built in. Files beside it that are of another tokenizer are left out with a warning.
- * GRAFT_E_NOTFOUND: there is none. */
+/* What is below `place` of the file. Of Qwen 2.5-VL what looks at pictures is taken along; where
+ * that cannot be used texts are read all the same. The tokenizer is a tensor GRAFT_QWEN_TOKENIZER
+ * of the file (GGUF files have theirs as such), or tokenizer.json, or vocab.json and merges.txt,
+ * beside it, or what was built in. Files beside it that are of another tokenizer are left out with
+ * a warning. GRAFT_E_NOTFOUND: there is none. */
 graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const char *place,
                               const graft_task *task, graft_qwen3 **out, graft_err *e);
 graft_qwen3 *graft_qwen3_retain(graft_qwen3 *q); /* NULL is fine */

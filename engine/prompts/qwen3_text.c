@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "engine/models/flux2.h"
+#include "engine/models/qwen_vision.h"
 #include "engine/prompts/qwen3.h"
 
 #define BEFORE "<|im_start|>user\n"
@@ -111,6 +112,43 @@ static graft_status check_weights(const graft_qwen3 *q, graft_err *e)
     return st;
 }
 
+static graft_status check_sight(const graft_qwen3 *q, const graft_safetensors *f, graft_err *e)
+{
+    graft_graph *g = NULL;
+    graft_qwen_vision_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.rows = shape.columns = 1;
+    shape.act_dtype = GRAFT_F32;
+    if (q->vision.out != q->arch.width)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: what looks at pictures gives %d numbers a token, and the language "
+                          "model has %d",
+                          graft_safetensors_path(f), q->vision.out, q->arch.width);
+    graft_status st = graft_qwen_vision_build(&q->vision, &shape, &g, e);
+    if (!st) st = graft_weights_check(q->sight, g, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
+/* Below "visual.", or where transformers calls the language model model.language_model, below
+ * "model.visual.". */
+static graft_status load_sight(graft_qwen3 *q, graft_weights *file, const char *place, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    char prefix[128], first[160];
+    snprintf(prefix, sizeof prefix, "%svisual.",
+             strcmp(place, "model.language_") == 0 ? "model." : place);
+    snprintf(first, sizeof first, "%s" GRAFT_QWEN_VISION_TENSOR, prefix);
+    if (!q->arch.biased || !graft_safetensors_find(f, first)) return GRAFT_OK;
+    graft_status st = graft_qwen_vision_detect(f, prefix, &q->vision, &q->blind);
+    if (!st) st = graft_weights_part(file, prefix, &q->sight, &q->blind);
+    if (!st) st = check_sight(q, f, &q->blind);
+    if (!st) return GRAFT_OK;
+    graft_weights_release(q->sight);
+    q->sight = NULL;
+    return st == GRAFT_E_NOMEM ? graft_fail_nomem(e, "text encoder") : GRAFT_OK;
+}
+
 graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const char *place,
                               const graft_task *task, graft_qwen3 **out, graft_err *e)
 {
@@ -122,6 +160,7 @@ graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const c
     GRAFT_TRY(graft_qwen3_detect(f, place, &q->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &q->weights, e));
     GRAFT_TRY(check_weights(q, e));
+    GRAFT_TRY(load_sight(q, file, place, e));
     GRAFT_TRY(load_tokenizer(engine, q, f, place, task, e));
     if (graft_qwen_tokens(q->tokenizer) > q->arch.vocab) {
         st = graft_fail(e, GRAFT_E_FORMAT,
@@ -146,6 +185,7 @@ void graft_qwen3_release(graft_qwen3 *q)
 {
     if (!q || atomic_fetch_sub(&q->refs, 1) != 1) return;
     graft_weights_release(q->weights);
+    graft_weights_release(q->sight);
     graft_qwen_destroy(q->tokenizer);
     graft_free(q);
 }

@@ -56,11 +56,10 @@ static graft_status bind(const graft_vision *v, const graft_task *task, graft_bi
 graft_status graft_vision_pixels(const graft_vision *v, const graft_image *image, int64_t index,
                                  bool center, float *out, graft_err *e)
 {
-    /* CLIP's are those of the pictures that it was trained with. */
-    static const float mean[3] = {0.48145466f, 0.4578275f, 0.40821073f};
-    static const float deviation[3] = {0.26862954f, 0.26130258f, 0.27577711f};
+    static const float mean[3] = GRAFT_PIXELS_CLIP_MEAN;
+    static const float deviation[3] = GRAFT_PIXELS_CLIP_DEVIATION;
     const graft_vision_arch *a = &v->arch;
-    graft_pixels s = {.size = a->size, .center = center};
+    graft_pixels s = {.height = a->size, .width = a->size, .center = center};
     for (int c = 0; c < 3; c++) {
         s.mean[c] = graft_vision_is_clip(a) ? mean[c] : 0.5f;
         s.deviation[c] = graft_vision_is_clip(a) ? deviation[c] : 0.5f;

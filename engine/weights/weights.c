@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/set.h"
 
@@ -202,12 +203,21 @@ static int source_shape(const graft_gslot *s, size_t k, int64_t dim[SOURCE_RANK]
     return s->rank;
 }
 
+/* Whether t, of convolutions over time, rows and columns, has a row of the matrix for each. */
+static bool fits_rows(const int64_t dim[2], const graft_st_tensor *t)
+{
+    int64_t values;
+    return t->shape[0] == dim[0] && graft_size_product(t->shape + 1, t->rank - 1, &values) &&
+           values == dim[1];
+}
+
 /* Whether t has the shape of source k. Dimensions of 1 do not count: a 1x1 convolution and a linear
- * layer are written with either rank. */
+ * layer are written with either rank. A kernel that is as large as what it sees is a matrix. */
 static bool fits(const graft_gslot *s, size_t k, const graft_st_tensor *t)
 {
     int64_t dim[SOURCE_RANK];
     int rank = source_shape(s, k, dim), i = 0, j = 0;
+    if (s->kind == GRAFT_SLOT_PLAIN && rank == 2 && t->rank == 5) return fits_rows(dim, t);
     for (;;) {
         while (i < rank && dim[i] == 1) i++;
         while (j < t->rank && t->shape[j] == 1) j++;

@@ -66,6 +66,8 @@ graft_status golden_tiny(golden *g, const char *path, graft_safetensors *f, graf
 graft_status golden_clip(golden *g, graft_safetensors *f, graft_err *e);
 /* Qwen 3. */
 graft_status golden_qwen3(golden *g, graft_safetensors *f, graft_err *e);
+/* What looks at pictures for Qwen 2.5-VL. */
+graft_status golden_qwen_vision(golden *g, graft_safetensors *f, graft_err *e);
 /* T5's encoder. */
 graft_status golden_t5(golden *g, graft_safetensors *f, graft_err *e);
 /* An encoder of pictures. */

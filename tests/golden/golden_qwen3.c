@@ -42,6 +42,43 @@ out:
     return st;
 }
 
+/* As Qwen-Image-Edit reads it: `pictures` (n,3) has the first token of each, its rows and columns.
+ */
+static graft_status seen_case(golden *g, const qwen3_file *q, int k, graft_err *e)
+{
+    const graft_st_tensor *tokens = golden_case(q->f, k, "tokens");
+    const graft_st_tensor *pictures = golden_case(q->f, k, "pictures");
+    const graft_st_tensor *seen = golden_case(q->f, k, "seen");
+    const graft_st_tensor *want = golden_case(q->f, k, "normed");
+    graft_qwen3_picture picture[4];
+    const size_t n = (size_t)pictures->shape[0], width = (size_t)q->arch.width;
+    char name[64];
+    if (!want || !seen || n > sizeof picture / sizeof *picture || golden_count(pictures) != 3 * n ||
+        golden_count(want) != golden_count(tokens) * width)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: case %d has no pictures", g->file, k);
+    int32_t *ids = golden_tokens(tokens), *at = golden_tokens(pictures);
+    float *cells = golden_copy(seen), *expected = golden_copy(want), *next = cells;
+    float *hidden = graft_malloc_array(golden_count(want), sizeof *hidden);
+    graft_status st = ids && at && cells && expected && hidden
+                          ? GRAFT_OK
+                          : graft_fail_nomem(e, "hidden states with pictures");
+    for (size_t i = 0; i < n && !st; i++) {
+        picture[i] = (graft_qwen3_picture){at[3 * i], at[3 * i + 1], at[3 * i + 2], next};
+        next += (size_t)(at[3 * i + 1] * at[3 * i + 2]) * width;
+    }
+    if (!st)
+        st = graft_qwen3_run_seen(g->engine, &q->options, &q->arch, q->weights, ids,
+                                  tokens->shape[0], picture, n, NULL, hidden, e);
+    snprintf(name, sizeof name, "qwen case%d seen", k);
+    if (!st) golden_note_model(g, name, golden_error(hidden, expected, golden_count(want)));
+    graft_free(ids);
+    graft_free(at);
+    graft_free(cells);
+    graft_free(expected);
+    graft_free(hidden);
+    return st;
+}
+
 /* As FLUX.2 reads it: `words` of the tokens are no padding. */
 static graft_status joined_case(golden *g, const qwen3_file *q, int k, graft_err *e)
 {
@@ -78,7 +115,9 @@ graft_status golden_qwen3(golden *g, graft_safetensors *f, graft_err *e)
     golden_options(g, &q.options);
     GRAFT_TRY(graft_qwen3_detect(f, "", &q.arch, e));
     for (int k = 0; golden_case(f, k, "tokens"); k++)
-        GRAFT_TRY((golden_case(f, k, "words") ? joined_case : hidden_case)(g, &q, k, e));
+        GRAFT_TRY((golden_case(f, k, "words")      ? joined_case
+                   : golden_case(f, k, "pictures") ? seen_case
+                                                   : hidden_case)(g, &q, k, e));
 out:
     graft_weights_release(q.weights);
     return st;

@@ -55,6 +55,7 @@ static graft_status run_file(golden *g, const char *path, graft_err *e)
     if (has(f, "decoder.layers.") || graft_taesd_half_in(f)) return golden_tiny(g, path, f, e);
     if (has(f, "text_model.") || has(f, "cond_stage_model.")) return golden_clip(g, f, e);
     if (has(f, GRAFT_T5_TENSOR)) return golden_t5(g, f, e);
+    if (has(f, "visual.patch_embed.")) return golden_qwen_vision(g, f, e);
     if (graft_vision_in(f, "")) return golden_vision(g, f, e);
     if (has(f, "noise_augmentor.")) return golden_unclip(g, f, e);
     if (has(f, GRAFT_REDUX_TENSOR)) return golden_redux(g, f, e);

@@ -234,6 +234,24 @@ static void edit_two_texts(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "clip_l", "l"), set_s(n, in, "t5xxl", "t5");
 }
+static void unconnect(const graft_node *n, graft_arg *in, const char *name)
+{
+    in[fake_host_input(n, name)] = (graft_arg){.kind = GRAFT_NONE};
+}
+static void edit_one_picture(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "prompt", "blue");
+    unconnect(n, in, "vae");
+    if (fake_host_input(n, "image1") < 0) return;
+    unconnect(n, in, "image1");
+    unconnect(n, in, "image3");
+}
+static void edit_no_picture(const graft_node *n, graft_arg *in)
+{
+    static const char *const images[] = {"image", "image1", "image2", "image3"};
+    for (int i = 0; i < 4; i++)
+        if (fake_host_input(n, images[i]) >= 0) unconnect(n, in, images[i]);
+}
 static void edit_guidance(const graft_node *n, graft_arg *in)
 {
     set_f(n, in, "guidance", 2.25);
@@ -334,6 +352,14 @@ static void prompts_pass_arguments_on(void)
     expect("CLIPTextEncodeSD3", edit_t5_alone, "encode_sd3 '-' '-' 't5'\n", "encode ");
     expect("CLIPTextEncodeSD3", edit_padded, "encode_sd3 'l' '' 't5'\n", "encode ");
     expect("CLIPTextEncodeFlux", edit_two_texts, "encode_flux 'l' 't5'\nguidance 3.5\n", "encode ");
+    expect("TextEncodeQwenImageEdit", NULL, "encode_edit '' 1 vae\n", "encode ");
+    expect("TextEncodeQwenImageEdit", edit_one_picture, "encode_edit 'blue' 1\n", "encode ");
+    expect("TextEncodeQwenImageEdit", edit_no_picture, "encode_edit '' 0 vae\n", "encode ");
+    expect("TextEncodeQwenImageEditPlus", NULL, "encode_edit '' 3 numbered vae\n", "encode ");
+    expect("TextEncodeQwenImageEditPlus", edit_one_picture, "encode_edit 'blue' 1 numbered\n",
+           "encode ");
+    expect("TextEncodeQwenImageEditPlus", edit_no_picture, "encode_edit '' 0 numbered vae\n",
+           "encode ");
     expect("FluxGuidance", edit_guidance, "guidance 2.25\n", "");
     expect("FluxDisableGuidance", NULL, "untold\n", "");
     expect("ReferenceLatent", NULL, "reference\n", "");

@@ -624,6 +624,15 @@ graft_status graft_clip_encode_flux(const graft_clip *c, const char *text_l, con
     return make_cond(out, e);
 }
 
+graft_status graft_clip_encode_edit(const graft_clip *c, const graft_edit_prompt *p,
+                                    const graft_task *task, graft_cond **out, graft_err *e)
+{
+    (void)c, (void)task;
+    trace("encode_edit '%s' %zu%s%s\n", p->text, p->n_pictures, p->numbered ? " numbered" : "",
+          p->vae ? " vae" : "");
+    return make_cond(out, e);
+}
+
 graft_status graft_cond_guidance(const graft_cond *c, double guidance, graft_cond **out,
                                  graft_err *e)
 {
