@@ -91,6 +91,15 @@ static bool listed(const list *l, size_t from, const char *prefix, const char *n
     return false;
 }
 
+/* A row for each output (outputs,values) as a kernel over two pictures and a square. */
+static void spread_square(int64_t dim[5])
+{
+    const int64_t pixels = dim[1] / (GRAFT_QWEN_VISION_COLOURS * GRAFT_QWEN_VISION_FRAMES);
+    dim[1] = GRAFT_QWEN_VISION_COLOURS;
+    dim[2] = GRAFT_QWEN_VISION_FRAMES;
+    dim[3] = dim[4] = (int64_t)sqrt((double)pixels);
+}
+
 /* The weights that a graph reads, as files store them. */
 static graft_status add_slots(list *l, const char *prefix, const graft_graph *g, bool linear_proj,
                               graft_err *e)
@@ -123,6 +132,10 @@ static graft_status add_slots(list *l, const char *prefix, const graft_graph *g,
         if (rank == 2 && is_conv1(name, linear_proj)) {
             dim[2] = dim[3] = 1;
             rank = 4;
+        }
+        if (strcmp(name, GRAFT_QWEN_VISION_TENSOR) == 0) {
+            spread_square(dim);
+            rank = 5;
         }
         if (!listed(l, from, prefix, name)) st = add(l, prefix, name, rank, dim, e);
     }
@@ -463,6 +476,18 @@ static graft_status add_qwen3(const graft_qwen3_arch *a, list *l, graft_err *e)
     return st;
 }
 
+/* What looks at pictures beside a Qwen 2.5. */
+static graft_status add_sight(const graft_qwen_vision_arch *a, list *l, graft_err *e)
+{
+    const graft_qwen_vision_shape shape = {.rows = 1, .columns = 1, .act_dtype = GRAFT_F32};
+    graft_graph *g = NULL;
+    if (!a->layers) return GRAFT_OK;
+    graft_status st = graft_qwen_vision_build(a, &shape, &g, e);
+    if (!st) st = add_slots(l, "visual.", g, true, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
 static graft_status add_parts(const options *o, list *l, graft_err *e)
 {
     graft_status st = GRAFT_OK;
@@ -474,7 +499,10 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     if (strcmp(o->parts, "t5") == 0) return add_t5(&o->kind->t5, l, e);
     if (strstr(o->parts, "vision") || strcmp(o->parts, "redux") == 0 || strstr(o->parts, "ip-"))
         return add_seeing(o, l, e);
-    if (strcmp(o->parts, "qwen3") == 0) return add_qwen3(&o->kind->qwen3, l, e);
+    if (strcmp(o->parts, "qwen3") == 0) {
+        st = add_qwen3(&o->kind->qwen3, l, e);
+        return st ? st : add_sight(&o->kind->qwen_vision, l, e);
+    }
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
     if (!st && o->kind->unclip && strstr(o->parts, "clip")) st = add_unclip(l, e);

@@ -6,10 +6,11 @@
  * FLUX.2's have no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae), and neither they nor
  * Z-Image's have a text encoder, which qwen3-4b and its like are; z-image-layer and flux2-layer
  * have one block of each kind in the real width. Those of Qwen-Image have Qwen 2.5 as a file of its
- * own (--parts qwen3); qwen-image-layer, two blocks in the real width, is a network alone.
- * tiny-chroma has neither VAE nor text encoder; chroma has T5 as flux-dev. tiny-qwen3-deep has as
- * many layers as FLUX.2 asks for. tiny-refiner is a UNet alone, whose prompts are as wide as all.
- * Of SD 3's and FLUX.1's a checkpoint has no T5, which is a file of its own. */
+ * own (--parts qwen3), with what looks at pictures; qwen-image-layer, two blocks in the real width,
+ * is a network alone. tiny-chroma has neither VAE nor text encoder; chroma has T5 as flux-dev.
+ * tiny-qwen3-deep has as many layers as FLUX.2 asks for. tiny-refiner is a UNet alone, whose
+ * prompts are as wide as all. Of SD 3's and FLUX.1's a checkpoint has no T5, which is a file of its
+ * own. */
 #ifndef GRAFT_BENCH_MODEL_KIND_H
 #define GRAFT_BENCH_MODEL_KIND_H
 #include <stdbool.h>
@@ -20,6 +21,7 @@
 #include "engine/models/mmdit.h"
 #include "engine/models/qwen3.h"
 #include "engine/models/qwen_image.h"
+#include "engine/models/qwen_vision.h"
 #include "engine/models/t5.h"
 #include "engine/models/textenc.h"
 #include "engine/models/unet.h"
@@ -58,9 +60,10 @@ typedef struct model_kind {
     bool vae_folds; /* FLUX.2's, as a file of its own */
     bool vae_wan;   /* Wan 2.1's */
     model_encoder text[2];
-    graft_t5_arch t5;       /* a file of its own, without a prefix */
-    graft_qwen3_arch qwen3; /* likewise */
-    const char *config;     /* __metadata__.config, or NULL */
+    graft_t5_arch t5;                   /* a file of its own, without a prefix */
+    graft_qwen3_arch qwen3;             /* likewise */
+    graft_qwen_vision_arch qwen_vision; /* in the same file, where it has layers */
+    const char *config;                 /* __metadata__.config, or NULL */
 } model_kind;
 
 /* Kind i, from 0 on; NULL behind the last. */

@@ -329,13 +329,12 @@ static bool is_t5(const graft_checkpoint *c)
     return c->clip && c->clip->t5 && c->encoder == (int64_t)c->clip->n_encoders + 1;
 }
 
-/* What looks at pictures is below the text's weights, but where it came from beside them. */
+/* With what looks at pictures, which files have beside it. */
 static graft_status add_qwen(save_job *j, const graft_qwen3 *q, const char *prefix, graft_err *e)
 {
     graft_str beside = GRAFT_STR_INIT;
     graft_status st = add_part(j, q->weights, prefix, e);
-    if (st || !q->sight || graft_weights_find(q->weights, "visual." GRAFT_QWEN_VISION_TENSOR))
-        return st;
+    if (st || !q->sight) return st;
     graft_str_printf(&beside, "%svisual.", prefix);
     st =
         beside.failed ? graft_fail_nomem(e, "a checkpoint") : add_part(j, q->sight, beside.data, e);

@@ -14,24 +14,22 @@ enum { LEAST = 4, MOST = GRAFT_QWEN_VISION_CELLS, ASPECT = 200 };
 graft_status graft_qwen_vision_size(const graft_qwen_vision_arch *a, int64_t height, int64_t width,
                                     int32_t *rows, int32_t *columns, graft_err *e)
 {
-    const double side = 2.0 * a->patch, high = (double)height / side, wide = (double)width / side;
-    const double least = high < wide ? high : wide, most = high < wide ? wide : high;
-    if (!(most <= ASPECT * least))
+    const double side = 2.0 * a->patch, high = (double)height, wide = (double)width;
+    const double area = high * wide / (side * side);
+    if (!(fmax(high, wide) <= ASPECT * fmin(high, wide)))
         return graft_fail(e, GRAFT_E_ARG,
                           "a picture of %lld x %lld: Qwen 2.5-VL sees none of which one side is "
                           "more than %d times the other",
                           (long long)width, (long long)height, ASPECT);
-    double y = rint(high), x = rint(wide);
-    if (y < 1) y = 1;
-    if (x < 1) x = 1;
+    double y = fmax(rint(high / side), 1), x = fmax(rint(wide / side), 1);
     if (x * y > MOST) {
-        const double by = sqrt(high * wide / MOST);
-        y = fmax(floor(high / by), 1);
-        x = fmax(floor(wide / by), 1);
+        const double by = sqrt(area / MOST);
+        y = fmax(floor(high / by / side), 1);
+        x = fmax(floor(wide / by / side), 1);
     } else if (x * y < LEAST) {
-        const double by = sqrt(LEAST / (high * wide));
-        y = ceil(high * by);
-        x = ceil(wide * by);
+        const double by = sqrt(LEAST / area);
+        y = ceil(high * by / side);
+        x = ceil(wide * by / side);
     }
     *rows = (int32_t)y;
     *columns = (int32_t)x;
