@@ -9,7 +9,7 @@
 #define FIRST "time_text_embed.timestep_embedder.linear_1.weight"
 /* Of Qwen-Image-Layered, which is told of what else its latents are. */
 #define LAYERED "time_text_embed.addition_t_embedding.weight"
-/* Stands empty in ComfyUI's files of Edit-2511, where diffusers' configuration has zero_cond_t. */
+/* Stands in files of Edit-2511, for which diffusers' configuration has zero_cond_t. */
 #define CLEAN "__index_timestep_zero__"
 
 /* Two names of each, so that a file that lacks one of them is refused by that name. */
