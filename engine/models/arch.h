@@ -164,7 +164,8 @@ typedef enum graft_control_refining {
 #define GRAFT_MAX_HINT 16
 /* What steers a network by a picture. A ControlNet, of the kind of the network that it steers: the
  * first half of a UNet and the convolutions that its hint goes through, or a transformer of fewer
- * blocks (control_flux.h, control_mmdit.h, control_zimage.h), whose hint is a latent. */
+ * blocks (control_flux.h, control_mmdit.h, control_zimage.h, control_qwen_image.h), whose hint is a
+ * latent. */
 typedef struct graft_control_arch {
     int32_t kind; /* graft_net_kind; the others' are all zeros */
     graft_flux_arch flux;
@@ -189,6 +190,7 @@ typedef struct graft_control_arch {
      * made for a model (objects/control.h). */
     graft_zimage_arch zimage, begins_with;
     int32_t refining; /* graft_control_refining */
+    graft_qwen_image_arch qwen_image;
 } graft_control_arch;
 
 typedef enum graft_vae_kind {
@@ -350,7 +352,7 @@ graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, c
 #define GRAFT_CHROMA_TENSOR "distilled_guidance_layer.in_proj.weight"
 /* Tensors that tell a ControlNet of a transformer, in the names that it has once its file is open
  * (diffusers_file.h). */
-#define GRAFT_CONTROL_FLUX_TENSOR   "controlnet_x_embedder.weight"
+#define GRAFT_CONTROL_FLUX_TENSOR   "controlnet_x_embedder.weight" /* Qwen-Image's have it, too */
 #define GRAFT_CONTROL_MMDIT_TENSOR  "pos_embed_input.proj.weight"
 #define GRAFT_CONTROL_ZIMAGE_TENSOR "control_all_x_embedder.2-1.weight"
 graft_status graft_zimage_detect(const graft_safetensors *f, const char *prefix, const char *config,
@@ -421,7 +423,8 @@ graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
 /* Likewise Qwen 2.5. */
 #define GRAFT_QWEN25_TENSOR "model.layers.0.self_attn.q_proj.bias"
 /* What is behind its prefix; heads are 16, and one layer in eight sees the whole picture, or as
- * vision_heads and vision_whole_every in __metadata__.config say. GRAFT_E_UNSUPPORTED for others. */
+ * vision_heads and vision_whole_every in __metadata__.config say. GRAFT_E_UNSUPPORTED for others.
+ */
 graft_status graft_qwen_vision_detect(const graft_safetensors *f, const char *prefix,
                                       graft_qwen_vision_arch *out, graft_err *e);
 #define GRAFT_QWEN_VISION_TENSOR "patch_embed.proj.weight"

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "engine/models/control_flux.h"
 #include "engine/models/control_mmdit.h"
+#include "engine/models/control_qwen_image.h"
 #include "engine/models/control_union.h"
 #include "engine/models/control_zimage.h"
 #include "engine/models/diffusers.h"
@@ -88,6 +89,8 @@ graft_status graft_control_hint_build(const graft_control_arch *a, int64_t batch
         graft_control_mmdit_hint(a, batch, height, width, &b);
     else if (a->kind == GRAFT_NET_ZIMAGE)
         graft_control_zimage_hint(a, batch, height, width, &b);
+    else if (a->kind == GRAFT_NET_QWEN_IMAGE)
+        graft_control_qwen_image_hint(a, batch, height, width, &b);
     else
         unet_hint(a, batch, height, width, &b);
     return take(a, g, out, e);
@@ -168,6 +171,8 @@ graft_status graft_control_build(const graft_control_arch *a, const graft_contro
         graft_control_mmdit(a, s, &b);
     else if (a->kind == GRAFT_NET_ZIMAGE)
         graft_control_zimage(a, s, &b);
+    else if (a->kind == GRAFT_NET_QWEN_IMAGE)
+        graft_control_qwen_image(a, s, &b);
     else
         unet_control(a, s, g);
     return take(a, g, out, e);
@@ -192,6 +197,16 @@ static graft_control_shape some_shape_of_zimage(const graft_control_arch *a, gra
     return s;
 }
 
+static graft_control_shape some_shape_of_qwen_image(const graft_control_arch *a,
+                                                    graft_control_shape s)
+{
+    s.height = s.width = a->qwen_image.patch;
+    s.context_dim = a->qwen_image.context_dim;
+    s.own.begins[0] = first_blocks(a->qwen_image.depth);
+    s.steered = s.own;
+    return s;
+}
+
 graft_control_shape graft_control_some_shape(const graft_control_arch *a)
 {
     graft_control_shape s = {
@@ -200,6 +215,7 @@ graft_control_shape graft_control_some_shape(const graft_control_arch *a)
         a->kind == GRAFT_NET_FLUX ? a->flux.depth : a->mmdit.depth, a->flux.single_depth};
     if (a->kind == GRAFT_NET_UNET) return s;
     if (a->kind == GRAFT_NET_ZIMAGE) return some_shape_of_zimage(a, s);
+    if (a->kind == GRAFT_NET_QWEN_IMAGE) return some_shape_of_qwen_image(a, s);
     s.height = s.width = a->kind == GRAFT_NET_FLUX ? a->flux.patch : a->mmdit.patch;
     s.told = a->types > 0;
     s.context_dim = a->kind == GRAFT_NET_FLUX ? a->flux.context_dim : a->mmdit.context_dim;
@@ -264,6 +280,11 @@ static widths of_flux(const graft_flux_arch *a)
 static widths of_mmdit(const graft_mmdit_arch *a)
 {
     return (widths){a->hidden, a->context_dim, a->pooled_dim, a->channels, a->patch, {a->depth, 0}};
+}
+
+static widths of_qwen_image(const graft_qwen_image_arch *a)
+{
+    return (widths){a->hidden, a->context_dim, 0, a->channels, a->patch, {a->depth, 0}};
 }
 
 static graft_status fits_transformer(const widths *c, const widths *m, graft_err *e)
@@ -335,6 +356,10 @@ graft_status graft_control_fits(const graft_control_arch *a, const graft_net_arc
         const widths c = of_mmdit(&a->mmdit), m = of_mmdit(&net->mmdit);
         return fits_transformer(&c, &m, e);
     }
+    if (a->kind == GRAFT_NET_QWEN_IMAGE) {
+        const widths c = of_qwen_image(&a->qwen_image), m = of_qwen_image(&net->qwen_image);
+        return fits_transformer(&c, &m, e);
+    }
     if (net->flux.approximator)
         return graft_fail(e, GRAFT_E_ARG,
                           "this ControlNet belongs to another kind of model: it is for FLUX.1, the "
@@ -364,16 +389,21 @@ static graft_steered zimage_steers(const graft_control_arch *a, const graft_zima
 graft_steered graft_control_steers(const graft_control_arch *a, const graft_net_arch *net)
 {
     graft_steered s = {{0}};
-    const bool flux = a->kind == GRAFT_NET_FLUX;
-    const widths c = flux ? of_flux(&a->flux) : of_mmdit(&a->mmdit);
-    const widths m = flux ? of_flux(&net->flux) : of_mmdit(&net->mmdit);
+    const bool qwen = a->kind == GRAFT_NET_QWEN_IMAGE;
+    const bool even = a->kind == GRAFT_NET_FLUX || qwen; /* as many blocks for each */
+    const widths c = qwen   ? of_qwen_image(&a->qwen_image)
+                     : even ? of_flux(&a->flux)
+                            : of_mmdit(&a->mmdit);
+    const widths m = qwen   ? of_qwen_image(&net->qwen_image)
+                     : even ? of_flux(&net->flux)
+                            : of_mmdit(&net->mmdit);
     if (a->kind == GRAFT_NET_UNET) return s;
     if (a->kind == GRAFT_NET_ZIMAGE) return zimage_steers(a, &net->zimage);
     for (int part = 0; part < GRAFT_STEERED_PARTS; part++) {
         const int32_t n = c.depth[part], all = m.depth[part];
-        const int32_t each = n ? (all + n - 1) / n : 0; /* FLUX's */
-        for (int32_t k = 0, last = -1; n && k < (flux ? all : all - 1); k++) {
-            const int32_t i = flux ? k / each : k * n / all;
+        const int32_t each = n ? (all + n - 1) / n : 0;
+        for (int32_t k = 0, last = -1; n && k < (even ? all : all - 1); k++) {
+            const int32_t i = even ? k / each : k * n / all;
             if (i != last) s.begins[part] |= (uint64_t)1 << k;
             last = i;
         }

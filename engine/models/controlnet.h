@@ -1,7 +1,7 @@
 /* ControlNets (Zhang et al. 2023, arXiv:2302.05543) as graphs: a copy of the UNet's first half that
  * sees a picture, the hint, and gives a residual for each place where the UNet's second half takes
  * something from the first. Those of transformers, whose hint is a latent, and which give residuals
- * for blocks, are in control_flux.h, control_mmdit.h and control_zimage.h. */
+ * for blocks, are in control_flux.h, control_mmdit.h, control_qwen_image.h and control_zimage.h. */
 #ifndef GRAFT_MODELS_CONTROLNET_H
 #define GRAFT_MODELS_CONTROLNET_H
 #include "engine/models/arch.h"

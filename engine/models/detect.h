@@ -107,6 +107,9 @@ graft_status graft_control_flux_detect(const graft_safetensors *f, const char *p
                                        const char *config, graft_control_arch *out, graft_err *e);
 graft_status graft_control_mmdit_detect(const graft_safetensors *f, const char *prefix,
                                         const char *config, graft_control_arch *out, graft_err *e);
+graft_status graft_control_qwen_image_detect(const graft_safetensors *f, const char *prefix,
+                                             const char *config, graft_control_arch *out,
+                                             graft_err *e);
 /* Blocks of a list of Z-Image's ("layers"), by two names of each, so that a file that lacks one of
  * them is refused by that name. */
 int32_t graft_zimage_detect_depth(const graft_safetensors *f, const char *prefix, const char *list);

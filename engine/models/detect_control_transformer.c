@@ -1,4 +1,4 @@
-/* ControlNets for FLUX.1 and Stable Diffusion 3. */
+/* ControlNets for FLUX.1, Stable Diffusion 3 and Qwen-Image. */
 #include "engine/models/controlnet.h"
 #include "engine/models/detect.h"
 #include "engine/weights/quantized.h"
@@ -59,6 +59,23 @@ graft_status graft_control_flux_detect(const graft_safetensors *f, const char *p
     return graft_fail(e, GRAFT_E_UNSUPPORTED,
                       "%s: a union ControlNet for %d types of pictures; at most %d are supported",
                       graft_safetensors_path(f), out->types, GRAFT_CONTROL_MODES);
+}
+
+graft_status graft_control_qwen_image_detect(const graft_safetensors *f, const char *prefix,
+                                             const char *config, graft_control_arch *out,
+                                             graft_err *e)
+{
+    graft_qwen_image_arch *a = &out->qwen_image;
+    const int32_t of_hint =
+        graft_detect_dim(graft_detect_find(f, prefix, GRAFT_CONTROL_FLUX_TENSOR), 1);
+    out->kind = GRAFT_NET_QWEN_IMAGE;
+    graft_status st = graft_qwen_image_detect(f, prefix, config, a, e);
+    if (st) return st;
+    out->hint_channels = of_hint / (a->patch * a->patch);
+    if (!of_hint || of_hint % (a->patch * a->patch))
+        return graft_detect_missing(f, prefix, GRAFT_CONTROL_FLUX_TENSOR, e);
+    st = check_hint(f, out->hint_channels, a->channels, e);
+    return st ? st : check_depth(f, a->depth, e);
 }
 
 /* Whether Stability's own mark, a number of whatever type, says that it is for outlines: 0 is blur,

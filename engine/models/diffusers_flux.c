@@ -98,10 +98,11 @@ bool graft_diffusers_is_flux(const graft_safetensors *f)
            !graft_diffusers_has(f, "controlnet_blocks.0.weight");
 }
 
-/* One with an input_hint_block is of another structure, XLabs'. */
+/* One with an input_hint_block is of another structure, XLabs'. Qwen-Image's keep their names. */
 static bool is_control(const graft_safetensors *f)
 {
     return graft_diffusers_has(f, GRAFT_CONTROL_FLUX_TENSOR) &&
+           !graft_diffusers_has(f, GRAFT_QWEN_IMAGE_TENSOR) &&
            graft_diffusers_has(f, DOUBLE "0.attn.add_k_proj.weight") &&
            !graft_diffusers_has(f, "input_hint_block.conv_in.weight");
 }

@@ -159,7 +159,9 @@ void graft_net_residual_shape(const graft_net_arch *a, const graft_unet_shape *s
     }
     dim[1] = graft_net_side(a, shape->height) / graft_net_patch(a);
     dim[2] = graft_net_side(a, shape->width) / graft_net_patch(a);
-    dim[3] = a->kind == GRAFT_NET_FLUX ? a->flux.hidden : a->mmdit.hidden;
+    dim[3] = a->kind == GRAFT_NET_FLUX         ? a->flux.hidden
+             : a->kind == GRAFT_NET_QWEN_IMAGE ? a->qwen_image.hidden
+                                               : a->mmdit.hidden;
 }
 
 void graft_net_features_shape(const graft_net_arch *a, const graft_unet_shape *shape,

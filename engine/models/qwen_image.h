@@ -16,8 +16,10 @@
 
 /* Inputs: x (N,channels,h,w), or with references (N,graft_net_x_values()), the latent and then each
  * of them; timesteps (N) of 0 to 1000, context (N,tokens,context_dim); there is no y. Output:
- * (N,channels,h,w), of a flow as SD 3's have it. h and w are multiples of the patch. Of the shape
- * batch, height, width, tokens, act_dtype and references count; all else must be zero, or
+ * (N,channels,h,w), of a flow as SD 3's have it. With control the residuals (controlnet.h) come
+ * behind the prompt, and each is added to the latent's tokens behind the blocks that `steered`
+ * says. h and w are multiples of the patch. Of the shape batch, height, width, tokens, act_dtype,
+ * references, control and steered count; all else must be zero, or
  * GRAFT_E_UNSUPPORTED. So is float16, which the streams' values exceed, and references on a
  * diagonal. */
 graft_status graft_qwen_image_build(const graft_qwen_image_arch *a, const graft_unet_shape *shape,

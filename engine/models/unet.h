@@ -51,10 +51,10 @@ typedef struct graft_unet_shrink {
     int32_t down, up;    /* methods of graft_build_resize() */
 } graft_unet_shrink;
 
-/* Pictures that FLUX's and Qwen-Image's transformers see as tokens of their own, behind those of the
- * latent (FLUX.1 Kontext: Black Forest Labs 2025, arXiv:2506.15742; FLUX.2; Qwen-Image-Edit). Each
- * is a latent of any size, and stands where graft_placing says (conditioning.h), with FLUX.2 and
- * Qwen-Image where flux2.h and qwen_image.h do. */
+/* Pictures that FLUX's and Qwen-Image's transformers see as tokens of their own, behind those of
+ * the latent (FLUX.1 Kontext: Black Forest Labs 2025, arXiv:2506.15742; FLUX.2; Qwen-Image-Edit).
+ * Each is a latent of any size, and stands where graft_placing says (conditioning.h), with FLUX.2
+ * and Qwen-Image where flux2.h and qwen_image.h do. */
 #define GRAFT_REFERENCES 8
 typedef struct graft_references {
     int32_t n, placing; /* graft_placing; 0 without references */

@@ -1,5 +1,5 @@
-/* ControlNets for FLUX.1 and Stable Diffusion 3: what they add and when, several at once, and that
- * nothing is compiled again. What their values are is for the golden tests. */
+/* ControlNets for FLUX.1, Stable Diffusion 3 and Qwen-Image: what they add and when, several at
+ * once, and that nothing is compiled again. What their values are is for the golden tests. */
 #include "tests/engine/control_transformer.h"
 #include "tests/engine/regions.h"
 
@@ -52,8 +52,8 @@ static void ranges(const bench *b)
 
 static void all_of_them(void)
 {
-    const bench *const all[] = {&flux, &sd3, &large};
-    for (int i = 0; i < 3; i++) {
+    const bench *const all[] = {&flux, &sd3, &large, &qwen};
+    for (int i = 0; i < 4; i++) {
         strengths(all[i]);
         ranges(all[i]);
     }
@@ -164,12 +164,14 @@ static void where_residuals_begin(void)
                  {GRAFT_NET_FLUX, {19, 38}, {15, 0}, {2, 1}, {19, 0}},
                  {GRAFT_NET_MMDIT, {24, 0}, {12, 0}, {2, 1}, {23, 0}},
                  {GRAFT_NET_MMDIT, {24, 0}, {6, 0}, {4, 1}, {23, 0}},
-                 {GRAFT_NET_MMDIT, {38, 0}, {19, 0}, {2, 1}, {37, 0}}};
+                 {GRAFT_NET_MMDIT, {38, 0}, {19, 0}, {2, 1}, {37, 0}},
+                 {GRAFT_NET_QWEN_IMAGE, {60, 0}, {5, 0}, {12, 1}, {60, 0}}, /* InstantX's union */
+                 {GRAFT_NET_QWEN_IMAGE, {60, 0}, {7, 0}, {9, 1}, {60, 0}}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         graft_control_arch c = {.kind = known[i].kind};
         graft_net_arch m = {.kind = known[i].kind};
-        c.flux.depth = c.mmdit.depth = known[i].of[0];
-        m.flux.depth = m.mmdit.depth = known[i].net[0];
+        c.flux.depth = c.mmdit.depth = c.qwen_image.depth = known[i].of[0];
+        m.flux.depth = m.mmdit.depth = m.qwen_image.depth = known[i].net[0];
         c.flux.single_depth = known[i].of[1];
         m.flux.single_depth = known[i].net[1];
         const graft_steered s = graft_control_steers(&c, &m);
@@ -230,8 +232,8 @@ static void nothing_is_compiled_again(void)
 {
     float now[ONE];
     graft_image *other = control_hint(1, 48, 77);
-    const bench *const all[] = {&flux, &sd3, &large};
-    for (int k = 0; k < 3; k++) {
+    const bench *const all[] = {&flux, &sd3, &large, &qwen};
+    for (int k = 0; k < 4; k++) {
         const uint64_t before = graphs_built(engine);
         for (int i = 1; i < 5; i++) {
             graft_control_options o = options(all[k]->net, 0.3 * i);
@@ -301,6 +303,7 @@ static void ahead_of_time(void)
     for (int areas = 0; areas < 2; areas++) {
         ahead_of(FLUX, NET("flux_union"), areas);
         ahead_of(LARGE, NET("mmdit_large"), areas);
+        ahead_of(QWEN, NET("qwen_image"), areas);
     }
 }
 
@@ -310,8 +313,8 @@ static void batches_and_sizes(void)
     static float all[3 * ONE], first[3 * ONE];
     graft_err e = GRAFT_ERR_INIT;
     graft_image *two = control_hint(2, 64, 1);
-    const bench *const each[] = {&flux, &sd3, &large};
-    for (int i = 0; i < 3; i++) {
+    const bench *const each[] = {&flux, &sd3, &large, &qwen};
+    for (int i = 0; i < 4; i++) {
         graft_control_options o = options(each[i]->net, 1);
         pair p = steer(each[i]->plain, o);
         CHECK_OK(try_sizes(each[i]->m, p, 3, HIGH, WIDE, NULL, first, &e), &e);
@@ -505,6 +508,36 @@ static void references(void)
     graft_latent_release(shown);
 }
 
+/* Likewise Qwen-Image-Edit's, in one list with the latent's tokens and in one of their own: a
+ * ControlNet that takes away what it adds leaves what there is without it. */
+static void references_of_qwen_image(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_latent *shown = NULL;
+    graft_cond *seen = NULL;
+    CHECK_OK(graft_latent_empty(16, 32, 48, 1, &shown, &e), &e);
+    CHECK_OK(graft_cond_reference(qwen.plain.positive, shown, &seen, &e), &e);
+    for (int clean = 0; clean < 2; clean++) {
+        float now[ONE], bare[ONE];
+        pair p = {NULL, graft_cond_retain(qwen.plain.negative)};
+        CHECK_OK(graft_cond_place_references(seen, clean ? GRAFT_PLACE_CLEAN : GRAFT_PLACE_BEHIND,
+                                             &p.positive, &e),
+                 &e);
+        pair q = steer(p, options(qwen.net, 1)), r = steer(q, options(qwen.net, -1));
+        sample(qwen.m, p, bare);
+        sample(qwen.m, q, now);
+        CHECK(difference(now, bare, ONE) > 1e-3);
+        sample(qwen.m, r, now);
+        CHECK(difference(now, bare, ONE) < 1e-4);
+        CHECK(difference(bare, qwen.bare, ONE) > 1e-4);
+        drop(p);
+        drop(q);
+        drop(r);
+    }
+    graft_cond_release(seen);
+    graft_latent_release(shown);
+}
+
 /* Fill's network, which here makes nothing of what it sees beside the latent: the ControlNet sees
  * the latent alone. */
 static void beside_the_latent(void)
@@ -637,6 +670,7 @@ int main(void)
     RUN(pictures_once);
     RUN(skipped_blocks);
     RUN(references);
+    RUN(references_of_qwen_image);
     RUN(beside_the_latent);
     RUN(quantized_and_swapped);
     RUN(marked_for_outlines);

@@ -1,4 +1,5 @@
-/* Models of FLUX.1 and Stable Diffusion 3 with ControlNets, and short sampling runs of them. */
+/* Models of FLUX.1, Stable Diffusion 3 and Qwen-Image with ControlNets, and short sampling runs of
+ * them. */
 #ifndef GRAFT_TESTS_ENGINE_CONTROL_TRANSFORMER_H
 #define GRAFT_TESTS_ENGINE_CONTROL_TRANSFORMER_H
 #include "tests/engine/control.h"
@@ -8,6 +9,7 @@
 #define FLUX   GRAFT_SOURCE_DIR "/golden/small/control_flux_union.safetensors"
 #define SD3    GRAFT_SOURCE_DIR "/golden/small/control_mmdit.safetensors"
 #define LARGE  GRAFT_SOURCE_DIR "/golden/small/control_mmdit_large.safetensors"
+#define QWEN   GRAFT_SOURCE_DIR "/golden/small/control_qwen_image.safetensors"
 #define NET(x) GRAFT_SOURCE_DIR "/golden/small/control/" x ".safetensors"
 #define VAE_16 GRAFT_SOURCE_DIR "/golden/small/taesd_sd3.safetensors"
 #define VAE_4  GRAFT_SOURCE_DIR "/golden/small/taesd_layers.safetensors"
@@ -29,7 +31,7 @@ typedef struct bench {
 static graft_engine *engine;
 static graft_vae *vae;
 static graft_image *hint;
-static bench flux, sd3, large;
+static bench flux, sd3, large, qwen;
 
 /* ------------------------------------------------------------------ sampling */
 
@@ -139,6 +141,7 @@ static inline void begin_all(void)
     begin(&flux, FLUX, NET("flux_union"), NET("flux"));
     begin(&sd3, SD3, NET("mmdit"), NULL);
     begin(&large, LARGE, NET("mmdit_large"), NULL);
+    begin(&qwen, QWEN, NET("qwen_image"), NULL);
 }
 
 static inline void end_all(void)
@@ -146,6 +149,7 @@ static inline void end_all(void)
     end(&flux);
     end(&sd3);
     end(&large);
+    end(&qwen);
     graft_vae_release(vae);
     graft_image_release(hint);
     graft_engine_destroy(engine);

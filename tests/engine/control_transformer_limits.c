@@ -1,5 +1,5 @@
-/* ControlNets for FLUX.1 and Stable Diffusion 3: which files and models are refused, limits of
- * memory, and memory that is not there. */
+/* ControlNets for FLUX.1, Stable Diffusion 3 and Qwen-Image: which files and models are refused,
+ * limits of memory, and memory that is not there. */
 #include "tests/engine/control_transformer.h"
 
 #define ZIMAGE GRAFT_SOURCE_DIR "/golden/small/zimage_two.safetensors"
@@ -61,6 +61,12 @@ static void other_models(void)
     expect_misfit(&chroma, options(flux.net, 1), true, "it is for FLUX.1, the model is Chroma");
     expect_misfit(&z, options(of_unet, 1), true, "2.x or XL, the model is Z-Image");
     expect_misfit(&flux, options(of_unet, 1), true, "2.x or XL, the model is FLUX.1");
+    expect_misfit(&qwen, options(flux.net, 1), true, "it is for FLUX.1, the model is Qwen-Image");
+    expect_misfit(&flux, options(qwen.net, 1), true, "it is for Qwen-Image, the model is FLUX.1");
+    bench other = model_alone(GRAFT_SOURCE_DIR "/golden/small/qwen_image_two.safetensors");
+    expect_misfit(&other, options(qwen.net, 1), true, "its blocks are 32 wide, the model's 48");
+    drop(other.plain);
+    graft_model_release(other.m);
     graft_controlnet_release(of_unet);
     drop(dev.plain);
     drop(z.plain);
@@ -191,6 +197,13 @@ static void broken_files(void)
             "controlnet_mode_embedder");
     widened(NET("flux_union"), "controlnet_mode_embedder.weight", 0, 33, GRAFT_E_UNSUPPORTED, "33");
     widened(NET("mmdit"), "pos_embed_input.proj.weight", 1, 17, GRAFT_E_UNSUPPORTED, "a mask");
+    without(NET("qwen_image"), "controlnet_x_embedder.bias");
+    without(NET("qwen_image"), "controlnet_blocks.1.weight");
+    without(NET("qwen_image"), "transformer_blocks.1.txt_mlp.net.2.bias");
+    widened(NET("qwen_image"), "controlnet_x_embedder.weight", 1, 68, GRAFT_E_UNSUPPORTED,
+            "a mask");
+    widened(NET("qwen_image"), "controlnet_x_embedder.weight", 1, 66, GRAFT_E_FORMAT,
+            "controlnet_x_embedder.weight");
     made_file *f = net_file(NET("flux"));
     add_tensor(f, "proj_out.weight", 1, (int64_t[]){4}, NULL, 1);
     refused(f, GRAFT_E_UNSUPPORTED, "a ControlNet for FLUX has no tensor proj_out.weight");
@@ -249,6 +262,7 @@ static void short_of_memory(void)
     short_of_memory_with(&flux, flux.other);
     short_of_memory_with(&sd3, sd3.net);
     short_of_memory_with(&large, large.net);
+    short_of_memory_with(&qwen, qwen.net);
 }
 
 /* The number that a message about max_memory_mb ends with. */

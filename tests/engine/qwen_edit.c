@@ -13,6 +13,7 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define SEEN     GRAFT_SOURCE_DIR "/golden/small/qwen25_seen.safetensors"
 #define VAE      MODELS "/../vae/tiny-qwen-image-vae.safetensors"
+#define CLIP     GRAFT_SOURCE_DIR "/golden/small/clip_gelu.safetensors"
 #define CONFIG   "{\"head_dim\": 16, \"vision_heads\": 2, \"vision_whole_every\": 2}"
 #define MERGES   "t h\nth e\n\xc4\xa0 the\n\xc4\x8a \xc4\x8a\n"
 #define BEFORE                                                                                     \
@@ -368,7 +369,7 @@ static void too_much(void)
     CHECK_INT(graft_clip_encode_seen(clip, &p, NULL, &out, &e), GRAFT_E_LIMIT);
     CHECK(!out && strstr(e.text, "at most 2048"));
     graft_image_release(large);
-    graft_clip *other = load_encoder(engine, GRAFT_SOURCE_DIR "/golden/small/clip_gelu.safetensors");
+    graft_clip *other = load_encoder(engine, CLIP);
     refused(other, 1, GRAFT_E_UNSUPPORTED, "type qwen_image");
     graft_clip_release(other);
 }

@@ -172,7 +172,7 @@ static void what_does_not_go_with_it(void)
     CHECK_INT(graft_net_build(&m->arch, &shape, 1, &g, &e), GRAFT_E_UNSUPPORTED);
     shape = (graft_unet_shape){
         .batch = 1, .height = 8, .width = 8, .tokens = 32, .act_dtype = GRAFT_F32, .control = 1};
-    CHECK_INT(graft_net_build(&m->arch, &shape, 1, &g, &e), GRAFT_E_UNSUPPORTED);
+    CHECK_INT(graft_net_build(&m->arch, &shape, 1, &g, &e), GRAFT_E_ARG);
     shape = (graft_unet_shape){
         .batch = 1, .height = 8, .width = 7, .tokens = 32, .act_dtype = GRAFT_F32};
     CHECK_INT(graft_net_build(&m->arch, &shape, 1, &g, &e), GRAFT_E_ARG);

@@ -16,6 +16,7 @@ typedef struct steered_case {
     graft_unet_use use;
     graft_dtype dtype; /* of residuals */
     float *in[4], *hint[2];
+    size_t n_in;     /* of `in`, which else lacks y */
     int32_t mode[2]; /* of a union ControlNet */
     void *features[2], *embedded;
     int count;
@@ -73,9 +74,14 @@ static graft_status take_case(steered_case *c, graft_err *e)
     for (int i = 0; i < 6; i++) {
         const graft_st_tensor *t = golden_case(c->f, c->k, names[i]);
         float *v = t ? golden_copy(t) : NULL;
+        if (i == 3 && !c->m->arch.adm_channels) {
+            graft_free(v);
+            continue;
+        }
         if (!v) return graft_fail(e, GRAFT_E_FORMAT, "case %d has no %s", c->k, names[i]);
         *(i < 4 ? &c->in[i] : &c->hint[i - 4]) = v;
     }
+    c->n_in = c->m->arch.adm_channels ? 4 : 3;
     if (c->n->arch.types && (!types || types->dtype != GRAFT_I32 || golden_count(types) != 2))
         return graft_fail(e, GRAFT_E_FORMAT, "case %d has no types", c->k);
     if (c->n->arch.types) memcpy(c->mode, types->data, sizeof c->mode);
@@ -135,7 +141,7 @@ static graft_status run_net(steered_case *c, int which, float strength, bool mor
     void *out[GRAFT_NET_RESIDUALS];
     const int parts = graft_control_parts(c->m, c->n);
     graft_binding *b = NULL;
-    size_t n = 4;
+    size_t n = c->n_in;
     memset(c->n->type, 0, sizeof c->n->type);
     c->n->told = c->n->arch.types && told;
     if (c->n->told != 0) c->n->type[c->mode[which] % c->n->arch.types] = 1;
@@ -193,7 +199,7 @@ static graft_status check_output(const steered_case *c, const char *name, bool c
     const void *in[4 + GRAFT_NET_RESIDUALS];
     graft_unet_use use = c->use;
     graft_binding *b = NULL;
-    size_t n = 4;
+    size_t n = c->n_in;
     memcpy(in, c->in, sizeof c->in);
     for (int i = 0; i < c->count && control; i++) in[n++] = c->residual[i];
     if (!control) use.control = false, use.steered = (graft_steered){{0}};
