@@ -248,9 +248,9 @@ static void edit_one_picture(const graft_node *n, graft_arg *in)
 }
 static void edit_no_picture(const graft_node *n, graft_arg *in)
 {
-    static const char *const images[] = {"image", "image1", "image2", "image3"};
+    static const char *const names[] = {"image", "image1", "image2", "image3"};
     for (int i = 0; i < 4; i++)
-        if (fake_host_input(n, images[i]) >= 0) unconnect(n, in, images[i]);
+        if (fake_host_input(n, names[i]) >= 0) unconnect(n, in, names[i]);
 }
 static void edit_guidance(const graft_node *n, graft_arg *in)
 {
