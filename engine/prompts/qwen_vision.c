@@ -95,6 +95,7 @@ graft_status graft_qwen_vision_run(graft_engine *engine, const graft_build_optio
                              .arch_bytes = sizeof *arch,
                              .shape = &shape,
                              .shape_bytes = sizeof shape,
+                             .offload = true,
                              .build = build_graph};
     graft_status st;
     GRAFT_TRY(graft_options_resolve_wide(engine, options, &job.backend, &shape.act_dtype, e));

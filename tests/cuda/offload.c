@@ -3,6 +3,7 @@
  * beside the launches are done as late as they must be, and as early as they may. */
 #include "engine/exec/invariants.h"
 #include "tests/cuda/both_ways.h"
+#include "tests/engine/control.h"
 
 /* What the network takes without a limit, what it must have, and what it gives. */
 typedef struct whole {
@@ -278,6 +279,31 @@ static void with_a_second_graph(void)
     CHECK(memcmp(want, out, n * sizeof *out) == 0);
 }
 
+/* A ControlNet's weights are there beside the network's, which make room for them. */
+static void with_a_controlnet(void)
+{
+    const whole w = without_limit(SD1, "bf16");
+    float want[MOST], out[MOST];
+    size_t n = 0;
+    for (int i = 0; i < 2; i++) {
+        graft_engine *g = limited("bf16", i ? w.arena + w.weights : 0);
+        graft_model *m = load_model(g, SD1);
+        random_state = 1; /* it makes a ControlNet up */
+        steered_prompts s = steered_by(m, words(m, WORDS), words(m, WORDS), PLACE, 0.0, 1.0);
+        const job j = job_of(m, s.with_p, s.with_n, "euler", 3);
+        graft_err e = GRAFT_ERR_INIT;
+        CHECK_OK(try_both(&j, NULL, false, i ? out : want, NULL, &n, &e), &e);
+        graft_packs_stats away;
+        graft_packs_stats_get(g->offloaded, &away);
+        CHECK(i ? away.made > 0 : away.made == 0);
+        if (i) CHECK(held(g) <= g->max_bytes);
+        steered_release(&s);
+        graft_model_release(m);
+        graft_engine_destroy(g);
+    }
+    CHECK(memcmp(want, out, n * sizeof *out) == 0);
+}
+
 /* Memory of the host that the device could read is short: the n-th piece of it. */
 static void no_host_memory(void)
 {
@@ -312,6 +338,7 @@ int main(void)
     cancelled();
     swapped();
     with_a_second_graph();
+    with_a_controlnet();
     no_host_memory();
     return close_fake();
 }
