@@ -217,13 +217,8 @@ static graft_vid final_layer(const flux2 *m, graft_vid h)
 static void check_shape(graft_graph *g, const graft_unet_shape *s)
 {
     graft_transformer_check_side(g, s, 1, SIDE_MAX);
-    if (s->tokens < 1 || s->tokens > SIDE_MAX)
-        graft_graph_fail(g, s->tokens < 1 ? GRAFT_E_ARG : GRAFT_E_LIMIT,
-                         "a prompt of %lld tokens: this transformer takes 1 to %d",
-                         (long long)s->tokens, SIDE_MAX);
-    if (s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
-        graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
-                         "FLUX.2 runs in float32 and bfloat16 only: its values exceed float16");
+    graft_transformer_check_tokens(g, s, 1, SIDE_MAX);
+    graft_transformer_check_wide(g, s, "FLUX.2");
     graft_transformer_check_unchanged(g, s, s->control || s->perturbed);
 }
 

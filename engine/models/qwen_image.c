@@ -100,13 +100,8 @@ static void check_shape(graft_graph *g, const graft_qwen_image_arch *a, const gr
 {
     graft_transformer_check_patches(g, s, a->patch);
     graft_transformer_check_side(g, s, a->patch, SIDE_MAX);
-    if (s->tokens < 1 || s->tokens > SIDE_MAX)
-        graft_graph_fail(g, s->tokens < 1 ? GRAFT_E_ARG : GRAFT_E_LIMIT,
-                         "a prompt of %lld tokens: this transformer takes 1 to %d",
-                         (long long)s->tokens, SIDE_MAX);
-    if (s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
-        graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
-                         "Qwen-Image runs in float32 and bfloat16 only: its values exceed float16");
+    graft_transformer_check_tokens(g, s, 1, SIDE_MAX);
+    graft_transformer_check_wide(g, s, "Qwen-Image");
     graft_transformer_check_unchanged(g, s, s->perturbed);
     if (!graft_steered_fits(&s->steered, s->control, (const int32_t[2]){a->depth, 0}))
         graft_graph_fail(g, GRAFT_E_ARG, "no ControlNet has residuals for such blocks");

@@ -17,6 +17,27 @@ void graft_transformer_check_side(graft_graph *g, const graft_unet_shape *s, int
                          (long long)s->width, (long long)s->height);
 }
 
+void graft_transformer_check_tokens(graft_graph *g, const graft_unet_shape *s, int32_t step,
+                                    int32_t most)
+{
+    const graft_status st = s->tokens > most ? GRAFT_E_LIMIT : GRAFT_E_ARG;
+    if (s->tokens >= 1 && s->tokens % step == 0 && s->tokens <= most) return;
+    if (step == 1)
+        graft_graph_fail(g, st, "a prompt of %lld tokens: this transformer takes 1 to %d",
+                         (long long)s->tokens, most);
+    else
+        graft_graph_fail(
+            g, st, "a prompt of %lld tokens: this transformer takes multiples of %d, up to %d",
+            (long long)s->tokens, step, most);
+}
+
+void graft_transformer_check_wide(graft_graph *g, const graft_unet_shape *s, const char *name)
+{
+    if (s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
+        graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
+                         "%s runs in float32 and bfloat16 only: its values exceed float16", name);
+}
+
 void graft_transformer_check_skipped(graft_graph *g, const graft_unet_shape *s, int32_t blocks)
 {
     const uint64_t known = blocks < 64 ? ((uint64_t)1 << blocks) - 1 : UINT64_MAX;

@@ -9,6 +9,11 @@ void graft_transformer_check_patches(graft_graph *g, const graft_unet_shape *s, 
 /* It is at most `most` of them high and wide. */
 void graft_transformer_check_side(graft_graph *g, const graft_unet_shape *s, int32_t patch,
                                   int32_t most);
+/* A prompt has from `step` to `most` tokens, in whole steps. */
+void graft_transformer_check_tokens(graft_graph *g, const graft_unet_shape *s, int32_t step,
+                                    int32_t most);
+/* float16 does not hold the values of `name`. */
+void graft_transformer_check_wide(graft_graph *g, const graft_unet_shape *s, const char *name);
 /* Perturbed rows are among the batch's, and leave out some of so many blocks. */
 void graft_transformer_check_skipped(graft_graph *g, const graft_unet_shape *s, int32_t blocks);
 /* Nothing is asked for that only a UNet has, nor, as `more` says, what this one lacks besides. */

@@ -55,14 +55,8 @@ static void check_shape(graft_graph *g, const graft_zimage_arch *a, const graft_
 {
     graft_transformer_check_patches(g, s, a->patch);
     graft_transformer_check_side(g, s, a->patch, SIDE_MAX);
-    if (s->tokens < 1 || s->tokens % GRAFT_ZIMAGE_TOKENS || s->tokens > SIDE_MAX)
-        graft_graph_fail(
-            g, s->tokens > SIDE_MAX ? GRAFT_E_LIMIT : GRAFT_E_ARG,
-            "a prompt of %lld tokens: this transformer takes multiples of %d, up to %d",
-            (long long)s->tokens, GRAFT_ZIMAGE_TOKENS, SIDE_MAX);
-    if (s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
-        graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
-                         "Z-Image runs in float32 and bfloat16 only: its values exceed float16");
+    graft_transformer_check_tokens(g, s, GRAFT_ZIMAGE_TOKENS, SIDE_MAX);
+    graft_transformer_check_wide(g, s, "Z-Image");
     if (!graft_steered_fits(&s->steered, s->control, (const int32_t[2]){a->noise_depth, a->depth}))
         graft_graph_fail(g, GRAFT_E_ARG, "no ControlNet has residuals for such blocks");
     graft_transformer_check_unchanged(g, s, s->perturbed);
