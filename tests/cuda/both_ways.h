@@ -45,19 +45,17 @@ typedef struct job {
 static inline job job_of(const graft_model *m, const graft_cond *positive,
                          const graft_cond *negative, const char *sampler, int64_t steps)
 {
-    return (job){m,
-                 positive,
-                 negative,
-                 NULL,
-                 {.seed = 7,
-                  .add_noise = true,
-                  .steps = steps,
-                  .cfg = 4.0,
-                  .sampler = sampler,
-                  .scheduler = "karras",
-                  .denoise = 1.0,
-                  .end_at_step = 10000},
-                 {NULL}};
+    return (job){.m = m,
+                 .positive = positive,
+                 .negative = negative,
+                 .p = {.seed = 7,
+                       .add_noise = true,
+                       .steps = steps,
+                       .cfg = 4.0,
+                       .sampler = sampler,
+                       .scheduler = "karras",
+                       .denoise = 1.0,
+                       .end_at_step = 10000}};
 }
 
 static inline size_t values_of_latent(const graft_latent *l, float *out)
