@@ -330,7 +330,6 @@ static void no_host_memory(void)
 int main(void)
 {
     if (!open_fake()) return test_end();
-    if (!SANITIZED) any_limit(SD1, "f32");
     any_limit(SD1, "bf16");
     too_low(SD1);
     small_device(SD1);
