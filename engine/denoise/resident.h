@@ -8,8 +8,7 @@ typedef struct graft_resident graft_resident;
 
 /* g is borrowed. *out NULL: this run is one for the host, since someone looks into arrays: the
  * sampler, an onlooker, DeepCache with a limit of its error, self-attention guidance. Or the
- * backend computes in
- * the host's memory, or the device has too little. */
+ * backend computes in the host's memory, or the device has too little. */
 graft_status graft_resident_create(graft_guided *g, const char *sampler, graft_resident **out,
                                    graft_err *e);
 /* Waits for what is under way. NULL is fine. */

@@ -236,12 +236,15 @@ static graft_status find_packs(bind_job *job, graft_offload_found *found, const 
     return GRAFT_OK;
 }
 
-/* What others use of the device's memory for weights now, this binding's left out. */
-static uint64_t used_by_others(const bind_job *job, const graft_offload_found *found)
+/* What others use of the device's memory for weights now, this binding's left out where that makes
+ * a difference: `room` that its weights fit into in any case is enough. */
+static uint64_t used_by_others(const bind_job *job, uint64_t room, const graft_offload_found *found)
 {
     const graft_binding *b = job->b;
+    const uint64_t own = b->exe->weight_bytes;
     graft_packs_stats stats;
     graft_packs_stats_get(b->packs, &stats);
+    if (own <= room && stats.used_bytes <= room - own) return stats.used_bytes;
     for (size_t i = 0; i < b->exe->n_uses; i++) {
         bool again = found[i] != GRAFT_OFFLOAD_ON_DEVICE;
         for (size_t k = 0; k < i && !again; k++) again = b->pack[k] == b->pack[i];
@@ -257,7 +260,7 @@ static graft_status choose(bind_job *job, const graft_offload_found *found, graf
     const graft_offload_room *room = job->room;
     if (!room) return GRAFT_OK;
     if (b->exe->weight_bytes <= room->own && room->with_others == UINT64_MAX) return GRAFT_OK;
-    uint64_t others = used_by_others(job, found);
+    uint64_t others = used_by_others(job, room->with_others, found);
     if (others < room->beside) others = room->beside;
     uint64_t bytes = room->with_others > others ? room->with_others - others : 0;
     const bool is_limit = room->is_limit || room->own < bytes;
@@ -353,10 +356,8 @@ static bool is_repeated(const bind_job *job, size_t i)
 {
     const graft_exe_use *use = job->b->exe->use, *u = &use[job->missing[i]];
     /* They follow each other: sorted by size. */
-    for (size_t k = i; k-- && use[job->missing[k]].bytes == u->bytes;) {
-        const graft_exe_use *v = &use[job->missing[k]];
-        if (v->slot == u->slot && v->literal == u->literal && v->packing == u->packing) return true;
-    }
+    for (size_t k = i; k-- && use[job->missing[k]].bytes == u->bytes;)
+        if (graft_exe_same_weight(&use[job->missing[k]], u)) return true;
     return false;
 }
 

@@ -88,9 +88,7 @@ static void count_weight_bytes(graft_exe *x)
     for (size_t i = 0; i < x->n_uses; i++) {
         const graft_exe_use *u = &x->use[i];
         bool again = false;
-        for (size_t k = 0; k < i && !again; k++)
-            again = x->use[k].slot == u->slot && x->use[k].literal == u->literal &&
-                    x->use[k].packing == u->packing;
+        for (size_t k = 0; k < i && !again; k++) again = graft_exe_same_weight(&x->use[k], u);
         if (!again) x->weight_bytes += u->bytes;
     }
 }

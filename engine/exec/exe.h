@@ -40,6 +40,12 @@ typedef struct graft_exe_use {
     uint64_t bytes, packing;
 } graft_exe_use;
 
+/* Whether two uses are of one weight in one layout: they have one pack. */
+static inline bool graft_exe_same_weight(const graft_exe_use *a, const graft_exe_use *b)
+{
+    return a->slot == b->slot && a->literal == b->literal && a->packing == b->packing;
+}
+
 typedef struct graft_exe_io {
     int64_t offset, bytes;
 } graft_exe_io;

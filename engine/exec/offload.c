@@ -24,11 +24,6 @@ bool graft_offload_possible(const graft_backend *b)
 
 /* ------------------------------------------------------------------ what may be away */
 
-static bool same_weight(const graft_exe_use *a, const graft_exe_use *b)
-{
-    return a->slot == b->slot && a->literal == b->literal && a->packing == b->packing;
-}
-
 /* The largest of its step, and no other step's. Uses are in the order of steps. */
 static bool may_be_away(const graft_exe *x, size_t i)
 {
@@ -39,7 +34,7 @@ static bool may_be_away(const graft_exe *x, size_t i)
     for (size_t k = i + 1; k < x->n_uses && x->use[k].step == u->step; k++)
         if (x->use[k].bytes > u->bytes) return false;
     for (size_t k = 0; k < x->n_uses; k++)
-        if (k != i && same_weight(&x->use[k], u)) return false;
+        if (k != i && graft_exe_same_weight(&x->use[k], u)) return false;
     return true;
 }
 

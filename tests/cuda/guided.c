@@ -125,10 +125,8 @@ static void placed_in_more(void)
 {
     char path[256];
     graft_engine *g = engine_in("cuda", "bf16");
-    graft_safetensors *f = open_file(least);
     snprintf(path, sizeof path, "%s", temp_path("wide.safetensors"));
-    write_file(widened_file(copy_file(f, ""), 5, 1), path, graft_safetensors_metadata(f, "config"));
-    graft_safetensors_close(f);
+    write_wide(least, path);
     for (int flow = 0; flow < 2; flow++) {
         graft_model *m = load_model(g, flow ? SD3 : path);
         graft_cond *a = words(m, WORDS), *b = words(m, WORDS + 1);

@@ -100,4 +100,12 @@ static inline void write_least(const char *path, int64_t adm)
     least_layer(&top, "out.2", 4, LEAST_WIDTH, 3, true);
     write_file(f, path, "{\"unet\": {\"num_heads\": 2}}");
 }
+
+/* The file at `from` with five planes more beside the latent's, as another. */
+static inline void write_wide(const char *from, const char *path)
+{
+    graft_safetensors *f = open_file(from);
+    write_file(widened_file(copy_file(f, ""), 5, 1), path, graft_safetensors_metadata(f, "config"));
+    graft_safetensors_close(f);
+}
 #endif

@@ -326,10 +326,8 @@ static void pictures_beside(void)
 {
     char path[256];
     graft_engine *g = engine_in("cuda", "bf16");
-    graft_safetensors *f = open_file(least);
     snprintf(path, sizeof path, "%s", temp_path("wide.safetensors"));
-    write_file(widened_file(copy_file(f, ""), 5, 1), path, graft_safetensors_metadata(f, "config"));
-    graft_safetensors_close(f);
+    write_wide(least, path);
     graft_model *m = load_model(g, path), *flux = load_model(g, KONTEXT);
     graft_cond *a = words(m, WORDS), *b = words(m, WORDS), *known = NULL;
     graft_latent *latent = masked_latent(4), *other = NULL;
