@@ -124,6 +124,7 @@ enum { /* the places of inputs, by operator */
        GRAFT_ATTENTION_K,
        GRAFT_ATTENTION_V,
        GRAFT_ATTENTION_BIAS,
+       GRAFT_ATTENTION_COUNT,
        GRAFT_MUL_A = 0,
        GRAFT_MUL_B,
        GRAFT_MUL_RESIDUAL,

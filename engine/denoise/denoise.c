@@ -141,8 +141,9 @@ static void fill_marks(const graft_cond_entry *k, int64_t adm, float *y)
     for (int64_t i = 0; i < adm; i++) y[i] = adm - i <= k->filled ? 1.0f : 0.0f;
 }
 
-/* y: the pooled text, then the numbers, or FLUX's guidance as it is. An area's are those of the
- * whole picture: it is to show a part of that, and no cut-off objects. */
+/* y: how many tokens count where that is told; the pooled text, then the numbers, or FLUX's
+ * guidance as it is. An area's are those of the whole picture: it is to show a part of that, and no
+ * cut-off objects. */
 void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y)
 {
     double numbers[6];
@@ -150,6 +151,10 @@ void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool 
     const graft_net_arch *a = &g->c.model->arch;
     if (a->kind == GRAFT_NET_ZIMAGE) {
         fill_marks(k, a->adm_channels, y);
+        return;
+    }
+    if (graft_net_counts_tokens(a)) {
+        y[0] = (float)(k->tokens - k->filled);
         return;
     }
     if (a->unet.unclip) {

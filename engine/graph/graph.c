@@ -400,7 +400,6 @@ int graft_op_input_count(graft_op op)
     case GRAFT_OP_LINEAR:
         return 6;
     case GRAFT_OP_ATTENTION:
-        return 4;
     case GRAFT_OP_GROUP_NORM:
         return 5;
     case GRAFT_OP_LAYER_NORM:

@@ -175,6 +175,17 @@ graft_vid graft_build_attention(const graft_build *b, graft_vid q, graft_vid k, 
     return graft_graph_node(b->g, GRAFT_OP_ATTENTION, &a, in, 3, GRAFT_DTYPE_NONE);
 }
 
+graft_vid graft_build_attention_counted(const graft_build *b, const graft_vid qkv[3],
+                                        graft_vid count, int32_t heads)
+{
+    if (qkv[0] < 0 || qkv[1] < 0 || qkv[2] < 0 || count < 0) return GRAFT_NO_VALUE;
+    const double head_dim = (double)graft_build_dim(b, qkv[0], 2) / heads;
+    const graft_attrs a = {.heads = heads, .scale = (float)(1.0 / sqrt(head_dim))};
+    const graft_vid in[GRAFT_ATTENTION_COUNT + 1] = {qkv[0], qkv[1], qkv[2], GRAFT_NO_VALUE, count};
+    return graft_graph_node(b->g, GRAFT_OP_ATTENTION, &a, in, GRAFT_ATTENTION_COUNT + 1,
+                            GRAFT_DTYPE_NONE);
+}
+
 graft_vid graft_build_concat(const graft_build *b, graft_vid x, graft_vid y)
 {
     return of_two(b, GRAFT_OP_CONCAT, x, y);

@@ -58,6 +58,9 @@ graft_vid graft_build_mul(const graft_build *b, graft_vid x, graft_vid y);
 graft_vid graft_build_scale(const graft_build *b, graft_vid x, float scale, float shift);
 graft_vid graft_build_attention(const graft_build *b, graft_vid q, graft_vid k, graft_vid v,
                                 int32_t heads, bool causal);
+/* The same of queries, keys and values of which the first `count` (N) int32 keys count. */
+graft_vid graft_build_attention_counted(const graft_build *b, const graft_vid qkv[3],
+                                        graft_vid count, int32_t heads);
 /* Along the last dimension. */
 graft_vid graft_build_concat(const graft_build *b, graft_vid x, graft_vid y);
 /* (N,T,C) and (N,S,C) to (N,T+S,C). */

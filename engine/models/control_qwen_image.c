@@ -46,6 +46,7 @@ void graft_control_qwen_image(const graft_control_arch *a, const graft_control_s
         graft_graph_input(g, GRAFT_F32, 4, (int64_t[]){n, q->channels, s->height, s->width});
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, s->tokens, q->context_dim});
+    m.count = graft_qwen_image_count(&m, graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, 1}));
     graft_vid hint =
         graft_graph_input(g, s->act_dtype, 4, (int64_t[]){s->pictures, rows, columns, q->hidden});
     graft_control_residuals r;

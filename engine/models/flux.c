@@ -150,15 +150,31 @@ static void place(graft_flux_blocks *m, const graft_unet_shape *s)
     }
 }
 
+/* Tokens of all pictures. */
+static int64_t cells_of(const graft_flux_blocks *m)
+{
+    int64_t n = 0;
+    for (int i = 0; i < m->n_pictures; i++) n += graft_flux_cells(&m->of[i]);
+    return n;
+}
+
 static bool skips(const graft_unet_shape *shape, int block)
 {
     return block < 64 && shape->skip >> block & 1;
 }
 
-/* Returns the tokens of the latent. */
-static graft_vid all_blocks(graft_flux_blocks *m, const graft_unet_shape *shape, graft_stream *text,
-                            graft_stream *both)
+/* What the rows that the next block sees are told. */
+static void tell(graft_flux_blocks *m, const graft_rows *r, graft_vid y)
 {
+    m->vec = graft_rows_vec(r);
+    if (m->behind) m->count = graft_stream_count(&m->b, graft_rows_each(r, y), cells_of(m));
+}
+
+/* Returns the tokens of the latent. */
+static graft_vid all_blocks(graft_flux_blocks *m, const graft_unet_shape *shape, graft_vid y,
+                            graft_stream *text, graft_stream *both)
+{
+    const int64_t before = m->behind ? 0 : shape->tokens;
     graft_vid residual[GRAFT_STEERED_MOST];
     graft_rows r;
     take_residuals(m, shape, residual);
@@ -166,24 +182,24 @@ static graft_vid all_blocks(graft_flux_blocks *m, const graft_unet_shape *shape,
     for (int i = 0; i < m->a->depth; i++) {
         const int k = graft_steered_by(&shape->steered, 0, i);
         graft_rows_before(&r, skips(shape, i));
-        m->vec = graft_rows_vec(&r);
+        tell(m, &r, y);
         if (!skips(shape, i) || r.again) graft_flux_double_block(m, i, text, both);
         if (k >= 0) steer(m, &r, 0, residual[k]);
     }
     graft_rows_unite(&r);
-    both->h = graft_build_join(&m->b, text->h, both->h);
+    both->h = graft_flux_joined(m, text->h, both->h);
     r.stream[0] = both;
     r.n_streams = 1;
     for (int i = 0; i < m->a->single_depth; i++) {
         const int k = graft_steered_by(&shape->steered, 1, i);
         graft_rows_before(&r, skips(shape, m->a->depth + i));
-        m->vec = graft_rows_vec(&r);
+        tell(m, &r, y);
         if (!skips(shape, m->a->depth + i) || r.again) graft_flux_single_block(m, i, both);
-        if (k >= 0) steer(m, &r, shape->tokens, residual[k]);
+        if (k >= 0) steer(m, &r, before, residual[k]);
     }
     graft_rows_unite(&r);
     m->vec = graft_rows_vec(&r);
-    return graft_stream_tokens(&m->b, both->h, shape->tokens, graft_flux_cells(&m->of[0]));
+    return graft_stream_tokens(&m->b, both->h, before, graft_flux_cells(&m->of[0]));
 }
 
 graft_status graft_flux_build(const graft_flux_arch *a, const graft_unet_shape *shape,
@@ -195,17 +211,16 @@ graft_status graft_flux_build(const graft_flux_arch *a, const graft_unet_shape *
     const int64_t n = shape->batch;
     check_shape(g, a, shape);
     place(&m, shape);
+    if (a->approximator) m.behind = shape->tokens;
     graft_vid x = pictures(&m, shape);
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, shape->tokens, a->context_dim});
-    graft_vid y = GRAFT_NO_VALUE;
-    if (graft_flux_y_width(a))
-        y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, graft_flux_y_width(a)});
+    graft_vid y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, graft_flux_y_width(a)});
     c = graft_build_cast(&m.b, c, shape->act_dtype);
     graft_stream text = {.h = graft_build_linear(&m.b, NAME("txt_in"), c, a->hidden, true)};
     graft_stream both = {.h = graft_build_linear(&m.b, NAME("img_in"), x, a->hidden, true)};
     m.vec = graft_flux_conditioned(&m, t, y);
-    graft_vid h = all_blocks(&m, shape, &text, &both);
+    graft_vid h = all_blocks(&m, shape, y, &text, &both);
     h = graft_stream_plane_unpatched(&m.b, final_layer(&m, h), m.of[0].rows, m.of[0].columns,
                                      a->patch);
     graft_graph_output(g, h);

@@ -20,10 +20,10 @@ static void split(const graft_flux_blocks *m, graft_name norm, graft_vid all, gr
     qkv[1] = graft_stream_head_normed(&m->b, NAME("%s.key_norm.scale", norm.text), qkv[1], heads);
 }
 
-/* The last picture's tokens are the last. Each picture is an operator over all tokens. */
+/* Each picture is an operator over all tokens. */
 static graft_vid turned(const graft_flux_blocks *m, graft_vid v)
 {
-    int64_t behind = 0;
+    int64_t behind = m->behind;
     for (int i = m->n_pictures - 1; i >= 0 && v >= 0; i--) {
         const graft_flux_picture *p = &m->of[i];
         const graft_rope_grid grid = {.heads = m->a->heads,
@@ -43,8 +43,15 @@ static graft_vid turned(const graft_flux_blocks *m, graft_vid v)
 
 static graft_vid attention(const graft_flux_blocks *m, const graft_vid qkv[3])
 {
-    return graft_build_attention(&m->b, turned(m, qkv[0]), turned(m, qkv[1]), qkv[2], m->a->heads,
-                                 false);
+    const graft_vid in[3] = {turned(m, qkv[0]), turned(m, qkv[1]), qkv[2]};
+    if (m->behind) return graft_build_attention_counted(&m->b, in, m->count, m->a->heads);
+    return graft_build_attention(&m->b, in[0], in[1], in[2], m->a->heads, false);
+}
+
+graft_vid graft_flux_joined(const graft_flux_blocks *m, graft_vid text, graft_vid picture)
+{
+    return m->behind ? graft_build_join(&m->b, picture, text)
+                     : graft_build_join(&m->b, text, picture);
 }
 
 /* ------------------------------------------------------------------ blocks */
@@ -94,10 +101,10 @@ void graft_flux_double_block(const graft_flux_blocks *m, int i, graft_stream *te
     picture->name = NAME("double_blocks.%d.img", i);
     projected(m, text, graft_chroma_of_text(m->a, i), of_text);
     projected(m, picture, graft_chroma_of_picture(m->a, i), of_picture);
-    for (int k = 0; k < 3; k++) both[k] = graft_build_join(&m->b, of_text[k], of_picture[k]);
+    for (int k = 0; k < 3; k++) both[k] = graft_flux_joined(m, of_text[k], of_picture[k]);
     graft_vid v = attention(m, both);
-    attended(m, picture, graft_stream_tokens(&m->b, v, words, cells));
-    attended(m, text, graft_stream_tokens(&m->b, v, 0, words));
+    attended(m, picture, graft_stream_tokens(&m->b, v, m->behind ? 0 : words, cells));
+    attended(m, text, graft_stream_tokens(&m->b, v, m->behind ? cells : 0, words));
 }
 
 void graft_flux_single_block(const graft_flux_blocks *m, int i, graft_stream *s)

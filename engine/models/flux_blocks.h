@@ -17,9 +17,13 @@ typedef struct graft_flux_blocks {
     bool untold; /* no guidance scale, though it knows one */
     /* SiLU of what the network is conditioned on, (N,hidden); or all vectors (chroma.h). */
     graft_vid vec;
-    /* The latent's own, then those of the references; they are the last tokens. */
+    /* The latent's own, then those of the references, in one row. */
     graft_flux_picture of[1 + GRAFT_REFERENCES];
     int n_pictures;
+    /* With an approximator the prompt's tokens, which stand behind the pictures' so that those
+     * which fill it up are the last, and how many of all count (stream.h); else 0. */
+    int64_t behind;
+    graft_vid count;
 } graft_flux_blocks;
 
 static inline int64_t graft_flux_cells(const graft_flux_picture *p)
@@ -34,7 +38,9 @@ graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_
  * on those that the approximator gave. */
 void graft_flux_modulate(const graft_flux_blocks *m, graft_stream *s, graft_name layer, int first,
                          int vectors);
-/* Block i of two streams; of one, which has the prompt's tokens first. */
+/* Both streams as one. */
+graft_vid graft_flux_joined(const graft_flux_blocks *m, graft_vid text, graft_vid picture);
+/* Block i of two streams; of one. */
 void graft_flux_double_block(const graft_flux_blocks *m, int i, graft_stream *text,
                              graft_stream *picture);
 void graft_flux_single_block(const graft_flux_blocks *m, int i, graft_stream *s);

@@ -73,6 +73,7 @@ static void of_qwen_image(const graft_qwen_image_arch *a, graft_net_arch *out)
     out->kind = GRAFT_NET_QWEN_IMAGE;
     out->in_channels = out->latent_channels = a->channels;
     out->context_dim = a->context_dim;
+    out->adm_channels = 1;
     memcpy(&out->qwen_image, a, sizeof *a);
 }
 
@@ -231,9 +232,17 @@ int64_t graft_net_patch(const graft_net_arch *a)
     }
 }
 
+bool graft_net_counts_tokens(const graft_net_arch *a)
+{
+    return a->kind == GRAFT_NET_QWEN_IMAGE || a->flux.approximator;
+}
+
 int64_t graft_net_tokens(const graft_net_arch *a, int64_t tokens)
 {
-    return a->kind == GRAFT_NET_ZIMAGE ? graft_zimage_tokens(tokens) : tokens;
+    if (a->kind == GRAFT_NET_ZIMAGE) return graft_zimage_tokens(tokens);
+    if (!graft_net_counts_tokens(a) || tokens > INT64_MAX - GRAFT_NET_TOKENS) return tokens;
+    const int64_t steps = (tokens + GRAFT_NET_TOKENS - 1) / GRAFT_NET_TOKENS;
+    return (steps > 0 ? steps : 1) * GRAFT_NET_TOKENS;
 }
 
 graft_hash graft_net_hash(const graft_net_arch *a)

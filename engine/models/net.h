@@ -45,7 +45,13 @@ bool graft_net_told_guidance(const graft_net_arch *a);
 int64_t graft_net_cell(const graft_net_arch *a);
 /* Of how many cells the height and width of what it sees are multiples. */
 int64_t graft_net_patch(const graft_net_arch *a);
-/* How many tokens it sees for so many of a prompt: more where it wants a prompt filled up. */
+/* Whether it is told how many of a prompt's tokens are its own, by y alone, and sees no others: so
+ * prompts of other lengths run in the same graph. */
+bool graft_net_counts_tokens(const graft_net_arch *a);
+/* Such prompts are filled up to a multiple of this. */
+#define GRAFT_NET_TOKENS 64
+/* How many tokens it is given for so many of a prompt: more where it wants a prompt filled up, or
+ * is told how many count. */
 int64_t graft_net_tokens(const graft_net_arch *a, int64_t tokens);
 /* How many it sees for so many of a latent's: whole patches (denoise/known.h). */
 int64_t graft_net_side(const graft_net_arch *a, int64_t cells);

@@ -185,6 +185,7 @@ graft_status graft_qwen_image_build(const graft_qwen_image_arch *a, const graft_
     graft_vid x = latents(&m, shape);
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, m.words, a->context_dim});
+    m.count = graft_qwen_image_count(&m, graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, 1}));
     take_residuals(&m, shape, residual);
     condition(&m, t, clean);
     x = seen(&m, x);

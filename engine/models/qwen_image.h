@@ -1,6 +1,6 @@
 /* Qwen-Image's transformer (Alibaba, 2025, arXiv:2508.02324; diffusers' code is public under
  * Apache-2.0) as a graph: a rectified flow whose prompt and picture are streams of their own in all
- * blocks, with one attention, the prompt's tokens first. Queries and keys are normed and carry
+ * blocks, with one attention. Queries and keys are normed and carry
  * their places as rotations along three axes: the picture stands with its middle at row and column
  * 0, and the prompt's tokens behind it on a diagonal, at the same number of all three axes, from
  * half of the picture's longer side on.
@@ -15,9 +15,10 @@
 #include "engine/models/unet.h"
 
 /* Inputs: x (N,channels,h,w), or with references (N,graft_net_x_values()), the latent and then each
- * of them; timesteps (N) of 0 to 1000, context (N,tokens,context_dim); there is no y. Output:
+ * of them; timesteps (N) of 0 to 1000, context (N,tokens,context_dim), y (N,1): how many
+ * of the prompt's tokens are its own, behind which all are as if they were not there. Output:
  * (N,channels,h,w), of a flow as SD 3's have it. With control the residuals (controlnet.h) come
- * behind the prompt, and each is added to the latent's tokens behind the blocks that `steered`
+ * behind y, and each is added to the latent's tokens behind the blocks that `steered`
  * says. h and w are multiples of the patch. Of the shape batch, height, width, tokens, act_dtype,
  * references, control and steered count; all else must be zero, or
  * GRAFT_E_UNSUPPORTED. So is float16, which the streams' values exceed, and references on a

@@ -214,16 +214,15 @@ void graft_qwen_image_block(const graft_qwen_image_blocks *m, int i, graft_strea
         words[k] = turned_text(m, words[k]);
         shown[k] = turned_pictures(m, shown[k]);
     }
-    for (int k = 0; k < 3; k++) both[k] = graft_build_join(&m->b, words[k], shown[k]);
-    graft_vid v = graft_build_attention(&m->b, both[0], both[1], both[2], m->a->heads, false);
+    for (int k = 0; k < 3; k++) both[k] = graft_build_join(&m->b, shown[k], words[k]);
+    graft_vid v = graft_build_attention_counted(&m->b, both, m->count, m->a->heads);
     if (last) leave_references(m, p);
-    join_pictures(
-        m, i, p,
-        graft_stream_tokens(&m->b, v, m->words, last ? graft_qwen_image_cells(m, 0) : all));
+    join_pictures(m, i, p,
+                  graft_stream_tokens(&m->b, v, 0, last ? graft_qwen_image_cells(m, 0) : all));
     if (last)
         unread(m, i, text);
     else
-        join_text(m, i, text, graft_stream_tokens(&m->b, v, 0, m->words));
+        join_text(m, i, text, graft_stream_tokens(&m->b, v, all, m->words));
 }
 
 /* ------------------------------------------------------------------ in */
@@ -237,6 +236,13 @@ graft_vid graft_qwen_image_conditioned(const graft_qwen_image_blocks *m, graft_v
     t = graft_build_act(b, t, GRAFT_ACT_SILU);
     t = graft_build_linear(b, NAME("%s.linear_2", name), t, m->a->hidden, true);
     return graft_build_act(b, t, GRAFT_ACT_SILU);
+}
+
+graft_vid graft_qwen_image_count(const graft_qwen_image_blocks *m, graft_vid y)
+{
+    int64_t cells = 0;
+    for (int i = 0; i < m->n_pictures; i++) cells += graft_qwen_image_cells(m, i);
+    return graft_stream_count(&m->b, y, cells);
 }
 
 graft_vid graft_qwen_image_prompt(const graft_qwen_image_blocks *m, graft_vid context)

@@ -11,7 +11,8 @@ typedef struct graft_qwen_image_blocks {
     const graft_qwen_image_arch *a;
     graft_vid vec;       /* SiLU of what the network is conditioned on, (N,hidden) */
     graft_vid vec_clean; /* of that without noise, behind vec, (2N,hidden); or GRAFT_NO_VALUE */
-    int64_t words;       /* tokens of the prompt, which are the first */
+    int64_t words;       /* tokens of the prompt, those that fill it up among them */
+    graft_vid count;     /* how many tokens count: the pictures', then those of the prompt (N) */
     /* The latent's own, then those of the references, in tokens. */
     graft_unet_grid of[1 + GRAFT_REFERENCES];
     int n_pictures;
@@ -34,6 +35,8 @@ void graft_qwen_image_block(const graft_qwen_image_blocks *m, int i, graft_strea
                             graft_qwen_image_pictures *p);
 /* What timesteps (N) of 0 to 1000 make of vec. */
 graft_vid graft_qwen_image_conditioned(const graft_qwen_image_blocks *m, graft_vid t);
+/* m->count, from y (N,1). */
+graft_vid graft_qwen_image_count(const graft_qwen_image_blocks *m, graft_vid y);
 /* A prompt (N,words,context_dim) as the stream begins with it. */
 graft_vid graft_qwen_image_prompt(const graft_qwen_image_blocks *m, graft_vid context);
 #endif

@@ -79,6 +79,11 @@ graft_vid graft_rows_vec(const graft_rows *r)
     return together(r) ? r->vec_again : r->vec;
 }
 
+graft_vid graft_rows_each(const graft_rows *r, graft_vid v)
+{
+    return together(r) ? repeated(r, v) : v;
+}
+
 int64_t graft_rows_count(const graft_rows *r)
 {
     return r->plain + (together(r) ? r->again : 0);

@@ -26,6 +26,8 @@ void graft_rows_before(graft_rows *r, bool skipped);
 void graft_rows_unite(graft_rows *r);
 /* What the rows in h are conditioned on, and how many they are. */
 graft_vid graft_rows_vec(const graft_rows *r);
+/* The same of any v (N,C). */
+graft_vid graft_rows_each(const graft_rows *r, graft_vid v);
 int64_t graft_rows_count(const graft_rows *r);
 /* (a,T,C) and (b,T,C) to (a + b,T,C). */
 graft_vid graft_rows_join(const graft_build *b, graft_vid x, graft_vid y);

@@ -70,6 +70,13 @@ graft_vid graft_stream_tokens(const graft_build *b, graft_vid v, int64_t begin, 
     return graft_build_dense(b, v, GRAFT_DTYPE_NONE);
 }
 
+graft_vid graft_stream_count(const graft_build *b, graft_vid y, int64_t before)
+{
+    const int64_t n = graft_build_dim(b, y, 0);
+    y = graft_graph_reshape(b->g, y, 1, &n);
+    return graft_build_cast(b, graft_build_scale(b, y, 1, (float)before), GRAFT_I32);
+}
+
 graft_vid graft_stream_patches(const graft_build *b, graft_vid x, int32_t patch)
 {
     const int64_t n = graft_build_dim(b, x, 0), c = graft_build_dim(b, x, 1), p = patch;

@@ -32,6 +32,9 @@ graft_vid graft_stream_head_normed(const graft_build *b, graft_name weight, graf
                                    int32_t heads);
 /* `count` tokens of all entries, dense. */
 graft_vid graft_stream_tokens(const graft_build *b, graft_vid v, int64_t begin, int64_t count);
+/* How many tokens count where y (N,1) float32 says how many of a prompt's do, which stand behind
+ * `before` others: (N) int32. */
+graft_vid graft_stream_count(const graft_build *b, graft_vid y, int64_t before);
 /* A latent (N,c,h,w) as tokens of act_dtype: squares of patch x patch cells, row by row, each of
  * them (row, column, channel). h and w are multiples of the patch. */
 graft_vid graft_stream_patches(const graft_build *b, graft_vid x, int32_t patch);

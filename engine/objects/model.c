@@ -509,20 +509,18 @@ graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan 
     return GRAFT_OK;
 }
 
-#define ZIMAGE_WORDS     64 /* of a short prompt, filled up */
-#define QWEN_IMAGE_WORDS 16 /* of a short prompt, and the five behind it */
+#define SHORT_WORDS 64 /* of a short prompt, filled up */
 
 static int64_t usual_words(const graft_net_arch *a)
 {
     switch (a->kind) {
     case GRAFT_NET_FLUX:
-        return a->flux.approximator ? GRAFT_CHROMA_TOKENS : GRAFT_FLUX_TOKENS;
+        return a->flux.approximator ? SHORT_WORDS : GRAFT_FLUX_TOKENS;
     case GRAFT_NET_ZIMAGE:
-        return ZIMAGE_WORDS;
+    case GRAFT_NET_QWEN_IMAGE:
+        return SHORT_WORDS;
     case GRAFT_NET_FLUX2:
         return GRAFT_FLUX2_TOKENS;
-    case GRAFT_NET_QWEN_IMAGE:
-        return QWEN_IMAGE_WORDS;
     default:
         return GRAFT_TEXT_CHUNK;
     }

@@ -313,10 +313,8 @@ typedef enum graft_clip_kind {
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 #define GRAFT_FLUX_TOKENS 256  /* least of its prompts; padding is attended to, as in training */
 
-/* Of Chroma's prompts one token of padding is attended to, as in training, and none is there behind
- * it. How long they are nobody knows ahead; compiled for so many. */
+/* Of Chroma's prompts one token of padding is attended to, as in training. */
 #define GRAFT_CHROMA_PADDING 1
-#define GRAFT_CHROMA_TOKENS  32
 
 struct graft_clip {
     _Atomic int refs;

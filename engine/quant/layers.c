@@ -23,17 +23,18 @@ const graft_gslot *graft_quant_weight(const graft_graph *g, size_t node)
 
 /* The weight of the linear layer that makes the attention's queries. Where it was merged with those
  * of keys and values it comes first. Queries may be normed and turned on the way, and joined to
- * those of another stream, of which the last counts. */
+ * those of a prompt, which are the first, or the last where an attention counts its keys. */
 static const graft_gslot *query_weight(const graft_graph *g, size_t node)
 {
     graft_vid q = g->value[g->node[node].in[GRAFT_ATTENTION_Q]].root;
+    const bool counts = g->node[node].in[GRAFT_ATTENTION_COUNT] >= 0;
     for (size_t i = node; i-- > 0;) {
         const graft_gnode *n = &g->node[i];
         if (g->value[n->out].root != q) continue;
         if (n->op == GRAFT_OP_LINEAR) return graft_quant_weight(g, i);
         if (n->op != GRAFT_OP_JOIN && n->op != GRAFT_OP_RMS_NORM && n->op != GRAFT_OP_ROPE)
             return NULL;
-        q = g->value[n->in[n->op == GRAFT_OP_JOIN]].root;
+        q = g->value[n->in[n->op == GRAFT_OP_JOIN && !counts]].root;
     }
     return NULL;
 }

@@ -30,6 +30,21 @@ static graft_status check_bias(const graft_op_desc *op, graft_err *e)
     return GRAFT_OK;
 }
 
+static graft_status check_count(const graft_op_desc *op, graft_err *e)
+{
+    const graft_tensor_desc *n = &op->in[GRAFT_ATTENTION_COUNT];
+    if (!graft_cpu_present(n)) return GRAFT_OK;
+    graft_status st = graft_cpu_check_tensor(n, "attention: count", e);
+    if (st) return st;
+    if (n->rank != 1 || n->dim[0] != op->out.dim[0])
+        return graft_fail(e, GRAFT_E_ARG, "attention: count must be one for each picture");
+    if (n->constant || n->dtype != GRAFT_I32 || op->attrs.causal ||
+        graft_cpu_present(&op->in[GRAFT_ATTENTION_BIAS]))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "attention: a count that is constant, not int32, or with causal or bias");
+    return GRAFT_OK;
+}
+
 static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
 {
     graft_status st;
@@ -43,7 +58,8 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     GRAFT_TRY(graft_cpu_check_same(q, y, "attention: q and output", e));
     GRAFT_TRY(graft_cpu_check_same(k, v, "attention: k and v", e));
     GRAFT_TRY(check_bias(op, e));
-    GRAFT_TRY(graft_cpu_check_absent(op, GRAFT_ATTENTION_BIAS + 1, e));
+    GRAFT_TRY(check_count(op, e));
+    GRAFT_TRY(graft_cpu_check_absent(op, GRAFT_ATTENTION_COUNT + 1, e));
     if (q->dim[0] != k->dim[0] || q->dim[2] != k->dim[2])
         return graft_fail(e, GRAFT_E_ARG, "attention: q and k differ in pictures or width");
     if (op->attrs.heads < 1 || q->dim[2] % op->attrs.heads || q->dim[2] / op->attrs.heads > 1 << 16)
@@ -110,6 +126,17 @@ typedef struct job {
     graft_cpu_share share;
 } job;
 
+/* How many keys a picture has. */
+static int64_t keys_of(const job *j, int64_t image)
+{
+    const graft_op_desc *op = &j->k->op;
+    const graft_tensor_desc *n = &op->in[GRAFT_ATTENTION_COUNT];
+    const int64_t all = op->in[GRAFT_ATTENTION_K].dim[1];
+    if (!graft_cpu_present(n)) return all;
+    const int64_t keys = ((const int32_t *)j->in[GRAFT_ATTENTION_COUNT])[image];
+    return keys < 1 ? 1 : keys > all ? all : keys;
+}
+
 /* Neighbouring panels of a head. */
 static void attend(const job *j, int64_t head, int64_t first, int64_t count, char *scratch)
 {
@@ -129,7 +156,7 @@ static void attend(const job *j, int64_t head, int64_t first, int64_t count, cha
         k->stride[1],
         v->stride[1],
         y->stride[1],
-        k->dim[1],
+        keys_of(j, image),
         s->head_dim,
         op->attrs.causal,
         op->attrs.scale,

@@ -18,6 +18,19 @@ static graft_status check_bias(const graft_op_desc *d, graft_err *e)
     return st;
 }
 
+static graft_status check_count(const graft_op_desc *d, graft_err *e)
+{
+    const graft_tensor_desc *count = &d->in[GRAFT_ATTENTION_COUNT];
+    if (!graft_ref_present(count)) return GRAFT_OK;
+    graft_status st = graft_ref_check_ids(count, "count", e);
+    if (!st) st = graft_ref_check_rank(count, 1, "count", e);
+    if (!st) st = graft_ref_check_dim(count->dim[0], d->out.dim[0], "batch of count", e);
+    if (!st && (count->dtype != GRAFT_I32 || d->attrs.causal ||
+                graft_ref_present(&d->in[GRAFT_ATTENTION_BIAS])))
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "a count that is no int32, or with causal or bias");
+    return st;
+}
+
 static graft_status check(const graft_op_desc *d, graft_err *e)
 {
     const graft_tensor_desc *q = &d->in[GRAFT_ATTENTION_Q], *k = &d->in[GRAFT_ATTENTION_K];
@@ -38,7 +51,18 @@ static graft_status check(const graft_op_desc *d, graft_err *e)
     if (!st && d->attrs.causal && q->dim[1] != k->dim[1])
         st = graft_fail(e, GRAFT_E_ARG, "causal with %lld queries and %lld keys",
                         (long long)q->dim[1], (long long)k->dim[1]);
-    return st ? st : check_bias(d, e);
+    if (!st) st = check_bias(d, e);
+    return st ? st : check_count(d, e);
+}
+
+/* How many keys entry b of the batch has. */
+static int64_t keys_of(const graft_op_desc *d, const void *const *in, int64_t b)
+{
+    const int64_t all = d->in[GRAFT_ATTENTION_K].dim[1];
+    const int32_t *count = in[GRAFT_ATTENTION_COUNT];
+    if (!graft_ref_present(&d->in[GRAFT_ATTENTION_COUNT])) return all;
+    const int64_t n = count[b];
+    return n < 1 ? 1 : n > all ? all : n;
 }
 
 /* Attention that is causal or has a bias is computed as it is. */
@@ -114,10 +138,10 @@ static void softmax(float *score, int64_t n, int64_t total, float scale, const f
 
 /* q, k, v, y, bias (or NULL): first elements of one head of one batch item. */
 static void run_head(const graft_op_desc *d, const float *q, const float *k, const float *v,
-                     const float *bias, float *y, float *workspace)
+                     int64_t keys, const float *bias, float *y, float *workspace)
 {
     const graft_tensor_desc *dk = &d->in[GRAFT_ATTENTION_K];
-    int64_t queries = d->out.dim[1], keys = dk->dim[1], head_dim = d->out.dim[2] / d->attrs.heads;
+    int64_t queries = d->out.dim[1], head_dim = d->out.dim[2] / d->attrs.heads;
     int64_t v_stride = d->in[GRAFT_ATTENTION_V].stride[1];
     bool quantized = is_quantized(d);
     float *transposed = workspace, *scores = workspace + keys * head_dim;
@@ -166,7 +190,7 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
             for (int i = 0; i < 3; i++)
                 first[i] = (const float *)in[i] + b * d->in[i].stride[0] + h * head_dim;
             run_head(d, first[GRAFT_ATTENTION_Q], first[GRAFT_ATTENTION_K],
-                     first[GRAFT_ATTENTION_V], bias,
+                     first[GRAFT_ATTENTION_V], keys_of(d, in, b), bias,
                      (float *)out + b * d->out.stride[0] + h * head_dim, workspace);
         }
 }
@@ -174,5 +198,6 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
 const graft_ref_op graft_ref_op_ATTENTION = {.check = check,
                                              .run = GRAFT_REF_CODE(run),
                                              .workspace = GRAFT_REF_CODE(workspace_floats),
-                                             .inputs = 4,
-                                             .optional = 1u << GRAFT_ATTENTION_BIAS};
+                                             .inputs = 5,
+                                             .optional = 1u << GRAFT_ATTENTION_BIAS |
+                                                         1u << GRAFT_ATTENTION_COUNT};

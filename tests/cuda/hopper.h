@@ -179,6 +179,8 @@ HOPPER_WGMMA_ADD(64, bf16, emulator_bf16)
 HOPPER_WGMMA_ADD(64, f16, graft_f16_to_f32)
 HOPPER_WGMMA_ADD(80, bf16, emulator_bf16)
 HOPPER_WGMMA_ADD(80, f16, graft_f16_to_f32)
+HOPPER_WGMMA_ADD(128, bf16, emulator_bf16)
+HOPPER_WGMMA_ADD(128, f16, graft_f16_to_f32)
 HOPPER_WGMMA_ADD(160, bf16, emulator_bf16)
 HOPPER_WGMMA_ADD(160, f16, graft_f16_to_f32)
 #endif

@@ -33,7 +33,7 @@ enum { EVERY = 1 };
 #endif
 
 /* Of a dtype: products, with those by turns; for attention, and those that are ahead. */
-enum { PLAIN = 3, KERNELS = 4, FLASH = 7, AHEAD = 5 };
+enum { PLAIN = 3, KERNELS = 4, FLASH = 8, AHEAD = 5 };
 
 /* ------------------------------------------------------------------ results */
 

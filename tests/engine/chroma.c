@@ -29,7 +29,7 @@ static void kinds(void)
     CHECK(b->approximator == 24 && b->approximator_layers == 1 && b->time_dim == 16);
     for (int i = 0; i < 2; i++) {
         const graft_model *m = i ? one : two;
-        CHECK(m->arch.kind == GRAFT_NET_FLUX && m->arch.adm_channels == 0);
+        CHECK(m->arch.kind == GRAFT_NET_FLUX && m->arch.adm_channels == 1);
         CHECK(!m->arch.flux.guidance && !m->arch.flux.pooled_dim && m->arch.latent_channels == 16);
         CHECK(m->prediction == GRAFT_PREDICT_FLOW && m->flow_shift == 1 && m->flow_steps == 1000);
         CHECK(m->scale_factor == 0.3611 && m->latent_shift == 0.1159);
@@ -259,15 +259,15 @@ static void lora_of_modulation(void)
 static void evaluate(const graft_model *m, uint64_t seed, int words, const float *x, float t,
                      float out[FLUX_OUT])
 {
-    float context[16 * 32];
+    float context[16 * 32], y = (float)words;
     graft_err e = GRAFT_ERR_INIT;
     graft_binding *b = NULL;
     CHECK(words <= 16 && m->arch.context_dim <= 32);
     for (size_t i = 0; i < COUNT(context); i++) context[i] = fixed_value(seed + i);
     CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, words, NULL, &b, &e), &e);
     if (b)
-        CHECK_OK(graft_exe_run(b, engine->arenas, (const void *[]){x, &t, context}, (void *[]){out},
-                               NULL, NULL, &e),
+        CHECK_OK(graft_exe_run(b, engine->arenas, (const void *[]){x, &t, context, &y},
+                               (void *[]){out}, NULL, NULL, &e),
                  &e);
     graft_binding_release(b);
 }
@@ -287,7 +287,7 @@ static void by_hand(const graft_model *m, const int words[2], float cfg, float o
     for (int k = 0; k < FLUX_OUT; k++) out[k] = x[k] / 0.3611f + 0.1159f;
 }
 
-/* Prompts of one length are one batch, others follow each other. */
+/* Prompts of up to 64 tokens are one batch of the same graph. */
 static void negative_prompts(void)
 {
     static const int words[][2] = {{5, 5}, {7, 2}, {1, 16}};
@@ -295,7 +295,9 @@ static void negative_prompts(void)
     graft_model *m = load_model(engine, TWO);
     for (size_t i = 0; i < COUNT(words); i++) {
         graft_cond *a = prompt_of(m, 20000, words[i][0]), *b = prompt_of(m, 60000, words[i][1]);
+        const uint64_t built = graphs_built(engine);
         sampled(m, a, b, 4, got);
+        CHECK_INT(graphs_built(engine) - built, i == 0);
         by_hand(m, words[i], 4, want);
         CHECK(difference(got, want, FLUX_OUT) < 1e-4 && difference(got, before, FLUX_OUT) > 1e-3);
         memcpy(before, got, sizeof got);
@@ -375,11 +377,12 @@ static void blocks_left_out(void)
                                 .tokens = FLUX_WORDS,
                                 .perturbed = 1};
     float x[FLUX_OUT], context[FLUX_WORDS * 64], both[2 * FLUX_OUT], t = 400;
+    const float y = FLUX_WORDS;
     for (size_t i = 0; i < FLUX_OUT; i++) x[i] = fixed_value(i);
     for (size_t i = 0; i < FLUX_WORDS * 64; i++) context[i] = fixed_value(20000 + i);
     CHECK_OK(graft_model_bind_guided(skips, &use, NULL, &b, &e), &e);
     if (b)
-        CHECK_OK(graft_exe_run(b, engine->arenas, (const void *[]){x, &t, context},
+        CHECK_OK(graft_exe_run(b, engine->arenas, (const void *[]){x, &t, context, &y},
                                (void *[]){both}, NULL, NULL, &e),
                  &e);
     memcpy(got, both, sizeof got);

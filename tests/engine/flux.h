@@ -20,6 +20,7 @@ static inline void run_flux(const graft_model *m, float guidance, float out[FLUX
     for (size_t i = 0; i < FLUX_WORDS * 64; i++) context[i] = fixed_value(20000 + i);
     for (size_t i = 0; i < 64; i++) y[i] = fixed_value(40000 + i);
     if (m->arch.flux.guidance) y[adm - 1] = guidance;
+    if (m->arch.flux.approximator) y[0] = FLUX_WORDS;
     memset(out, 0, FLUX_OUT * sizeof *out);
     graft_status st = graft_model_bind(m, 1, SIDE, SIDE, FLUX_WORDS, NULL, &b, &e);
     if (!st)

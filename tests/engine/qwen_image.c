@@ -27,7 +27,7 @@ static const double deviation[16] = {2.8184, 1.4541, 2.3275, 2.6558, 1.2196, 1.7
 static void evaluate(const graft_model *m, uint64_t seed, int words, const float *x, float t,
                      float out[VALUES])
 {
-    float context[WORDS_MAX * WIDTH_MAX];
+    float context[WORDS_MAX * WIDTH_MAX], y = (float)words;
     graft_binding *b = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK(m->arch.context_dim <= WIDTH_MAX && words <= WORDS_MAX);
@@ -36,8 +36,8 @@ static void evaluate(const graft_model *m, uint64_t seed, int words, const float
     memset(out, 0, VALUES * sizeof *out);
     graft_status st = graft_model_bind(m, 1, SIDE, SIDE, words, NULL, &b, &e);
     if (!st)
-        st = graft_exe_run(b, m->engine->arenas, (const void *[]){x, &t, context}, (void *[]){out},
-                           NULL, NULL, &e);
+        st = graft_exe_run(b, m->engine->arenas, (const void *[]){x, &t, context, &y},
+                           (void *[]){out}, NULL, NULL, &e);
     CHECK_OK(st, &e);
     graft_binding_release(b);
 }
@@ -60,7 +60,7 @@ static void kinds(void)
     CHECK(b->depth == 1 && b->heads == 2 && b->hidden == 64 && b->rope_dim == 14);
     for (int i = 0; i < 2; i++) {
         const graft_model *m = i ? one : two;
-        CHECK(m->arch.kind == GRAFT_NET_QWEN_IMAGE && !m->arch.adm_channels && !m->arch.beside);
+        CHECK(m->arch.kind == GRAFT_NET_QWEN_IMAGE && m->arch.adm_channels == 1 && !m->arch.beside);
         CHECK(m->prediction == GRAFT_PREDICT_FLOW && m->arch.latent_channels == 16);
         CHECK_NEAR(m->flow_shift, 3.158193, 1e-6);
         CHECK(m->planes && !m->preview.channels);
@@ -317,16 +317,19 @@ static void by_hand(const graft_model *m, const int words[2], float cfg, float o
         out[k] = (float)(x[k] * deviation[k / (SIDE * SIDE)] + mean[k / (SIDE * SIDE)]);
 }
 
-/* Prompts are seen as long as they are, side by side where they are as long. */
+/* Prompts are seen as long as they are, and up to 64 tokens run in the same graph, side by side; 65
+ * to 128 in another. */
 static void prompts_of_any_length(void)
 {
-    static const int words[][2] = {{5, 9}, {7, 7}, {1, 33}, {64, 2}};
+    static const int words[][2] = {{5, 9}, {7, 7}, {1, 33}, {64, 2}, {65, 90}, {96, 1}};
     float got[VALUES], want[VALUES], before[VALUES] = {0};
     graft_model *m = load_model(engine, TWO);
     for (size_t i = 0; i < COUNT(words); i++)
         for (int guided = 0; guided < 2; guided++) {
             graft_cond *a = prompt_of(m, 20000, words[i][0]), *b = prompt_of(m, 60000, words[i][1]);
+            const uint64_t built = graphs_built(engine);
             sampled(m, a, b, guided ? 4 : 1, got);
+            CHECK_INT(graphs_built(engine) - built, i == 0 || i == 4); /* alone, or two at once */
             by_hand(m, words[i], guided ? 4 : 1, want);
             CHECK(difference(got, want, VALUES) < 2e-4 && difference(got, before, VALUES) > 1e-3);
             memcpy(before, got, sizeof got);

@@ -21,7 +21,7 @@ static const double mean[2] = {-0.7571, -0.7089}, deviation[2] = {2.8184, 1.4541
 static void evaluate(const graft_model *m, const graft_references *r, const float *x, float t,
                      float out[VALUES])
 {
-    float context[WORDS * WIDTH];
+    float context[WORDS * WIDTH], y = WORDS;
     graft_binding *b = NULL;
     graft_err e = GRAFT_ERR_INIT;
     for (size_t i = 0; i < COUNT(context); i++) context[i] = fixed_value(20000 + i);
@@ -34,8 +34,8 @@ static void evaluate(const graft_model *m, const graft_references *r, const floa
                                 .references = *r};
     graft_status st = graft_model_bind_guided(m, &use, NULL, &b, &e);
     if (!st)
-        st = graft_exe_run(b, m->engine->arenas, (const void *[]){x, &t, context}, (void *[]){out},
-                           NULL, NULL, &e);
+        st = graft_exe_run(b, m->engine->arenas, (const void *[]){x, &t, context, &y},
+                           (void *[]){out}, NULL, NULL, &e);
     CHECK_OK(st, &e);
     graft_binding_release(b);
 }

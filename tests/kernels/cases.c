@@ -532,6 +532,13 @@ static void biased(kernel_case *c, int64_t apart)
     snprintf(c->name + n, sizeof c->name - n, ", bias %lld", (long long)apart);
 }
 
+static void counted(kernel_case *c)
+{
+    size_t n = strlen(c->name);
+    c->desc.in[GRAFT_ATTENTION_COUNT] = ids_of(c->desc.out.dim[0], 0);
+    snprintf(c->name + n, sizeof c->name - n, ", count");
+}
+
 static void joins(case_list *l)
 {
     static const int64_t dims[][4] = {
@@ -632,6 +639,15 @@ static void transformers(case_list *l)
     gate(l, act_of(4, 1, 33, 0), 33, 0);
     gate(l, act_of(2, 19, 1, 0), 5, 0);
     gate(l, act_of(1, 1, 1, 0), 1, 0);
+    counted(attention(l, 4, 96, 150, 2, 64, 0, 0, 0));
+    counted(attention(l, 3, 70, 300, 2, 40, 0, 160, 160));
+    counted(attention(l, 3, 70, 200, 1, 80, 0, 0, 0));
+    counted(attention(l, 4, 136, 264, 2, 128, 0, 0, 256));
+    counted(attention(l, 2, 33, 65, 3, 5, 0, 7, 3));
+    counted(attention(l, 2, 16, 77, 2, 160, 0, 0, 0));
+    counted(attention(l, 2, 70, 400, 1, 512, 0, 0, 0));
+    counted(attention(l, 3, 1, 1, 1, 8, 0, 0, 0));
+    attention(l, 1, 200, 300, 2, 128, 0, 0, 0);
     biased(attention(l, 1, 77, 77, 4, 64, 0, 0, 0), 77);
     biased(attention(l, 2, 33, 65, 3, 5, 0, 7, 3), 68);
     biased(attention(l, 1, 40, 40, 64, 8, 0, 1024, 1024), 40);

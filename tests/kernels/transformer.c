@@ -1,6 +1,6 @@
 /* The operators of diffusion transformers and T5 where numbers alone do not show it: what is no
- * number stays where it belongs, keys whose bias takes them out are as if they were not there, a
- * residual may be overwritten, and what cannot be is refused. */
+ * number stays where it belongs, keys whose bias takes them out, or that do not count, are as if
+ * they were not there, a residual may be overwritten, and what cannot be is refused. */
 #include <float.h>
 #include <glob.h>
 #include <math.h>
@@ -81,6 +81,15 @@ static kernel_case attention(int64_t queries, int64_t keys, bool bias)
     c.desc.attrs.scale = 0.5f;
     c.desc.in[GRAFT_ATTENTION_K] = c.desc.in[GRAFT_ATTENTION_V] = tensor(2, keys, 16);
     if (bias) c.desc.in[GRAFT_ATTENTION_BIAS] = tensor(2, queries, keys);
+    return c;
+}
+
+static kernel_case counted(int64_t queries, int64_t keys)
+{
+    kernel_case c = attention(queries, keys, false);
+    graft_tensor_desc *n = &c.desc.in[GRAFT_ATTENTION_COUNT];
+    *n = (graft_tensor_desc){.dtype = GRAFT_I32, .rank = 1, .dim = {2}};
+    make_dense(n);
     return c;
 }
 
@@ -367,6 +376,56 @@ static void refusals(const kernel_lib *lib)
     REFUSES(attention(9, 7, true), d.in[GRAFT_ATTENTION_BIAS].dim[1] = 7);
     REFUSES(attention(9, 7, true), d.in[GRAFT_ATTENTION_BIAS].dim[2] = 9);
     REFUSES(attention(9, 7, true), d.in[GRAFT_ATTENTION_BIAS].stride[2] = 2);
+    REFUSES(attention(9, 7, true), d.in[GRAFT_ATTENTION_COUNT] = counted(9, 7).desc.in[4]);
+    REFUSES(counted(9, 9), d.attrs.causal = 1);
+    REFUSES(counted(9, 7), d.in[GRAFT_ATTENTION_COUNT].constant = 1);
+    REFUSES(counted(9, 7), d.in[GRAFT_ATTENTION_COUNT].dtype = GRAFT_I64);
+    REFUSES(counted(9, 7), d.in[GRAFT_ATTENTION_COUNT].dtype = GRAFT_F32);
+    REFUSES(counted(9, 7), d.in[GRAFT_ATTENTION_COUNT].dim[0] = 1);
+    REFUSES(counted(9, 7), d.in[GRAFT_ATTENTION_COUNT] = tensor(2, 1, 1));
+}
+
+/* Attention of entry n of the batch, which has `keys` of the keys alone; its output (queries,16),
+ * dense. free() */
+static float *alone(const kernel_lib *lib, const kernel_case *all, graft_dtype t, float *const *val,
+                    int64_t n, int64_t keys)
+{
+    const int64_t queries = all->desc.out.dim[1], most = all->desc.in[1].dim[1];
+    kernel_case c = attention(queries, keys, false);
+    c.desc.attrs = all->desc.attrs;
+    c.desc.in[0].dim[0] = c.desc.in[1].dim[0] = c.desc.in[2].dim[0] = c.desc.out.dim[0] = 1;
+    float *const own[GRAFT_MAX_INPUTS] = {val[0] + n * queries * 16, val[1] + n * most * 16,
+                                          val[2] + n * most * 16};
+    return run(lib, &c, t, own);
+}
+
+/* Keys that do not count are as if they were not there, whatever they are; too few are one, and too
+ * many all. As integers, too, where there are any. */
+static void counted_keys(const kernel_lib *lib, graft_dtype t, graft_quant quant, int32_t a,
+                         int32_t b)
+{
+    enum { QUERIES = 70, KEYS = 150 };
+    const int32_t count[2] = {a, b};
+    kernel_case c = counted(QUERIES, KEYS);
+    float *val[GRAFT_MAX_INPUTS];
+    c.desc.attrs.quant = quant;
+    if (!runs(lib, &c, t)) return;
+    case_values(&c, t, 3, val);
+    for (int n = 0; n < 2; n++) {
+        val[GRAFT_ATTENTION_COUNT][n] = (float)count[n];
+        for (int64_t i = count[n] < 1 ? 1 : count[n]; i < KEYS; i++)
+            for (int64_t x = 0; x < 16; x++)
+                val[1][(n * KEYS + i) * 16 + x] = val[2][(n * KEYS + i) * 16 + x] = 30000;
+    }
+    float *both = run(lib, &c, t, val);
+    for (int n = 0; n < 2; n++) {
+        const int64_t keys = count[n] < 1 ? 1 : count[n] > KEYS ? KEYS : count[n];
+        float *own = alone(lib, &c, t, val, n, keys);
+        CHECK(both && own && memcmp(both + n * QUERIES * 16, own, sizeof *own * QUERIES * 16) == 0);
+        free(own);
+    }
+    free(both);
+    values_free(val);
 }
 
 static void look_at(const kernel_lib *lib)
@@ -382,6 +441,11 @@ static void look_at(const kernel_lib *lib)
         turned_apart(lib, t, 2);
         residual_in_place(lib, t);
         biased_is_not_quantized(lib, t);
+        for (graft_quant q = GRAFT_QUANT_NONE; q <= GRAFT_QUANT_INT8; q++) {
+            counted_keys(lib, t, q, 149, 1);
+            counted_keys(lib, t, q, 64, 65);
+            counted_keys(lib, t, q, INT32_MIN, 1 << 30);
+        }
         for (int k = 0; k < 3; k++) {
             masked_keys(lib, t, out[k], 3);
             masked_keys(lib, t, out[k], 149); /* whole blocks of keys have none of these */

@@ -323,8 +323,9 @@ typedef struct graft_cuda_attention {
     int32_t queries, keys, heads, head_dim, causal;
     int32_t vec;
     float scale;
-    const float *bias; /* of graft_attention: added to scores; NULL: none */
-    int64_t sbias[2];  /* head, query */
+    const float *bias;    /* of graft_attention: added to scores; NULL: none */
+    int64_t sbias[2];     /* head, query */
+    const int32_t *count; /* of each of the batch, how many keys count; NULL: all */
 } graft_cuda_attention;
 
 /* The same for Hopper. Maps have the dimensions channel of a head, head, token, batch. */
@@ -336,6 +337,7 @@ typedef struct graft_cuda_flash {
     float scale;       /* times 1 / ln 2, > 0 */
     uint32_t patience; /* as above */
     int32_t trial;
+    const int32_t *count; /* as above */
 } graft_cuda_flash;
 
 /* Rows of `keys` scores to as many shares of 16 bits, both `ld` values apart; may write up to ld.

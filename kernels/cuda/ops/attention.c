@@ -1,6 +1,6 @@
 /* ATTENTION: variant 0 own kernels, then cuDNN's where there is one for the shape, then Hopper's.
  * Long heads have products by cuBLASLt behind all of them, which are the own choice. With a bias
- * the own kernel that sums in float32. */
+ * the own kernel that sums in float32; with a count of keys own kernels and Hopper's. */
 #include <stdio.h>
 
 #include "kernels/cuda/ops/attention_wide.h"
@@ -27,7 +27,9 @@ static graft_status check(const graft_op_desc *op, graft_err *e)
 static void plan_dnn(graft_kernel *k, int32_t variant, int32_t *count)
 {
     *count = 0;
-    if (!k->d->dnn || k->op.attrs.causal || k->t == GRAFT_F32) return;
+    if (!k->d->dnn || k->op.attrs.causal || k->t == GRAFT_F32 ||
+        graft_cuda_present(&k->op.in[GRAFT_ATTENTION_COUNT]))
+        return;
     if (variant == 0)
         graft_cuda_dnn_attention(k->d->dnn, &k->op, -1, NULL, count, NULL);
     else if (graft_cuda_dnn_attention(k->d->dnn, &k->op, variant < 1 ? 0 : variant - 1, &k->dnn,
@@ -120,6 +122,7 @@ static graft_status launch_own(graft_kernel *k, const void *const *in, void *out
         p.sbias[0] = bias->stride[0];
         p.sbias[1] = bias->stride[1];
     }
+    if (graft_cuda_present(&k->op.in[GRAFT_ATTENTION_COUNT])) p.count = in[GRAFT_ATTENTION_COUNT];
     p.vec = p.head_dim % 8 == 0 && aligned(key, in[1]) && aligned(v, in[2]);
     graft_cuda_function f = graft_cuda_typed(GRAFT_CUDA_FN_graft_attention, k->t);
     uint32_t queries = 16;

@@ -21,6 +21,7 @@ bool graft_cuda_wide_possible(const graft_kernel *k)
     const graft_op_desc *op = &k->op;
     bool yes = k->d->lt && k->t != GRAFT_F32 && !op->attrs.causal && op->attrs.scale > 0 &&
                !graft_cuda_present(&op->in[GRAFT_ATTENTION_BIAS]) &&
+               !graft_cuda_present(&op->in[GRAFT_ATTENTION_COUNT]) &&
                head_dim_of(op) >= LEAST_HEAD && head_dim_of(op) % 8 == 0 && rows_fit(&op->out) &&
                op->out.dim[0] * op->attrs.heads <= MOST_PARTS;
     for (int i = 0; i < 3; i++) yes = yes && rows_fit(&op->in[i]);

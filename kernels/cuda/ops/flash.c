@@ -25,7 +25,8 @@ static const struct {
     KERNEL(40, 128, 64, 40),        KERNEL(40, 192, 128, 40_three), AHEAD(40, 128, 128, 40),
     AHEAD(40, 192, 128, 40_three),  KERNEL(64, 128, 48, 64),        KERNEL(64, 128, 128, 64_long),
     KERNEL(64, 192, 128, 64_three), AHEAD(64, 128, 128, 64),        AHEAD(64, 192, 128, 64_three),
-    KERNEL(80, 128, 128, 80),       AHEAD(80, 128, 128, 80),        KERNEL(160, 128, 64, 160),
+    KERNEL(80, 128, 128, 80),       AHEAD(80, 128, 128, 80),        KERNEL(128, 128, 128, 128),
+    KERNEL(160, 128, 64, 160),
 #undef KERNEL
 #undef AHEAD
 #undef KERNEL_
@@ -105,6 +106,7 @@ static graft_status launch(graft_device *d, int32_t kernel, const graft_op_desc 
     p->keys = (int32_t)op->in[1].dim[1];
     p->head_dim = (int32_t)(op->out.dim[2] / heads);
     p->scale = op->attrs.scale * 1.4426950408889634f;
+    if (graft_cuda_present(&op->in[GRAFT_ATTENTION_COUNT])) p->count = in[GRAFT_ATTENTION_COUNT];
     return graft_cuda_launch(
         d, op->out.dtype == GRAFT_F16 ? kernels[kernel].f16 : kernels[kernel].bf16,
         graft_cuda_blocks((uint64_t)p->queries, queries), (uint32_t)heads, (uint32_t)op->out.dim[0],
