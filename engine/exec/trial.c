@@ -134,8 +134,23 @@ static void make_up(bench *t, graft_dtype dtype, float scale, void *out, size_t 
         graft_f32_to_f16_array(value, out, n);
 }
 
-static graft_status fill_input(bench *t, const graft_tensor_desc *d, void *to)
+/* Of an attention's keys nearly all count. */
+static graft_status fill_count(bench *t, void *to)
 {
+    const int64_t n = t->op->in[GRAFT_ATTENTION_COUNT].dim[0];
+    const int64_t keys = t->op->in[GRAFT_ATTENTION_K].dim[1];
+    int32_t *count = graft_malloc_array((size_t)n, sizeof *count);
+    if (!count) return GRAFT_E_LIMIT;
+    for (int64_t i = 0; i < n; i++) count[i] = (int32_t)(keys - (keys + 63) / 64 + (keys == 1));
+    graft_status st = t->b->api->upload(t->b->device, to, count, (uint64_t)n * sizeof *count);
+    graft_free(count);
+    return st;
+}
+
+static graft_status fill_input(bench *t, int input, void *to)
+{
+    const graft_tensor_desc *d = &t->op->in[input];
+    if (t->op->op == GRAFT_OP_ATTENTION && input == GRAFT_ATTENTION_COUNT) return fill_count(t, to);
     int64_t n = span_of(d), size = graft_dtype_size(d->dtype), period = PERIOD * size;
     int64_t periods = n / PERIOD < PERIODS ? n / PERIOD + 1 : PERIODS;
     graft_status st = GRAFT_OK;
@@ -454,7 +469,7 @@ static graft_status bench_init(bench *t)
         const graft_tensor_desc *d = &t->op->in[i];
         if (d->dtype == GRAFT_DTYPE_NONE || d->constant) continue;
         if (!(t->in[i] = take(t, bytes_of(d)))) return GRAFT_E_LIMIT;
-        graft_status st = fill_input(t, d, t->in[i]);
+        graft_status st = fill_input(t, i, t->in[i]);
         if (st) return st;
     }
     t->out = take(t, bytes_of(&t->op->out));

@@ -321,7 +321,7 @@ typedef struct view {
 } view;
 
 typedef struct job {
-    view x, w, y, add[STEPS]; /* q, k, y, v, unused of attention */
+    view x, w, y, add[STEPS]; /* q, k, y, v and how many keys count of attention */
     void *workspace;
     int32_t adds, multiply[STEPS], stride[2], pad[2];
     float scale;
@@ -438,11 +438,12 @@ typedef struct head {
 
 static void attend(const job *j, const head *to, int n, int h, int row)
 {
-    int keys = j->w.dim[2], d = j->x.dim[3];
+    const int32_t *count = j->add[1].data;
+    int all = j->w.dim[2], keys = count ? count[n] : all, d = j->x.dim[3];
     float *p = to->weights, top = -INFINITY, sum = 0;
     for (int c = 0; c < d; c++)
         to->query[c] = fake_load(j->x.t, j->x.data, at(&j->x, n, h, row, c));
-    fake_sum_rows(p, to->keys, to->query, keys, d);
+    fake_sum_rows(p, to->keys, to->query, all, d);
     for (int k = 0; k < keys; k++) top = fmaxf(top, p[k] *= j->scale);
     for (int k = 0; k < keys; k++) sum += p[k] = expf(p[k] - top);
     fake_sum_rows(to->sums, to->values, p, d, keys);
@@ -476,8 +477,10 @@ static bool fill_attention(const desc *op, const desc *pack, job *j)
     j->w = view_of(link_of(op, CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC, 0), pack);
     j->add[0] = view_of(link_of(op, CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, 0), pack);
     j->y = view_of(link_of(op, CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, 0), pack);
+    const desc *count = link_of(op, CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC, 0);
+    if (count) j->add[1] = view_of(count, pack);
     view scale = view_of(link_of(op, CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, 0), pack);
-    if (!scale.data || !j->add[0].data) return false;
+    if (!scale.data || !j->add[0].data || (count && !j->add[1].data)) return false;
     memcpy(&j->scale, scale.data, sizeof j->scale);
     return true;
 }

@@ -324,7 +324,13 @@ static void fp8_plans(void)
 
 typedef struct attention_shape {
     int n, tokens, keys, heads, head_dim;
+    bool counted;
 } attention_shape;
+
+static graft_tensor_desc counts_of(int n)
+{
+    return (graft_tensor_desc){.dtype = GRAFT_I32, .rank = 1, .dim = {n}, .stride = {1}};
+}
 
 static graft_status plan_attention(const attention_shape *s, int32_t index,
                                    graft_cuda_dnn_plan **out, int32_t *count, graft_err *e)
@@ -335,6 +341,7 @@ static graft_status plan_attention(const attention_shape *s, int32_t index,
     d.in[0] = tensor_of(3, s->n, s->tokens, c, 0);
     d.in[1] = d.in[2] = tensor_of(3, s->n, s->keys, c, 0);
     d.out = d.in[0];
+    if (s->counted) d.in[GRAFT_ATTENTION_COUNT] = counts_of(s->n);
     if (s->tokens == s->keys) /* slices of one tensor of q, k and v */
         for (int i = 0; i < 3; i++) {
             d.in[i].stride[1] = 3 * c;
@@ -343,24 +350,29 @@ static graft_status plan_attention(const attention_shape *s, int32_t index,
     return graft_cuda_dnn_attention(dnn, &d, index, out, count, e);
 }
 
-static void attention(int n, int tokens, int keys, int heads, int head_dim, const char *engine)
+static void attention_of(attention_shape s, const char *engine)
 {
-    const attention_shape s = {n, tokens, keys, heads, head_dim};
     graft_cuda_dnn_plan *p = NULL;
     graft_err e = GRAFT_ERR_INIT;
     char what[64], name[64] = "";
     int32_t count = 0;
-    snprintf(what, sizeof what, "attention %dx%d on %d, %d heads of %d", n, tokens, keys, heads,
-             head_dim);
+    snprintf(what, sizeof what, "attention %dx%d on %d%s, %d heads of %d", s.n, s.tokens, s.keys,
+             s.counted ? " counted" : "", s.heads, s.head_dim);
     graft_status st = plan_attention(&s, 0, &p, &count, &e);
     report(what, st, p, count, &e);
     if (p) graft_cuda_dnn_name(p, name, sizeof name);
     CHECK(strstr(name, engine) != NULL);
 }
 
+static void attention(int n, int tokens, int keys, int heads, int head_dim, const char *engine)
+{
+    attention_of((attention_shape){n, tokens, keys, heads, head_dim, false}, engine);
+}
+
 static void attentions(void)
 {
     const char *wgmma = "engine 9", *mma = "engine 8"; /* 9: not for heads of 512 channels */
+    attention_of((attention_shape){2, 4160, 4160, 24, 128, true}, wgmma);
     attention(2, 4096, 4096, 10, 64, wgmma);
     attention(2, 4096, 77, 10, 64, wgmma);
     attention(1, 16384, 16384, 1, 512, mma);
@@ -380,7 +392,7 @@ static void attentions(void)
 /* Those behind the first are compiled when they are asked for, kept then, and other ones. */
 static void more_attentions(void)
 {
-    const attention_shape s = {2, 1024, 1024, 20, 64};
+    const attention_shape s = {2, 1024, 1024, 20, 64, false};
     graft_cuda_dnn_plan *plan[3] = {NULL};
     int32_t count = 0;
     CHECK_INT(plan_attention(&s, 0, &plan[0], &count, NULL), GRAFT_OK);
@@ -413,7 +425,7 @@ static void open_again(void)
 /* Also of those that were made later. */
 static void more_restored(void)
 {
-    const attention_shape s = {2, 1024, 1024, 20, 64};
+    const attention_shape s = {2, 1024, 1024, 20, 64, false};
     graft_cuda_dnn_plan *first = NULL, *second = NULL;
     int32_t count;
     CHECK_INT(plan_attention(&s, 1, &second, &count, NULL), GRAFT_OK);
@@ -481,7 +493,7 @@ static void *make_some(void *arg)
 {
     worker *w = arg;
     for (int i = 0; i < EACH; i++) {
-        const attention_shape s = {2, 64 << i, 64 << i, 8, w->head_dim};
+        const attention_shape s = {2, 64 << i, 64 << i, 8, w->head_dim, false};
         int32_t count;
         plan_attention(&s, 0, &w->plan[i], &count, NULL);
     }

@@ -243,9 +243,8 @@ static double value_of(const kernel_case *c, int input, uint64_t *state)
         return (double)(random_next(state) % (uint64_t)d->in[1].dim[0]);
     if (d->op == GRAFT_OP_GATHER_ROW && input == 1)
         return (double)(random_next(state) % (uint64_t)d->in[0].dim[1]);
-    if (d->op == GRAFT_OP_ATTENTION &&
-        input == GRAFT_ATTENTION_COUNT) /* too few and too many, too */
-        return (double)(random_next(state) % (uint64_t)(d->in[1].dim[1] + 4)) - 1;
+    if (d->op == GRAFT_OP_ATTENTION && input == GRAFT_ATTENTION_COUNT)
+        return (double)(random_next(state) % (uint64_t)d->in[1].dim[1]) + 1;
     if (d->op == GRAFT_OP_TIMESTEP) return (double)(random_next(state) % 4000) * 0.25;
     double v = random_normal(state);
     bool weight = (d->op == GRAFT_OP_CONV2D || d->op == GRAFT_OP_LINEAR) && input == 1;

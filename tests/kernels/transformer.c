@@ -399,8 +399,8 @@ static float *alone(const kernel_lib *lib, const kernel_case *all, graft_dtype t
     return run(lib, &c, t, own);
 }
 
-/* Keys that do not count are as if they were not there, whatever they are; too few are one, and too
- * many all. As integers, too, where there are any. */
+/* Keys that do not count are as if they were not there, whatever they are, as integers, too, where
+ * there are any. A count that cannot be does no harm. */
 static void counted_keys(const kernel_lib *lib, graft_dtype t, graft_quant quant, int32_t a,
                          int32_t b)
 {

@@ -169,11 +169,8 @@ static double attention(const kernel_case *c, float *const *val, const int64_t *
     const graft_tensor_desc *q = &c->desc.in[0], *k = &c->desc.in[1];
     int64_t d = q->dim[2] / c->desc.attrs.heads, first = at[2] / d * d;
     int64_t keys = c->desc.attrs.causal ? at[1] + 1 : k->dim[1];
-    if (val[GRAFT_ATTENTION_COUNT]) {
-        int64_t n =
-            (int64_t)get(&c->desc.in[GRAFT_ATTENTION_COUNT], val[GRAFT_ATTENTION_COUNT], at);
-        keys = n < 1 ? 1 : n > keys ? keys : n;
-    }
+    if (val[GRAFT_ATTENTION_COUNT])
+        keys = (int64_t)get(&c->desc.in[GRAFT_ATTENTION_COUNT], val[GRAFT_ATTENTION_COUNT], at);
     double above = 0, below = 0;
     for (int64_t s = 0; s < keys; s++) {
         double score = 0;

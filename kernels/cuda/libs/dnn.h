@@ -39,7 +39,8 @@ void graft_cuda_dnn_name(const graft_cuda_dnn_plan *p, char *out, size_t n);
 /* Whether the plan was compiled when it was made. */
 bool graft_cuda_dnn_compiled(const graft_cuda_dnn_plan *p);
 /* data: x, w, out, residual, bias of a convolution, and of levels float32 scales, one a channel of
- * the result and one a pixel of it; q, k, v, out of an attention. The lock of the device is held.
+ * the result and one a pixel of it; q, k, v, out of an attention, and as the
+ * sixth how many keys count. The lock of the device is held.
  */
 graft_status graft_cuda_dnn_run(graft_device *d, graft_cuda_dnn_plan *p, const void *const *data,
                                 int n, void *workspace);

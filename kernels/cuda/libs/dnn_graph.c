@@ -67,7 +67,7 @@ static graft_dnn_desc tensor(graft_dnn_builder *b, graft_dtype dtype, const int6
                              const int64_t *stride, int64_t number)
 {
     cudnnDataType_t t = data_type(dtype);
-    int64_t align = number == BY_VALUE ? 4 : 16;
+    int64_t align = number == BY_VALUE || dtype == GRAFT_I32 ? 4 : 16;
     int64_t id = number > 0 ? number : 64 + b->n; /* unlike those of run()'s data */
     bool yes = true;
     graft_dnn_desc d = graft_dnn_make(b, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -223,6 +223,16 @@ graft_dnn_desc graft_dnn_conv_graph(graft_dnn_builder *b, const graft_op_desc *o
 
 /* ------------------------------------------------------------------ attention */
 
+enum { COUNT = 6 }; /* the number of that tensor */
+
+/* How many keys count, of each entry of the batch. */
+static void count_keys(graft_dnn_builder *b, graft_dnn_desc attention, int64_t batch)
+{
+    const int64_t dim[4] = {batch, 1, 1, 1}, stride[4] = {1, 1, 1, 1};
+    graft_dnn_set_one(b, attention, CUDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC,
+                      tensor(b, GRAFT_I32, dim, stride, COUNT));
+}
+
 static graft_dnn_desc heads_of(graft_dnn_builder *b, const graft_tensor_desc *t, int64_t heads,
                                graft_dtype dtype, int64_t number)
 {
@@ -247,6 +257,7 @@ graft_dnn_desc graft_dnn_attention_graph(graft_dnn_builder *b, const graft_op_de
     graft_dnn_set_one(b, o, CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, v);
     graft_dnn_set_one(b, o, CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, y);
     graft_dnn_set_one(b, o, CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, scale);
+    if (graft_cuda_present(&op->in[GRAFT_ATTENTION_COUNT])) count_keys(b, o, op->out.dim[0]);
     graft_dnn_finalize(b, o, "an attention");
     return graph_of(b, 1, &o);
 }

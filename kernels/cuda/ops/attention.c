@@ -1,6 +1,7 @@
 /* ATTENTION: variant 0 own kernels, then cuDNN's where there is one for the shape, then Hopper's.
  * Long heads have products by cuBLASLt behind all of them, which are the own choice. With a bias
- * the own kernel that sums in float32; with a count of keys own kernels and Hopper's. */
+ * the own kernel that sums in float32; with a count of keys no products, and own kernels before
+ * cuDNN's, which are for those to choose who compare (no device has computed them yet). */
 #include <stdio.h>
 
 #include "kernels/cuda/ops/attention_wide.h"
@@ -27,9 +28,7 @@ static graft_status check(const graft_op_desc *op, graft_err *e)
 static void plan_dnn(graft_kernel *k, int32_t variant, int32_t *count)
 {
     *count = 0;
-    if (!k->d->dnn || k->op.attrs.causal || k->t == GRAFT_F32 ||
-        graft_cuda_present(&k->op.in[GRAFT_ATTENTION_COUNT]))
-        return;
+    if (!k->d->dnn || k->op.attrs.causal || k->t == GRAFT_F32) return;
     if (variant == 0)
         graft_cuda_dnn_attention(k->d->dnn, &k->op, -1, NULL, count, NULL);
     else if (graft_cuda_dnn_attention(k->d->dnn, &k->op, variant < 1 ? 0 : variant - 1, &k->dnn,
@@ -56,8 +55,9 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
         k->info.variant_count = 1; /* own kernels only */
         return GRAFT_OK;
     }
+    const bool counted = graft_cuda_present(&k->op.in[GRAFT_ATTENTION_COUNT]);
     wide = graft_cuda_wide_possible(k);
-    plan_dnn(k, variant, &dnn);
+    plan_dnn(k, variant < 0 && counted ? 0 : variant, &dnn);
     k->info.variant_count = 1 + dnn + hopper + wide;
     bool compiled = k->dnn && graft_cuda_dnn_compiled(k->dnn);
     for (int32_t v = 2; v <= dnn && compiled; v++) k->info.slow |= 1u << v;
@@ -141,9 +141,11 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, ch
     if (k->refused || !graft_cuda_aligned(in, 3, out)) return launch_own(k, in, out);
     if (k->wgmma) return graft_cuda_flash_run(k->d, k->wgmma - 1, &k->op, in, out);
     if (!k->dnn && !k->lt) return launch_own(k, in, out);
-    const void *const data[] = {in[0], in[1], in[2], out};
+    const bool counted = graft_cuda_present(&k->op.in[GRAFT_ATTENTION_COUNT]);
+    const void *const data[] = {in[0], in[1], in[2],
+                                out,   NULL,  counted ? in[GRAFT_ATTENTION_COUNT] : NULL};
     graft_status st = k->lt ? graft_cuda_wide_run(k, in, out, workspace)
-                            : graft_cuda_dnn_run(k->d, k->dnn, data, 4, workspace);
+                            : graft_cuda_dnn_run(k->d, k->dnn, data, 6, workspace);
     k->refused = st == GRAFT_E_UNSUPPORTED;
     return k->refused ? launch_own(k, in, out) : st;
 }
