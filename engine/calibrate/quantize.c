@@ -107,9 +107,8 @@ static void take_row(calibration *k, const graft_guided_call *call, int64_t from
     memcpy(kept, x + a->in_channels * area, (size_t)shown * sizeof *kept);
     k->timesteps[to] = t[from];
     memcpy(k->context + to * words, context + from * words, (size_t)words * sizeof(float));
-    if (a->adm_channels)
-        memcpy(k->y + to * a->adm_channels, y + from * a->adm_channels,
-               (size_t)a->adm_channels * sizeof(float));
+    const int64_t told = graft_net_y_width(a, k->tokens);
+    if (told) memcpy(k->y + to * told, y + from * told, (size_t)told * sizeof(float));
 }
 
 static void forget_record(calibration *k)
@@ -302,7 +301,7 @@ static graft_status bind_quantized(calibration *k, graft_binding **out, graft_er
 static void inputs(const calibration *k, const void *in[5])
 {
     memcpy(in, (const void *[]){k->x, k->timesteps, k->context, k->y, NULL}, 5 * sizeof *in);
-    in[k->base->arch.adm_channels ? 4 : 3] =
+    in[graft_net_y_width(&k->base->arch, k->tokens) ? 4 : 3] =
         graft_model_freeu_factors(k->base, GRAFT_UNET_WHOLE); /* NULL: one input less */
 }
 

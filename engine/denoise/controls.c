@@ -534,7 +534,7 @@ static graft_status run_link(graft_controls *k, const graft_control *l, int part
     void *out[GRAFT_NET_RESIDUALS];
     seen_hint hint;
     graft_binding *b = NULL;
-    size_t n = k->c->model->arch.adm_channels ? 4 : 3;
+    size_t n = graft_net_y_width(&k->c->model->arch, c->use->tokens) ? 4 : 3;
     graft_status st = hint_of(k, l, c, &hint, e);
     if (!st) st = bind_net(k, net, parts & own, c->stage, c->use, &b, e);
     if (!st && graft_control_embeds(net)) st = embed(k, c, e);
@@ -610,7 +610,7 @@ graft_status graft_controls_run(graft_controls *k, const graft_control *chain, f
 {
     call c = {box, use, in, GRAFT_CONTROL_AT_ONCE};
     const void *all[4] = {whole_x(k, &c), in[1], in[2],
-                          k->c->model->arch.adm_channels ? in[3] : NULL};
+                          graft_net_y_width(&k->c->model->arch, use->tokens) ? in[3] : NULL};
     const size_t entries = (size_t)(use->pictures / k->c->shape[0] * use->entries);
     int parts = 0;
     c.in = all;

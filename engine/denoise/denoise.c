@@ -141,20 +141,15 @@ static void fill_marks(const graft_cond_entry *k, int64_t adm, float *y)
     for (int64_t i = 0; i < adm; i++) y[i] = adm - i <= k->filled ? 1.0f : 0.0f;
 }
 
-/* y: how many tokens count where that is told; the pooled text, then the numbers, or FLUX's
- * guidance as it is. An area's are those of the whole picture: it is to show a part of that, and no
- * cut-off objects. */
-void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y)
+/* The pooled text, then the numbers, or FLUX's guidance as it is. An area's are those of the whole
+ * picture: it is to show a part of that, and no cut-off objects. */
+static void fill_told(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y)
 {
     double numbers[6];
     int count = size_numbers(g, k, negative, numbers);
     const graft_net_arch *a = &g->c.model->arch;
     if (a->kind == GRAFT_NET_ZIMAGE) {
         fill_marks(k, a->adm_channels, y);
-        return;
-    }
-    if (graft_net_counts_tokens(a)) {
-        y[0] = (float)(k->tokens - k->filled);
         return;
     }
     if (a->unet.unclip) {
@@ -170,6 +165,13 @@ void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool 
     int64_t each = count ? (adm - pooled) / count / 2 * 2 : 0;
     for (int i = 0; i < count; i++) graft_guided_waves(numbers[i], each, y + pooled + i * each);
     if (told) y[pooled] = (float)(k->has_guidance ? k->guidance : GRAFT_FLUX_GUIDANCE);
+}
+
+void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y)
+{
+    const graft_net_arch *a = &g->c.model->arch;
+    if (a->adm_channels) fill_told(g, k, negative, y);
+    if (graft_net_counts_tokens(a, k->tokens)) y[a->adm_channels] = (float)(k->tokens - k->filled);
 }
 
 size_t graft_guided_values(const graft_guided *g, const graft_box *b)
@@ -189,8 +191,9 @@ static void fill_x(graft_guided *g, const active *a, size_t i)
 
 static void fill_batch(graft_guided *g, const size_t *which, size_t count, float timestep)
 {
-    int64_t pictures = g->c.shape[0], adm = g->c.model->arch.adm_channels;
     const graft_cond_entry *first = g->active[which[0]].entry;
+    const int64_t pictures = g->c.shape[0];
+    const int64_t told = graft_net_y_width(&g->c.model->arch, first->tokens);
     size_t row = (size_t)(first->tokens * first->width);
     for (size_t i = 0; i < count; i++) {
         const graft_cond_entry *k = g->active[which[i]].entry;
@@ -199,7 +202,7 @@ static void fill_batch(graft_guided *g, const size_t *which, size_t count, float
             size_t at = i * (size_t)pictures + (size_t)p;
             g->timesteps[at] = timestep;
             memcpy(g->context + at * row, k->data, row * sizeof(float));
-            if (adm) graft_guided_fill_y(g, k, g->active[which[i]].side, g->y + at * (size_t)adm);
+            if (told) graft_guided_fill_y(g, k, g->active[which[i]].side, g->y + at * (size_t)told);
         }
     }
 }
@@ -382,7 +385,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     size_t n = 3;
     graft_binding *b;
     fill_batch(g, which, count, timestep);
-    if (g->c.model->arch.adm_channels) in[n++] = g->y;
+    if (graft_net_y_width(&g->c.model->arch, use.tokens)) in[n++] = g->y;
     if (first->fast) restore(g, which, count);
     /* ControlNets see the latent alone. */
     const void *const alone[] = {g->batch_latent, in[1], in[2], in[3]};

@@ -62,7 +62,7 @@ static graft_status allocate(graft_guided *g, graft_err *e)
     g->batch_out = graft_malloc_array(out_values(g), sizeof(float));
     g->timesteps = graft_malloc_array(batch * entries, sizeof(float));
     g->context = graft_malloc_array(batch * entries, widest * sizeof(float));
-    g->y = graft_malloc_array(batch * entries, adm * sizeof(float));
+    g->y = graft_malloc_array(batch * entries, (adm + 1) * sizeof(float)); /* and a count */
     bool ok = g->active && g->x && g->scaled && sums && g->batch_x && (g->perturbed || !perturbs) &&
               g->batch_latent && g->batch_out && g->timesteps && g->context && g->y;
     return ok ? GRAFT_OK : graft_fail_nomem(e, "sampling buffers");

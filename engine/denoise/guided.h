@@ -86,7 +86,7 @@ size_t graft_guided_feature_bytes(const graft_guided *g, const graft_box *b);
 float graft_guided_scale(const graft_guided *g, float sigma);
 /* cos and sin of v at falling frequencies, as of timesteps: `width` numbers, which is even. */
 void graft_guided_waves(double v, int64_t width, float *out);
-/* y of one picture, arch.adm_channels values; negative: on which side the prompt stands. */
+/* y of one picture, graft_net_y_width() values; negative: on which side the prompt stands. */
 void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y);
 /* GRAFT_E_LIMIT, saying what would do, where several UNets of one run and `beside` bytes of packed
  * ControlNets are over the model's limit of memory together. Those of different sizes or grids may

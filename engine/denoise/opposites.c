@@ -84,7 +84,7 @@ graft_status graft_opposites_fill(graft_opposites *o, const graft_net_arch *a, g
     graft_cond **const side[] = {&o->positive, &o->negative, &o->third};
     const bool one = o->positive == o->negative;
     graft_status st = GRAFT_OK;
-    if (graft_net_tokens(a, 1) == 1) return GRAFT_OK; /* it sees prompts as they are */
+    if (graft_net_is_unet(a)) return GRAFT_OK; /* it sees prompts as they are */
     for (int i = 0; i < 3 && !st; i++) {
         graft_cond *full = NULL;
         if (!*side[i]) continue;

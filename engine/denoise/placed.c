@@ -66,16 +66,23 @@ static void spread_rows(float *to, const float *row, size_t n, int64_t pictures)
     for (int64_t i = 0; i < pictures; i++) memcpy(to + (size_t)i * n, row, n * sizeof *to);
 }
 
+uint64_t graft_placed_y_bytes(const graft_guided *g, const graft_cond_entry *k)
+{
+    const int64_t told = graft_net_y_width(&g->c.model->arch, k->tokens);
+    return (uint64_t)(g->c.shape[0] * told) * sizeof(float);
+}
+
 static graft_status place_entry(graft_placed *p, const graft_guided *g, size_t slot, float *host,
                                 graft_err *e)
 {
     const graft_cond_entry *k = graft_guided_entry(&g->c, slot);
     int64_t pictures = g->c.shape[0];
-    size_t adm = (size_t)g->c.model->arch.adm_channels, row = (size_t)(k->tokens * k->width);
+    size_t told = (size_t)graft_net_y_width(&g->c.model->arch, k->tokens);
+    size_t row = (size_t)(k->tokens * k->width);
     float *y = host + (size_t)pictures * row;
     spread_rows(host, k->data, row, pictures);
-    for (int64_t i = 0; i < pictures && adm; i++)
-        graft_guided_fill_y(g, k, slot >= g->c.positive->n, y + (size_t)i * adm);
+    for (int64_t i = 0; i < pictures && told; i++)
+        graft_guided_fill_y(g, k, slot >= g->c.positive->n, y + (size_t)i * told);
     return graft_memory_put(&p->memory, (char *)p->block + p->context[slot], host,
                             p->context[slot + 1] - p->context[slot], e);
 }
@@ -84,12 +91,12 @@ static graft_status place_entries(graft_placed *p, const graft_guided *g, graft_
 {
     uint64_t pictures = (uint64_t)g->c.shape[0], largest = 0;
     size_t entries = graft_guided_slots(&g->c);
-    p->y_bytes = pictures * (uint64_t)g->c.model->arch.adm_channels * sizeof(float);
     p->context = graft_calloc(entries + 1, sizeof *p->context);
     if (!p->context) return graft_fail_nomem(e, "conditioning");
     for (size_t i = 0; i < entries; i++) {
         const graft_cond_entry *k = graft_guided_entry(&g->c, i);
-        uint64_t bytes = pictures * (uint64_t)(k->tokens * k->width) * sizeof(float) + p->y_bytes;
+        uint64_t bytes = pictures * (uint64_t)(k->tokens * k->width) * sizeof(float);
+        bytes += graft_placed_y_bytes(g, k);
         p->context[i + 1] = p->context[i] + bytes;
         if (bytes > largest) largest = bytes;
     }
@@ -167,12 +174,14 @@ static graft_status place_sides(graft_placed *p, const graft_guided *g, graft_er
 static graft_status place_batch(graft_placed *p, const graft_guided *g, graft_err *e)
 {
     const size_t entries = graft_guided_slots(&g->c), rows = entries * (size_t)g->c.shape[0];
-    const size_t context = (size_t)(p->context[entries] - entries * p->y_bytes) / sizeof(float);
+    uint64_t told = 0;
+    for (size_t i = 0; i < entries; i++)
+        told += graft_placed_y_bytes(g, graft_guided_entry(&g->c, i));
+    const size_t context = (size_t)(p->context[entries] - told) / sizeof(float);
     graft_status st = place(p, (size_t)g->n * entries, NULL, &p->batch.x, e);
     if (!st) st = place(p, rows, NULL, &p->batch.timesteps, e);
     if (!st) st = place(p, context, NULL, &p->batch.context, e);
-    if (!st && p->y_bytes)
-        st = place(p, entries * (size_t)(p->y_bytes / sizeof(float)), NULL, &p->batch.y, e);
+    if (!st && told) st = place(p, (size_t)told / sizeof(float), NULL, &p->batch.y, e);
     return st;
 }
 

@@ -15,7 +15,6 @@ typedef struct graft_placed {
     float *x;          /* the state */
     float *block;      /* for each entry its context, then its y, of all pictures */
     uint64_t *context; /* by slot: bytes from the block's start; one more for the end */
-    uint64_t y_bytes;  /* of one entry */
     float *v;          /* what the network gave, where entries need several batches */
     uint8_t *feature;  /* DeepCache's, by slot; or NULL */
     float *freeu;      /* its factors; or NULL */
@@ -47,6 +46,8 @@ typedef struct graft_placed {
 
 /* Whether a backend has memory of its own, and all that sampling there needs. */
 bool graft_placed_works(const graft_backend *b);
+/* Of an entry's y, of all pictures; 0: the network takes none. */
+uint64_t graft_placed_y_bytes(const graft_guided *g, const graft_cond_entry *k);
 /* Zeroed by the caller; stays where it is, since arrays point to it. g is borrowed. */
 graft_status graft_placed_create(graft_placed *p, const graft_guided *g, graft_backend *backend,
                                  graft_err *e);

@@ -178,11 +178,12 @@ static graft_status write_prompts(const graft_resident *r, void *const *in)
     const graft_guided *g = r->g;
     const active *first = &g->active[r->call.which[0]];
     const size_t rows = (size_t)g->c.shape[0] * r->call.count;
-    const uint64_t bytes = r->p.context[first->slot + 1] - r->p.context[first->slot] - r->p.y_bytes;
+    const uint64_t told = graft_placed_y_bytes(g, first->entry);
+    const uint64_t bytes = r->p.context[first->slot + 1] - r->p.context[first->slot] - told;
     const float timestep = graft_sigma_to_timestep(g->c.table, r->call.sigma);
     graft_status st = r->p.more->fill(r->p.memory.backend->device, in[1], rows, timestep);
     if (!st) st = gather(r, in[2], r->p.block, r->p.context, 0, bytes);
-    if (!st && r->p.y_bytes) st = gather(r, in[3], r->p.block, r->p.context, bytes, r->p.y_bytes);
+    if (!st && told) st = gather(r, in[3], r->p.block, r->p.context, bytes, told);
     return st;
 }
 
@@ -196,7 +197,7 @@ static graft_status write_inputs(void *ctx, void *const *in)
     const active *first = &g->active[r->call.which[0]];
     const bool fast = first->fast;
     const size_t bytes = g->features ? graft_guided_feature_bytes(g, first->box) : 0;
-    size_t next = r->p.y_bytes ? 4 : 3;
+    size_t next = graft_placed_y_bytes(g, first->entry) ? 4 : 3;
     graft_status st = g->known.joins ? write_joined(r, in[0]) : write_latents(r, in[0]);
     if (!st) st = write_prompts(r, in);
     for (size_t i = 0; i < r->call.count && fast && !st; i++)

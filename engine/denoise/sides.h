@@ -13,7 +13,7 @@ typedef struct graft_sides_call {
     size_t n_entries;
     const float *v, *perturbed; /* of all batches; not looked at where prompts have areas, nor
                                  * where EasyCache made the answer */
-    bool made; /* it did: the means are there */
+    bool made;                  /* it did: the means are there */
     size_t n_perturbed;
     float *out, *unconditional; /* the latter may be NULL */
 } graft_sides_call;

@@ -131,7 +131,7 @@ typedef struct graft_net_arch {
     int32_t in_channels;     /* of x; more than those of the latent where something is beside it */
     int32_t latent_channels; /* of the latent, and of what comes out */
     int32_t context_dim;
-    int32_t adm_channels; /* width of y; 0: the model takes none */
+    int32_t adm_channels; /* of y, but for what graft_net_y_width() adds */
     graft_unet_arch unet;
     graft_mmdit_arch mmdit;
     graft_flux_arch flux;

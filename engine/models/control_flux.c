@@ -51,15 +51,16 @@ static void all_blocks(const graft_flux_blocks *m, graft_control_residuals *r, g
 {
     const graft_build *b = &m->b;
     const int64_t words = graft_build_dim(b, text->h, 1), cells = graft_flux_cells(&m->of[0]);
+    const int64_t before = m->behind ? 0 : words;
     for (int i = 0; i < m->a->depth; i++) {
         graft_flux_double_block(m, i, text, both);
         graft_control_residual(r, 0, i, NAME("controlnet_blocks.%d", i), both->h);
     }
-    both->h = graft_build_join(b, text->h, both->h);
+    both->h = graft_flux_joined(m, text->h, both->h);
     for (int i = 0; i < m->a->single_depth; i++) {
         graft_flux_single_block(m, i, both);
         graft_control_residual(r, 1, i, NAME("controlnet_single_blocks.%d", i),
-                               graft_stream_tokens(b, both->h, words, cells));
+                               graft_stream_tokens(b, both->h, before, cells));
     }
 }
 
@@ -87,6 +88,11 @@ void graft_control_flux(const graft_control_arch *a, const graft_control_shape *
     c = graft_build_linear(b, NAME("txt_in"), graft_build_cast(b, c, s->act_dtype), f->hidden,
                            true);
     if (s->told) c = graft_build_join(b, mode(&m, a, type, n), c);
+    if (s->counts) {
+        m.behind = graft_build_dim(b, c, 1);
+        m.count = graft_stream_count(b, graft_graph_slice(g, y, s->y_width - 1, 1),
+                                     graft_flux_cells(&m.of[0]) + (s->told != 0));
+    }
     graft_stream text = {.h = c}, both = {.h = pictures(&m, s, x, hint)};
     m.vec = graft_flux_conditioned(&m, t, y);
     all_blocks(&m, &r, &text, &both);

@@ -70,6 +70,9 @@ void graft_control_mmdit(const graft_control_arch *a, const graft_control_shape 
                                     graft_build_cast(b, c, s->act_dtype), w->hidden, true);
     /* With a table it is told nothing of the pooled prompt. */
     m.vec = graft_mmdit_conditioned(&m, t, w->table ? graft_build_scale(b, y, 0, 0) : y);
+    m.counts = s->counts != 0;
+    if (m.counts && w->context_dim)
+        m.count = graft_stream_count(b, graft_graph_slice(g, y, s->y_width - 1, 1), rows * columns);
     for (int i = 0; i < w->depth; i++) {
         if (w->context_dim)
             graft_mmdit_block(&m, i, false, &text, &picture);

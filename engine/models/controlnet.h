@@ -38,9 +38,10 @@ typedef struct graft_control_shape {
                      transformer a bit for each part of `steered` that has some, and it has too */
     /* Of a transformer's only: */
     int32_t y_width, context_dim; /* as the network's */
-    int32_t told;                 /* 1: it is a union ControlNet and told a type */
-    int32_t stage;                /* graft_control_stage, of Z-Image's */
-    graft_steered steered, own;   /* how all of its chain steer, and how it alone does */
+    int32_t counts;             /* 1: the last number of y is how many tokens of the prompt count */
+    int32_t told;               /* 1: it is a union ControlNet and told a type */
+    int32_t stage;              /* graft_control_stage, of Z-Image's */
+    graft_steered steered, own; /* how all of its chain steer, and how it alone does */
 } graft_control_shape;
 
 /* Inputs: x, timesteps, context, y if the UNet takes one, the hint's features, strength (1)

@@ -163,15 +163,15 @@ static bool skips(const graft_unet_shape *shape, int block)
     return block < 64 && shape->skip >> block & 1;
 }
 
-/* What the rows that the next block sees are told. */
-static void tell(graft_flux_blocks *m, const graft_rows *r, graft_vid y)
+/* What the rows that the next block sees are told. own: (N,1) tokens of the prompt. */
+static void tell(graft_flux_blocks *m, const graft_rows *r, graft_vid own)
 {
     m->vec = graft_rows_vec(r);
-    if (m->behind) m->count = graft_stream_count(&m->b, graft_rows_each(r, y), cells_of(m));
+    if (m->behind) m->count = graft_stream_count(&m->b, graft_rows_each(r, own), cells_of(m));
 }
 
 /* Returns the tokens of the latent. */
-static graft_vid all_blocks(graft_flux_blocks *m, const graft_unet_shape *shape, graft_vid y,
+static graft_vid all_blocks(graft_flux_blocks *m, const graft_unet_shape *shape, graft_vid own,
                             graft_stream *text, graft_stream *both)
 {
     const int64_t before = m->behind ? 0 : shape->tokens;
@@ -182,7 +182,7 @@ static graft_vid all_blocks(graft_flux_blocks *m, const graft_unet_shape *shape,
     for (int i = 0; i < m->a->depth; i++) {
         const int k = graft_steered_by(&shape->steered, 0, i);
         graft_rows_before(&r, skips(shape, i));
-        tell(m, &r, y);
+        tell(m, &r, own);
         if (!skips(shape, i) || r.again) graft_flux_double_block(m, i, text, both);
         if (k >= 0) steer(m, &r, 0, residual[k]);
     }
@@ -193,7 +193,7 @@ static graft_vid all_blocks(graft_flux_blocks *m, const graft_unet_shape *shape,
     for (int i = 0; i < m->a->single_depth; i++) {
         const int k = graft_steered_by(&shape->steered, 1, i);
         graft_rows_before(&r, skips(shape, m->a->depth + i));
-        tell(m, &r, y);
+        tell(m, &r, own);
         if (!skips(shape, m->a->depth + i) || r.again) graft_flux_single_block(m, i, both);
         if (k >= 0) steer(m, &r, before, residual[k]);
     }
@@ -211,16 +211,19 @@ graft_status graft_flux_build(const graft_flux_arch *a, const graft_unet_shape *
     const int64_t n = shape->batch;
     check_shape(g, a, shape);
     place(&m, shape);
-    if (a->approximator) m.behind = shape->tokens;
+    const int64_t told = graft_flux_y_width(a), counts = graft_flux_counts_tokens(a, shape->tokens);
+    m.behind = counts ? shape->tokens : 0;
     graft_vid x = pictures(&m, shape);
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, shape->tokens, a->context_dim});
-    graft_vid y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, graft_flux_y_width(a)});
+    graft_vid y = GRAFT_NO_VALUE, own = GRAFT_NO_VALUE;
+    if (told + counts) y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, told + counts});
+    if (counts) own = graft_graph_slice(g, y, told, 1);
     c = graft_build_cast(&m.b, c, shape->act_dtype);
     graft_stream text = {.h = graft_build_linear(&m.b, NAME("txt_in"), c, a->hidden, true)};
     graft_stream both = {.h = graft_build_linear(&m.b, NAME("img_in"), x, a->hidden, true)};
     m.vec = graft_flux_conditioned(&m, t, y);
-    graft_vid h = all_blocks(&m, shape, y, &text, &both);
+    graft_vid h = all_blocks(&m, shape, own, &text, &both);
     h = graft_stream_plane_unpatched(&m.b, final_layer(&m, h), m.of[0].rows, m.of[0].columns,
                                      a->patch);
     graft_graph_output(g, h);

@@ -13,18 +13,26 @@
 /* Inputs: x (N,channels+beside,h,w), or with references (N,graft_net_x_values()), the latent and
  * then each of them, (channels,rows,columns); timesteps (N) of 0 to 1000, context
  * (N,tokens,context_dim), y (N,graft_flux_y_width()): the pooled prompt, then the guidance scale
- * where the network is told one; with an approximator how many of the prompt's tokens are its own,
- * behind which all are as if they were not there; the residuals of ControlNets where it is steered.
- * Output: (N + perturbed,channels,h,w). h and w are multiples of the patch. Of the shape batch,
- * height, width, tokens, act_dtype, references, perturbed, skip, untold, control and steered count;
- * all else must be zero, or GRAFT_E_UNSUPPORTED. Residuals, (N,h/patch,w/patch,hidden) of
- * act_dtype, join the latent's tokens behind a block. Perturbed rows are computed without the
- * blocks in `skip`, those of one stream behind those of two, which is not 0 then (rows.h); without
- * perturbed rows all are. */
+ * where the network is told one, then a number more where it counts tokens, and no y where none of
+ * these is there; the residuals of ControlNets where it is steered. Output: (N +
+ * perturbed,channels,h,w). h and w are multiples of the patch. Of the shape batch, height, width,
+ * tokens, act_dtype, references, perturbed, skip, untold, control and steered count; all else must
+ * be zero, or GRAFT_E_UNSUPPORTED. Residuals, (N,h/patch,w/patch,hidden) of act_dtype, join the
+ * latent's tokens behind a block. Perturbed rows are computed without the blocks in `skip`, those
+ * of one stream behind those of two, which is not 0 then (rows.h); without perturbed rows all are.
+ */
 graft_status graft_flux_build(const graft_flux_arch *a, const graft_unet_shape *shape,
                               graft_graph **out, graft_err *e);
 static inline int32_t graft_flux_y_width(const graft_flux_arch *a)
 {
-    return a->approximator ? 1 : a->pooled_dim + a->guidance;
+    return a->pooled_dim + a->guidance;
+}
+/* Prompts have at least so many tokens; padding is attended to, as in training. */
+#define GRAFT_FLUX_TOKENS 256
+/* Whether y has one number more, of such prompts: how many of the tokens are the prompt's own. All
+ * behind them are as if they were not there. With an approximator it always has. */
+static inline bool graft_flux_counts_tokens(const graft_flux_arch *a, int64_t tokens)
+{
+    return a->approximator || tokens > GRAFT_FLUX_TOKENS;
 }
 #endif

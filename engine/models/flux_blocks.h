@@ -20,7 +20,7 @@ typedef struct graft_flux_blocks {
     /* The latent's own, then those of the references, in one row. */
     graft_flux_picture of[1 + GRAFT_REFERENCES];
     int n_pictures;
-    /* With an approximator the prompt's tokens, which stand behind the pictures' so that those
+    /* Where the prompt's tokens are counted: how many they are, behind the pictures' so that those
      * which fill it up are the last, and how many of all count (stream.h); else 0. */
     int64_t behind;
     graft_vid count;

@@ -25,10 +25,11 @@ static void steer(const graft_mmdit_blocks *m, graft_rows *r, graft_vid residual
     picture->h = graft_build_add(b, picture->h, residual);
 }
 
-/* Returns the picture's tokens. */
-static graft_vid all_blocks(graft_mmdit_blocks *m, const graft_unet_shape *shape,
+/* own: (N,1), how many tokens of the prompt count. Returns the picture's tokens. */
+static graft_vid all_blocks(graft_mmdit_blocks *m, const graft_unet_shape *shape, graft_vid own,
                             graft_stream *text, graft_stream *picture, const graft_vid *residual)
 {
+    const int64_t cells = graft_build_dim(&m->b, picture->h, 1);
     graft_rows r;
     graft_rows_init(&r, &m->b, m->vec, shape->perturbed, text, picture);
     for (int i = 0; i < m->a->depth; i++) {
@@ -37,6 +38,7 @@ static graft_vid all_blocks(graft_mmdit_blocks *m, const graft_unet_shape *shape
         graft_rows_before(&r, skipped);
         m->vec = graft_rows_vec(&r);
         m->batch = graft_rows_count(&r);
+        if (m->counts) m->count = graft_stream_count(&m->b, graft_rows_each(&r, own), cells);
         if (!skipped || r.again) graft_mmdit_block(m, i, last, text, picture);
         if (k >= 0) steer(m, &r, residual[k]);
     }
@@ -86,7 +88,9 @@ graft_status graft_mmdit_build(const graft_mmdit_arch *a, const graft_unet_shape
                                     (int64_t[]){n, a->channels, shape->height, shape->width});
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, shape->tokens, a->context_dim});
-    graft_vid y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, a->pooled_dim});
+    m.counts = graft_mmdit_counts_tokens(shape->tokens);
+    graft_vid y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, a->pooled_dim + m.counts});
+    graft_vid own = m.counts ? graft_graph_slice(g, y, a->pooled_dim, 1) : GRAFT_NO_VALUE;
     graft_vid residual[GRAFT_STEERED_MOST];
     for (int i = 0; i < graft_steered_all(&shape->steered); i++)
         residual[i] = graft_graph_reshape(
@@ -97,7 +101,7 @@ graft_status graft_mmdit_build(const graft_mmdit_arch *a, const graft_unet_shape
         .h = graft_build_linear(&m.b, NAME("context_embedder"), c, a->hidden, true)};
     graft_stream picture = {.h = graft_mmdit_patches(&m, x, high, wide)};
     m.vec = graft_mmdit_conditioned(&m, t, y);
-    graft_vid h = all_blocks(&m, shape, &text, &picture, residual);
+    graft_vid h = all_blocks(&m, shape, own, &text, &picture, residual);
     graft_graph_output(g, graft_stream_unpatched(&m.b, final_layer(&m, h), high, wide, a->patch));
     graft_status st = graft_graph_status(g, e);
     if (st)

@@ -7,17 +7,24 @@
 #include "engine/models/arch.h"
 #include "engine/models/unet.h"
 
-/* Inputs: x (N,channels,h,w), timesteps (N), context (N,tokens,context_dim), y (N,pooled_dim), the
- * residuals of ControlNets where it is steered. Output: (N + perturbed,channels,h,w). h and w are
- * multiples of the patch. Of the shape batch, height, width, tokens, act_dtype, perturbed, skip,
- * control and steered count; all that only UNets have must be zero, else GRAFT_E_UNSUPPORTED.
- * Residuals, (N,h/patch,w/patch,hidden) of act_dtype, join the picture's tokens behind a block; the
- * last block takes none.
+/* Inputs: x (N,channels,h,w), timesteps (N), context (N,tokens,context_dim), y (N,pooled_dim), with
+ * a number more where it counts tokens, the residuals of ControlNets where it is steered. Output:
+ * (N + perturbed,channels,h,w). h and w are multiples of the patch. Of the shape batch, height,
+ * width, tokens, act_dtype, perturbed, skip, control and steered count; all that only UNets have
+ * must be zero, else GRAFT_E_UNSUPPORTED. Residuals, (N,h/patch,w/patch,hidden) of act_dtype, join
+ * the picture's tokens behind a block; the last block takes none.
  *
  * Perturbed rows are computed without the blocks in `skip`, which is not 0 then (rows.h); without
  * perturbed rows all are. */
 graft_status graft_mmdit_build(const graft_mmdit_arch *a, const graft_unet_shape *shape,
                                graft_graph **out, graft_err *e);
+/* Most prompts have so many tokens, CLIP's and T5's, or fewer. */
+#define GRAFT_MMDIT_TOKENS (77 + 77)
+/* As graft_flux_counts_tokens(). */
+static inline bool graft_mmdit_counts_tokens(int64_t tokens)
+{
+    return tokens > GRAFT_MMDIT_TOKENS;
+}
 /* The first step alone, for ControlNets that see the latent as the network embeds it: x to
  * (N,h/patch,w/patch,hidden) of act_dtype. Of the shape batch, height, width and act_dtype count.
  */

@@ -37,6 +37,18 @@ static graft_vid attention(const graft_mmdit_blocks *m, const graft_vid qkv[3])
     return graft_build_attention(&m->b, qkv[0], qkv[1], qkv[2], m->a->heads, false);
 }
 
+/* Of both streams. */
+static graft_vid joint_attention(const graft_mmdit_blocks *m, const graft_vid of_text[3],
+                                 const graft_vid of_picture[3])
+{
+    graft_vid both[3];
+    for (int k = 0; k < 3; k++)
+        both[k] = m->counts ? graft_build_join(&m->b, of_picture[k], of_text[k])
+                            : graft_build_join(&m->b, of_text[k], of_picture[k]);
+    return m->counts ? graft_build_attention_counted(&m->b, both, m->count, m->a->heads)
+                     : attention(m, both);
+}
+
 /* ------------------------------------------------------------------ blocks */
 
 static void mlp(const graft_mmdit_blocks *m, graft_stream *s)
@@ -62,7 +74,7 @@ void graft_mmdit_block(const graft_mmdit_blocks *m, int i, bool last, graft_stre
     const bool dual = i < m->a->dual;
     const int64_t words = graft_build_dim(&m->b, text->h, 1);
     const int64_t cells = graft_build_dim(&m->b, picture->h, 1);
-    graft_vid of_text[3], of_picture[3], both[3], own[3];
+    graft_vid of_text[3], of_picture[3], own[3];
     text->name = NAME("joint_blocks.%d.context_block", i);
     picture->name = NAME("joint_blocks.%d.x_block", i);
     modulate(m, text, last ? SCALE + 1 : CHUNKS);
@@ -71,13 +83,12 @@ void graft_mmdit_block(const graft_mmdit_blocks *m, int i, bool last, graft_stre
     projected(m, picture, "attn", graft_stream_normed(&m->b, picture, SHIFT), of_picture);
     if (dual)
         projected(m, picture, "attn2", graft_stream_normed(&m->b, picture, CHUNKS + SHIFT), own);
-    for (int k = 0; k < 3; k++) both[k] = graft_build_join(&m->b, of_text[k], of_picture[k]);
-    graft_vid v = attention(m, both);
-    attended(m, picture, "attn", GATE, graft_stream_tokens(&m->b, v, words, cells));
+    graft_vid v = joint_attention(m, of_text, of_picture);
+    attended(m, picture, "attn", GATE, graft_stream_tokens(&m->b, v, m->counts ? 0 : words, cells));
     if (dual) attended(m, picture, "attn2", CHUNKS + GATE, attention(m, own));
     mlp(m, picture);
     if (last) return;
-    attended(m, text, "attn", GATE, graft_stream_tokens(&m->b, v, 0, words));
+    attended(m, text, "attn", GATE, graft_stream_tokens(&m->b, v, m->counts ? cells : 0, words));
     mlp(m, text);
 }
 
@@ -106,7 +117,9 @@ graft_vid graft_mmdit_conditioned(const graft_mmdit_blocks *m, graft_vid t, graf
     const graft_build *b = &m->b;
     t = graft_build_waves(b, t, m->a->time_dim);
     t = embedded(m, "t_embedder", graft_build_cast(b, t, b->act_dtype));
-    y = embedded(m, "y_embedder", graft_build_cast(b, y, b->act_dtype));
+    if (graft_build_dim(b, y, 1) > m->a->pooled_dim)
+        y = graft_graph_slice(b->g, y, 0, m->a->pooled_dim);
+    y = embedded(m, "y_embedder", graft_build_dense(b, y, b->act_dtype));
     return graft_build_act(b, graft_build_add(b, t, y), GRAFT_ACT_SILU);
 }
 

@@ -10,9 +10,13 @@ typedef struct graft_mmdit_blocks {
     const graft_mmdit_arch *a;
     graft_vid vec; /* SiLU of what the timestep and the pooled prompt give, (batch,hidden) */
     int64_t batch;
+    /* Where the prompt's tokens are counted, which are the last of an attention then, how many of
+     * all count (stream.h). */
+    bool counts;
+    graft_vid count;
 } graft_mmdit_blocks;
 
-/* m->vec, from timesteps (N) and the pooled prompt (N,pooled_dim). */
+/* m->vec, from timesteps (N) and y, which begins with the pooled prompt (N,pooled_dim). */
 graft_vid graft_mmdit_conditioned(const graft_mmdit_blocks *m, graft_vid t, graft_vid y);
 /* Squares of the latent (N,channels,h,w) as tokens, with their places. */
 graft_vid graft_mmdit_patches(const graft_mmdit_blocks *m, graft_vid x, int64_t rows,

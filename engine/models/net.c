@@ -73,7 +73,6 @@ static void of_qwen_image(const graft_qwen_image_arch *a, graft_net_arch *out)
     out->kind = GRAFT_NET_QWEN_IMAGE;
     out->in_channels = out->latent_channels = a->channels;
     out->context_dim = a->context_dim;
-    out->adm_channels = 1;
     memcpy(&out->qwen_image, a, sizeof *a);
 }
 
@@ -232,15 +231,27 @@ int64_t graft_net_patch(const graft_net_arch *a)
     }
 }
 
-bool graft_net_counts_tokens(const graft_net_arch *a)
+bool graft_net_counts_tokens(const graft_net_arch *a, int64_t tokens)
 {
-    return a->kind == GRAFT_NET_QWEN_IMAGE || a->flux.approximator;
+    switch (a->kind) {
+    case GRAFT_NET_MMDIT:
+        return graft_mmdit_counts_tokens(tokens);
+    case GRAFT_NET_FLUX:
+        return graft_flux_counts_tokens(&a->flux, tokens);
+    default:
+        return a->kind == GRAFT_NET_QWEN_IMAGE;
+    }
+}
+
+int64_t graft_net_y_width(const graft_net_arch *a, int64_t tokens)
+{
+    return a->adm_channels + graft_net_counts_tokens(a, tokens);
 }
 
 int64_t graft_net_tokens(const graft_net_arch *a, int64_t tokens)
 {
     if (a->kind == GRAFT_NET_ZIMAGE) return graft_zimage_tokens(tokens);
-    if (!graft_net_counts_tokens(a) || tokens > INT64_MAX - GRAFT_NET_TOKENS) return tokens;
+    if (!graft_net_counts_tokens(a, tokens) || tokens > INT64_MAX - GRAFT_NET_TOKENS) return tokens;
     const int64_t steps = (tokens + GRAFT_NET_TOKENS - 1) / GRAFT_NET_TOKENS;
     return (steps > 0 ? steps : 1) * GRAFT_NET_TOKENS;
 }

@@ -45,9 +45,11 @@ bool graft_net_told_guidance(const graft_net_arch *a);
 int64_t graft_net_cell(const graft_net_arch *a);
 /* Of how many cells the height and width of what it sees are multiples. */
 int64_t graft_net_patch(const graft_net_arch *a);
-/* Whether it is told how many of a prompt's tokens are its own, by y alone, and sees no others: so
- * prompts of other lengths run in the same graph. */
-bool graft_net_counts_tokens(const graft_net_arch *a);
+/* Whether of prompts of so many tokens it is told how many are their own, by the last number of y,
+ * and sees no others: so those of other lengths run in the same graph. */
+bool graft_net_counts_tokens(const graft_net_arch *a, int64_t tokens);
+/* Of y, then; 0: it takes none. */
+int64_t graft_net_y_width(const graft_net_arch *a, int64_t tokens);
 /* Such prompts are filled up to a multiple of this. */
 #define GRAFT_NET_TOKENS 64
 /* How many tokens it is given for so many of a prompt: more where it wants a prompt filled up, or

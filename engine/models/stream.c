@@ -73,7 +73,7 @@ graft_vid graft_stream_tokens(const graft_build *b, graft_vid v, int64_t begin, 
 graft_vid graft_stream_count(const graft_build *b, graft_vid y, int64_t before)
 {
     const int64_t n = graft_build_dim(b, y, 0);
-    y = graft_graph_reshape(b->g, y, 1, &n);
+    y = graft_graph_reshape(b->g, graft_build_dense(b, y, GRAFT_DTYPE_NONE), 1, &n);
     return graft_build_cast(b, graft_build_scale(b, y, 1, (float)before), GRAFT_I32);
 }
 

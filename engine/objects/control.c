@@ -361,7 +361,8 @@ static graft_status shape_of(const graft_model *m, const graft_controlnet *net, 
     out->pictures = use->pictures;
     out->more = more;
     if (net->arch.kind == GRAFT_NET_UNET) return st;
-    out->y_width = m->arch.adm_channels;
+    out->y_width = (int32_t)graft_net_y_width(&m->arch, use->tokens);
+    out->counts = graft_net_counts_tokens(&m->arch, use->tokens);
     out->context_dim = m->arch.context_dim;
     out->told = net->told != 0;
     out->stage = (int32_t)stage;

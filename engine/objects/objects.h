@@ -8,6 +8,7 @@
 #include "engine/cache/compiled.h"
 #include "engine/engine.h"
 #include "engine/models/arch.h"
+#include "engine/models/flux.h"
 #include "engine/models/folding.h"
 #include "engine/models/hypertile.h"
 #include "engine/models/net.h"
@@ -311,7 +312,6 @@ typedef enum graft_clip_kind {
     GRAFT_CLIP_QWEN_IMAGE = 7 /* Qwen 2.5 alone (clip_qwen3.c) */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
-#define GRAFT_FLUX_TOKENS 256  /* least of its prompts; padding is attended to, as in training */
 
 /* Of Chroma's prompts one token of padding is attended to, as in training. */
 #define GRAFT_CHROMA_PADDING 1

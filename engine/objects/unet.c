@@ -101,7 +101,9 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     if (graft_model_freeu_factors(m, use->variant)) unet.shape.freeu = (int32_t)m->freeu.version;
     if (m->hyper.net) memcpy(&unet.shape.hyper, &m->hyper.net->arch, sizeof unet.shape.hyper);
     memcpy(&unet.quant, &m->quant, sizeof unet.quant);
-    job.steady = m->arch.adm_channels ? 0xc : 0x4; /* context, and y where there is one */
+    job.steady = graft_net_y_width(&m->arch, use->tokens)
+                     ? 0xc
+                     : 0x4; /* context, and y where there is one */
     job.beside_bytes = use->beside;
     job.offload = true;
     st = graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);

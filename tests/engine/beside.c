@@ -80,7 +80,7 @@ static void by_hand(const graft_model *m, const graft_cond *c, const float *x, i
     graft_err e = GRAFT_ERR_INIT;
     CHECK(m->arch.adm_channels <= 64);
     if (m->arch.flux.guidance) y[m->arch.adm_channels - 1] = 3.5f;
-    if (graft_net_counts_tokens(&m->arch)) y[0] = (float)use.tokens;
+    if (graft_net_counts_tokens(&m->arch, use.tokens)) y[m->arch.adm_channels] = (float)use.tokens;
     graft_model_sigma_table(m, &table);
     t = graft_sigma_to_timestep(&table, AT);
     CHECK_OK(graft_model_bind_guided(m, &use, NULL, &b, &e), &e);

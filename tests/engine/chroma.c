@@ -29,7 +29,7 @@ static void kinds(void)
     CHECK(b->approximator == 24 && b->approximator_layers == 1 && b->time_dim == 16);
     for (int i = 0; i < 2; i++) {
         const graft_model *m = i ? one : two;
-        CHECK(m->arch.kind == GRAFT_NET_FLUX && m->arch.adm_channels == 1);
+        CHECK(m->arch.kind == GRAFT_NET_FLUX && m->arch.adm_channels == 0);
         CHECK(!m->arch.flux.guidance && !m->arch.flux.pooled_dim && m->arch.latent_channels == 16);
         CHECK(m->prediction == GRAFT_PREDICT_FLOW && m->flow_shift == 1 && m->flow_steps == 1000);
         CHECK(m->scale_factor == 0.3611 && m->latent_shift == 0.1159);

@@ -38,8 +38,7 @@ static bench flux, sd3, large, qwen;
 static inline graft_cond *words(const graft_model *m, uint64_t seed)
 {
     const int64_t n = 5 * m->arch.context_dim;
-    const bool counts = graft_net_counts_tokens(&m->arch);
-    const int64_t pooled = counts ? 0 : m->arch.adm_channels - m->arch.flux.guidance;
+    const int64_t pooled = m->arch.adm_channels - m->arch.flux.guidance;
     float *data = graft_malloc_array((size_t)n, sizeof *data);
     float *y = graft_malloc_array((size_t)pooled, sizeof *y);
     graft_cond *out = NULL;

@@ -60,7 +60,7 @@ static void kinds(void)
     CHECK(b->depth == 1 && b->heads == 2 && b->hidden == 64 && b->rope_dim == 14);
     for (int i = 0; i < 2; i++) {
         const graft_model *m = i ? one : two;
-        CHECK(m->arch.kind == GRAFT_NET_QWEN_IMAGE && m->arch.adm_channels == 1 && !m->arch.beside);
+        CHECK(m->arch.kind == GRAFT_NET_QWEN_IMAGE && !m->arch.adm_channels && !m->arch.beside);
         CHECK(m->prediction == GRAFT_PREDICT_FLOW && m->arch.latent_channels == 16);
         CHECK_NEAR(m->flow_shift, 3.158193, 1e-6);
         CHECK(m->planes && !m->preview.channels);

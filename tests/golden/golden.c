@@ -175,31 +175,30 @@ static float *unet_x(const graft_safetensors *f, int k, graft_unet_use *use)
     return all;
 }
 
-/* A network that is told how many of a prompt's tokens are its own: in[2] gets more, which it is
- * not to see, and in[3] tells it. Returns how many tokens there are then; 0: no memory. */
-static int64_t count_tokens(const graft_st_tensor *context, float *in[4])
+bool golden_count_tokens(const graft_net_arch *a, const graft_st_tensor *context, int64_t all,
+                         float *in[4])
 {
-    enum { MORE = 13 };
-    const int64_t rows = context->shape[0], own = context->shape[1], all = own + MORE;
-    const size_t width = (size_t)context->shape[2];
-    float *wide = graft_malloc_array((size_t)(rows * all), width * sizeof *wide);
-    float *y = graft_malloc_array((size_t)rows, sizeof *y);
-    for (size_t i = 0; wide && i < (size_t)(rows * all) * width; i++)
-        wide[i] = 3.0f - (float)(i % 7);
-    for (int64_t r = 0; wide && y && in[2] && r < rows; r++) {
-        memcpy(wide + (size_t)(r * all) * width, in[2] + (size_t)(r * own) * width,
-               (size_t)own * width * sizeof *wide);
-        y[r] = (float)own;
+    const size_t rows = (size_t)context->shape[0], own = (size_t)context->shape[1];
+    const size_t width = (size_t)context->shape[2], told = (size_t)a->adm_channels;
+    float *wide = graft_malloc_array(rows * (size_t)all, width * sizeof *wide);
+    float *y = graft_malloc_array(rows, (told + 1) * sizeof *y);
+    const bool ok = wide && y && in[2] && (in[3] || !told);
+    for (size_t i = 0; ok && i < rows * (size_t)all * width; i++) wide[i] = 3.0f - (float)(i % 7);
+    for (size_t r = 0; ok && r < rows; r++) {
+        memcpy(wide + r * (size_t)all * width, in[2] + r * own * width, own * width * sizeof *wide);
+        if (told) memcpy(y + r * (told + 1), in[3] + r * told, told * sizeof *y);
+        y[r * (told + 1) + told] = (float)own;
     }
-    const bool ok = wide && y && in[2];
     graft_free(in[2]);
+    graft_free(in[3]);
     in[2] = wide;
     in[3] = y;
-    return ok ? all : 0;
+    return ok;
 }
 
+/* all: tokens that the network is given; 0: those of the prompt. */
 static graft_status unet_case(golden *g, const graft_model *m, const graft_safetensors *f, int k,
-                              graft_err *e)
+                              int64_t all, graft_err *e)
 {
     static const char *const names[4] = {"x", "timesteps", "context", "y"};
     const graft_st_tensor *t[4], *want = golden_case(f, k, "output");
@@ -219,8 +218,9 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
                           .width = t[0]->shape[3],
                           .tokens = t[2]->shape[1]};
     in[0] = unet_x(f, k, &use);
-    if (graft_net_counts_tokens(&m->arch)) use.tokens = count_tokens(t[2], in);
-    if (!use.tokens) GRAFT_TRY(graft_fail_nomem(e, "a case"));
+    if (all) use.tokens = all;
+    if (all && !golden_count_tokens(&m->arch, t[2], all, in))
+        GRAFT_TRY(graft_fail_nomem(e, "a case"));
     if (golden_case(f, k, "perturbed")) use.perturbed = want->shape[0] - t[0]->shape[0];
     GRAFT_TRY(unet_tiled(m, golden_case(f, k, "hypertile"), &use.turn, &tiled, e));
     GRAFT_TRY(unet_shrunk(tiled, downscale, &shrunk, e));
@@ -229,7 +229,7 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
     GRAFT_TRY(graft_exe_run(b, g->engine->arenas, (const void *const *)in, (void *[]){out}, NULL,
                             NULL, e));
     char what[64];
-    snprintf(what, sizeof what, "model case%d", k);
+    snprintf(what, sizeof what, "model case%d%s", k, all ? " counted" : "");
     golden_note_model(g, what, golden_error(out, expected, golden_count(want)));
 out:
     graft_binding_release(b);
@@ -251,8 +251,12 @@ graft_status golden_unet(golden *g, graft_safetensors *f, graft_err *e)
     GRAFT_TRY(graft_net_detect(f, "model.diffusion_model.", graft_safetensors_metadata(f, "config"),
                                &m.arch, e));
     GRAFT_TRY(graft_weights_part(file, "model.diffusion_model.", &m.weights, e));
-    for (int k = 0; k < 1000; k++)
-        if (golden_case(f, k, "output")) GRAFT_TRY(unet_case(g, &m, f, k, e));
+    for (int k = 0; k < 1000; k++) {
+        if (!golden_case(f, k, "output")) continue;
+        if (!graft_net_counts_tokens(&m.arch, 1)) GRAFT_TRY(unet_case(g, &m, f, k, 0, e));
+        if (graft_net_counts_tokens(&m.arch, GOLDEN_MANY))
+            GRAFT_TRY(unet_case(g, &m, f, k, GOLDEN_MANY, e));
+    }
 out:
     graft_weights_release(m.weights);
     graft_weights_release(file);

@@ -41,6 +41,11 @@ size_t golden_count(const graft_st_tensor *t);
 float *golden_copy(const graft_st_tensor *t);
 /* Token ids of 32 or 64 bits (graft_free). */
 int32_t *golden_tokens(const graft_st_tensor *t);
+/* For a network that counts tokens: in[2] becomes `all` tokens, of which it is not to see those
+ * behind its own, and the last number of in[3] tells it (graft_free). False: no memory. */
+bool golden_count_tokens(const graft_net_arch *a, const graft_st_tensor *context, int64_t all,
+                         float *in[4]);
+#define GOLDEN_MANY 275 /* tokens, which all that can count them count */
 /* (N,C,H,W) and (N,H,W,C), either way. */
 void golden_move_channels(const float *src, float *dst, const int64_t nchw[4], bool to_last);
 /* Backend and precision of this run. */

@@ -13,6 +13,7 @@ typedef struct steered_case {
     graft_controlnet *n; /* its type is set before each hint */
     const graft_safetensors *f;
     int k;
+    int64_t all; /* tokens that the networks are given; 0: those of the prompt */
     graft_unet_use use;
     graft_dtype dtype; /* of residuals */
     float *in[4], *hint[2];
@@ -74,10 +75,6 @@ static graft_status take_case(steered_case *c, graft_err *e)
     for (int i = 0; i < 6; i++) {
         const graft_st_tensor *t = golden_case(c->f, c->k, names[i]);
         float *v = t ? golden_copy(t) : NULL;
-        if (i == 3 && graft_net_counts_tokens(&c->m->arch)) { /* all of them */
-            v = graft_malloc_array((size_t)context->shape[0], sizeof *v);
-            for (int64_t r = 0; v && r < context->shape[0]; r++) v[r] = (float)context->shape[1];
-        }
         if (i == 3 && !c->m->arch.adm_channels) {
             graft_free(v);
             continue;
@@ -85,7 +82,9 @@ static graft_status take_case(steered_case *c, graft_err *e)
         if (!v) return graft_fail(e, GRAFT_E_FORMAT, "case %d has no %s", c->k, names[i]);
         *(i < 4 ? &c->in[i] : &c->hint[i - 4]) = v;
     }
-    c->n_in = c->m->arch.adm_channels ? 4 : 3;
+    if (c->all && !golden_count_tokens(&c->m->arch, context, c->all, c->in))
+        return graft_fail_nomem(e, "a case");
+    c->n_in = c->in[3] ? 4 : 3;
     if (c->n->arch.types && (!types || types->dtype != GRAFT_I32 || golden_count(types) != 2))
         return graft_fail(e, GRAFT_E_FORMAT, "case %d has no types", c->k);
     if (c->n->arch.types) memcpy(c->mode, types->data, sizeof c->mode);
@@ -95,7 +94,7 @@ static graft_status take_case(steered_case *c, graft_err *e)
                               .entries = x->shape[0] / hint->shape[0],
                               .height = x->shape[2],
                               .width = x->shape[3],
-                              .tokens = context->shape[1]};
+                              .tokens = c->all ? c->all : context->shape[1]};
     c->sparse = graft_control_sparse(&c->n->arch);
     return allocate(c, x, e);
 }
@@ -253,7 +252,9 @@ graft_status golden_control_transformer(golden *g, const char *path, graft_safet
                                               : graft_controlnet_load(g->engine, net, NULL, &n, e));
     for (int k = 0; golden_case(f, k, "x"); k++) {
         steered_case c = {.g = g, .m = &m, .n = n, .f = f, .k = k};
-        GRAFT_TRY(run_case(&c, e));
+        steered_case counted = {.g = g, .m = &m, .n = n, .f = f, .k = k, .all = GOLDEN_MANY};
+        if (!graft_net_counts_tokens(&m.arch, 1)) GRAFT_TRY(run_case(&c, e));
+        if (graft_net_counts_tokens(&m.arch, GOLDEN_MANY)) GRAFT_TRY(run_case(&counted, e));
     }
 out:
     graft_controlnet_release(n);
