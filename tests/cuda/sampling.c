@@ -2,14 +2,16 @@
  * that the host's way gives, and no step touches the host. */
 #include "engine/cfg.h"
 #include "engine/exec/recordings.h"
+#include "engine/models/mmdit.h"
 #include "engine/sampling/sampler.h"
 #include "tests/cuda/both_ways.h"
 #include "tests/cuda/least.h"
 
-#define FREEU   GRAFT_SOURCE_DIR "/golden/small/freeu.safetensors"
-#define SD3     GRAFT_SOURCE_DIR "/golden/small/mmdit_sd3.safetensors"
-#define KONTEXT GRAFT_SOURCE_DIR "/golden/small/flux_kontext.safetensors"
-#define TAESD   GRAFT_SOURCE_DIR "/golden/small/taesd_levels.safetensors"
+#define FREEU      GRAFT_SOURCE_DIR "/golden/small/freeu.safetensors"
+#define SD3        GRAFT_SOURCE_DIR "/golden/small/mmdit_sd3.safetensors"
+#define QWEN_IMAGE GRAFT_SOURCE_DIR "/golden/small/qwen_image_one.safetensors"
+#define KONTEXT    GRAFT_SOURCE_DIR "/golden/small/flux_kontext.safetensors"
+#define TAESD      GRAFT_SOURCE_DIR "/golden/small/taesd_levels.safetensors"
 
 static char least[256], least_xl[256]; /* files */
 
@@ -321,6 +323,24 @@ static void flows(void)
     graft_engine_destroy(g);
 }
 
+/* Prompts of other lengths in one batch, of which the network is told how many tokens count. */
+static void counted_prompts(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    for (int i = 0; i < 2; i++) {
+        graft_model *m = load_model(g, i ? QWEN_IMAGE : SD3);
+        const int64_t usual = i ? WORDS : GRAFT_MMDIT_TOKENS + 1;
+        graft_cond *a = words(m, usual), *b = words(m, usual + 5);
+        job j = job_of(m, a, b, "euler", 2);
+        j.p.scheduler = "simple";
+        both_ways(&j);
+        graft_cond_release(a);
+        graft_cond_release(b);
+        graft_model_release(m);
+    }
+    graft_engine_destroy(g);
+}
+
 /* Pictures beside the latent: planes of an inpainting UNet, and FLUX's references. */
 static void pictures_beside(void)
 {
@@ -628,6 +648,7 @@ int main(void)
     RUN(differential_masks);
     RUN(perturbed_attention);
     RUN(flows);
+    RUN(counted_prompts);
     RUN(pictures_beside);
     RUN(factors_of_freeu);
     RUN(smaller_inside);
