@@ -255,7 +255,8 @@ static size_t next_hub(const measure *m, size_t hub)
 /* Mean squared error of the guided output for the difference in m->part at the output node. */
 static double guided_square(const measure *m)
 {
-    int64_t rows = m->g->value[m->g->node[m->output].out].dim[0];
+    /* What the last operator gives may have another shape than the graph's output. */
+    int64_t rows = m->g->value[m->g->output[0]].dim[0];
     int64_t per = graft_replay_count(m->replay, m->output) / rows;
     double guided = 0;
     for (int64_t i = 0; i < per; i++) {

@@ -93,21 +93,21 @@ static const struct {
      "%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n%2 f32 [4,4] weight 1\n"
      "%3 f32 [4,4] weight 2\n%4 f32 [1,3,4] temp\n%5 f32 [1,3,4] temp\n%6 f32 [1,3,4] temp\n"
      "%7 f32 [1,3,4] temp\nlinear %4 = %0 %1 - - - - |\nlinear %5 = %0 %2 - - - - |\n"
-     "linear %6 = %0 %3 - - - - |\nattention %7 = %4 %5 %6 - | heads=2 scale=0x1p-1\noutput %7\n",
+     "linear %6 = %0 %3 - - - - |\nattention %7 = %4 %5 %6 - - | heads=2 scale=0x1p-1\noutput %7\n",
      HEAD "slot rows [12,4] 4 \"q\" 4 \"k\" 4 \"v\"\n%0 f32 [1,3,4] input 0\n"
           "%1 f32 [1,3,4] view %6 +0 [36,12,1]\n%2 f32 [1,3,4] view %6 +4 [36,12,1]\n"
           "%3 f32 [1,3,4] view %6 +8 [36,12,1]\n%4 f32 [1,3,4] temp\n%5 f32 [12,4] weight 0\n"
           "%6 f32 [1,3,12] temp\nlinear %6 = %0 %5 - - - - |\n"
-          "attention %4 = %1 %2 %3 - | heads=2 scale=0x1p-1\noutput %4\n"},
+          "attention %4 = %1 %2 %3 - - | heads=2 scale=0x1p-1\noutput %4\n"},
     {"a q that something else reads", graft_pass_merge,
      HEAD "slot plain [4,4] 4 \"q\"\nslot plain [4,4] 4 \"k\"\n%0 f32 [1,3,4] input 0\n"
           "%1 f32 [4,4] weight 0\n%2 f32 [4,4] weight 1\n%3 f32 [1,3,4] temp\n%4 f32 [1,3,4] temp\n"
           "%5 f32 [1,3,4] temp\nlinear %3 = %0 %1 - - - - |\nlinear %4 = %0 %2 - - - - |\n"
-          "attention %5 = %3 %4 %4 - | heads=2 scale=0x1p-1\noutput %3\noutput %5\n",
+          "attention %5 = %3 %4 %4 - - | heads=2 scale=0x1p-1\noutput %3\noutput %5\n",
      HEAD "slot plain [4,4] 4 \"q\"\nslot plain [4,4] 4 \"k\"\n%0 f32 [1,3,4] input 0\n"
           "%1 f32 [4,4] weight 0\n%2 f32 [4,4] weight 1\n%3 f32 [1,3,4] temp\n%4 f32 [1,3,4] temp\n"
           "%5 f32 [1,3,4] temp\nlinear %3 = %0 %1 - - - - |\nlinear %4 = %0 %2 - - - - |\n"
-          "attention %5 = %3 %4 %4 - | heads=2 scale=0x1p-1\noutput %3\noutput %5\n"},
+          "attention %5 = %3 %4 %4 - - | heads=2 scale=0x1p-1\noutput %3\noutput %5\n"},
     {"residual, then activation", graft_pass_fuse,
      HEAD "slot plain [4,4] 4 \"w\"\n%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n"
           "%2 f32 [1,3,4] temp\n%3 f32 [1,3,4] temp\n%4 f32 [1,3,4] temp\n"

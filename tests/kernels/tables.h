@@ -9,7 +9,7 @@
 #if defined(__aarch64__)
 static const char *const tables[] = {"", "plain"};
 #else
-static const char *const tables[] = {"", "avx512", "avx2", "plain"};
+static const char *const tables[] = {"", "avx512", "avx_vnni", "avx2", "plain"};
 #endif
 enum { TABLES = sizeof tables / sizeof *tables };
 

@@ -29,14 +29,28 @@ static const graft_cpu_simd *const tables[] = {
 #endif
 };
 
+/* AVX2's with AVX-VNNI, which is no level: processors with AVX-512 need not have it. */
+static const graft_cpu_simd *with_bytes(void)
+{
+#if defined(GRAFT_CPU_BYTES)
+    extern const graft_cpu_simd graft_cpu_table__avx_vnni;
+    if (graft_cpu_level() >= 1 && graft_cpu_level_bytes()) return &graft_cpu_table__avx_vnni;
+#endif
+    return NULL;
+}
+
 const graft_cpu_simd *graft_cpu_simd_best(const char *wanted)
 {
     const int count = sizeof tables / sizeof *tables;
+    const graft_cpu_simd *bytes = with_bytes();
     int level = graft_cpu_level();
     if (level >= count) level = count - 1;
-    if (wanted && *wanted) /* one that the user asked for, if it is not above */
+    if (wanted && *wanted) { /* one that the user asked for, if it is not above */
+        if (bytes && strcmp(bytes->name, wanted) == 0) return bytes;
         while (level > 0 && strcmp(tables[level]->name, wanted) != 0) level--;
-    return tables[level];
+        return tables[level];
+    }
+    return bytes && level == 1 ? bytes : tables[level];
 }
 
 bool graft_cpu_tiles_allowed(void)
@@ -55,7 +69,8 @@ const char *graft_cpu_simd_features(void)
     bool vnni = __builtin_cpu_supports("avx512vnni");
     if (__builtin_cpu_supports("avx512bf16")) return vnni ? "AVX-512, VNNI, BF16" : "AVX-512, BF16";
     if (__builtin_cpu_supports("avx512f")) return vnni ? "AVX-512, VNNI" : "AVX-512";
-    return __builtin_cpu_supports("avx2") ? "AVX2" : "no vectors";
+    if (!__builtin_cpu_supports("avx2")) return "no vectors";
+    return graft_cpu_level_bytes() ? "AVX2, VNNI" : "AVX2";
 #elif defined(__aarch64__)
     return "NEON";
 #else

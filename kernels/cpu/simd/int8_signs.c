@@ -1,7 +1,10 @@
 /* int8 LINEAR with AVX2, which multiplies bytes without signs by bytes with signs and adds pairs of
  * products in 16 bits: exact where neither is above 127, as 2 * 127 * 127 fits. So a weight leaves
  * its sign to the level that it is multiplied by. A tile is ROWS rows by two vectors of outputs,
- * whose sums stay in registers over all inputs. */
+ * whose sums stay in registers over all inputs.
+ *
+ * With AVX-VNNI (GRAFT_ISA_BYTES) one instruction stands for the three that multiply and add: the
+ * same sums, of the same levels and weights. */
 #include "kernels/cpu/simd/tile.h"
 
 #if GRAFT_ISA_LEVEL == 1
@@ -26,6 +29,17 @@ INLINE __m256i quad(const uint8_t *p)
 }
 
 /* A macro of instructions, since compilers find no register for the last sum. */
+#if GRAFT_ISA_BYTES
+#define DOT(sum, x, w, size, ones)                                                                 \
+    do {                                                                                           \
+        __m256i t_;                                                                                \
+        __asm__("vpsignb %3, %2, %0\n\t"                                                           \
+                "%{vex%} vpdpbusd %0, %4, %1"                                                      \
+                : "=&x"(t_), "+x"(sum)                                                             \
+                : "x"(x), "x"(w), "x"(size));                                                      \
+        (void)(ones);                                                                              \
+    } while (0)
+#else
 #define DOT(sum, x, w, size, ones)                                                                 \
     do {                                                                                           \
         __m256i t_;                                                                                \
@@ -36,6 +50,7 @@ INLINE __m256i quad(const uint8_t *p)
                 : "=&x"(t_), "+x"(sum)                                                             \
                 : "x"(x), "x"(w), "x"(size), "x"(ones));                                           \
     } while (0)
+#endif
 
 INLINE void multiply(const graft_cpu_int8 *job, const uint8_t *x, const int8_t *w, int second,
                      __m256i sum[ROWS][2])
@@ -126,8 +141,10 @@ void SIMD(int8_multiply)(const graft_cpu_int8 *job, int64_t first, int64_t panel
         }
 }
 
+#if !GRAFT_ISA_BYTES /* AVX2's serve both */
 void SIMD(int8_levels)(const void *x, graft_dtype xt, float inverse, uint8_t *y, size_t n)
 {
     SIMD(to_s8)(x, xt, inverse, (int8_t *)y, n);
 }
+#endif
 #endif

@@ -23,6 +23,17 @@ static inline int graft_cpu_level(void)
 #endif
 }
 
+/* Whether it has AVX-VNNI: a product of bytes in 256 bits, beside AVX2. */
+static inline bool graft_cpu_level_bytes(void)
+{
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
+#else
+    return false;
+#endif
+}
+
 /* Whether it has AMX's matrix instructions, for bfloat16 and int8; the system may still refuse. */
 static inline bool graft_cpu_level_tiles(void)
 {

@@ -1,11 +1,21 @@
-/* The table of one instruction set. */
+/* The table of one instruction set. With GRAFT_ISA_BYTES it is AVX2's with AVX-VNNI's product. */
 #include "kernels/cpu/simd/attention.h"
 
+#if GRAFT_ISA_BYTES
+void graft_cpu_int8_multiply__avx_vnni(const graft_cpu_int8 *job, int64_t first, int64_t panels);
+#define TABLE    graft_cpu_table__avx_vnni
+#define NAME     "avx_vnni"
+#define MULTIPLY graft_cpu_int8_multiply__avx_vnni
+#else
 #define TEXT2(x) #x
 #define TEXT(x)  TEXT2(x)
+#define TABLE    SIMD(table)
+#define NAME     TEXT(GRAFT_ISA_NAME)
+#define MULTIPLY SIMD(int8_multiply)
+#endif
 
-const graft_cpu_simd SIMD(table) = {
-    .name = TEXT(GRAFT_ISA_NAME),
+const graft_cpu_simd TABLE = {
+    .name = NAME,
     .act = SIMD(act),
     .scale = SIMD(scale),
     .add = SIMD(add),
@@ -27,7 +37,7 @@ const graft_cpu_simd SIMD(table) = {
     .from_s32 = SIMD(from_s32),
 #if GRAFT_ISA_LEVEL == 1 || GRAFT_ISA_LEVEL >= 3
     .int8_levels = SIMD(int8_levels),
-    .int8_multiply = SIMD(int8_multiply),
+    .int8_multiply = MULTIPLY,
 #endif
 #if GRAFT_ISA_LEVEL >= 3
     .product_bf16 = true,
