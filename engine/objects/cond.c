@@ -108,6 +108,15 @@ static graft_cond_entry *entry_copy(const graft_cond_entry *from, int64_t tokens
     return k;
 }
 
+/* The last of the first `own` tokens once more in place of those behind it. */
+static void repeat_last(graft_cond_entry *k, int64_t own)
+{
+    const size_t width = (size_t)k->width;
+    for (int64_t i = own > 0 ? own : k->tokens; i < k->tokens; i++)
+        memcpy(k->data + (size_t)i * width, k->data + (size_t)(own - 1) * width,
+               width * sizeof *k->data);
+}
+
 graft_status graft_cond_fill(const graft_cond *c, const graft_net_arch *a, graft_cond **out,
                              graft_err *e)
 {
@@ -125,6 +134,7 @@ graft_status graft_cond_fill(const graft_cond *c, const graft_net_arch *a, graft
             k->filled = more;
         else
             atomic_fetch_add(&k->refs, 1);
+        if (more && graft_net_counts_tokens(a, k->tokens)) repeat_last(k, from->tokens);
         n->entry[n->n] = k;
     }
     *out = n;

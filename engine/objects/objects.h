@@ -397,7 +397,9 @@ struct graft_cond {
 graft_status graft_cond_create(int64_t tokens, int64_t width, float *data, int64_t pooled_width,
                                float *pooled, const graft_sdxl_size *size, graft_cond **out,
                                graft_err *e);
-/* c, each entry with as many tokens as the network sees for it, zeros behind its own. */
+/* c, each entry with as many tokens as the network is given for it. Behind its own are zeros; or,
+ * where it counts tokens, the last one again: what nobody sees goes through the network all the
+ * same, must stay as small as the others for attention (ops.def), and zeros are no words. */
 graft_status graft_cond_fill(const graft_cond *c, const graft_net_arch *a, graft_cond **out,
                              graft_err *e);
 /* c and one more entry: what `words` says to the network, where, when and as strongly as `place`

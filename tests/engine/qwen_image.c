@@ -339,6 +339,27 @@ static void prompts_of_any_length(void)
     graft_model_release(m);
 }
 
+/* Up to 64 tokens: by the last one again, so that no number in the network is unlike others. */
+static void filled_up(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, TWO);
+    graft_cond *c = prompt_of(m, 20000, 5), *full = NULL, *same = NULL;
+    const size_t width = (size_t)m->arch.context_dim, row = width * sizeof(float);
+    CHECK_OK(graft_cond_fill(c, &m->arch, &full, &e), &e);
+    const graft_cond_entry *k = full->entry[0], *own = c->entry[0];
+    CHECK(k->tokens == 64 && k->filled == 59 && own->tokens == 5 && own->filled == 0);
+    CHECK(memcmp(k->data, own->data, 5 * row) == 0);
+    for (size_t i = 5; i < 64; i++)
+        CHECK(memcmp(k->data + i * width, own->data + 4 * width, row) == 0);
+    CHECK_OK(graft_cond_fill(full, &m->arch, &same, &e), &e);
+    CHECK(same->entry[0] == k);
+    graft_cond_release(c);
+    graft_cond_release(full);
+    graft_cond_release(same);
+    graft_model_release(m);
+}
+
 static void other_schedules(void)
 {
     float got[VALUES], want[VALUES], plain[VALUES];
@@ -430,6 +451,7 @@ int main(void)
     RUN(loras);
     RUN(loras_in_other_names);
     RUN(prompts_of_any_length);
+    RUN(filled_up);
     RUN(other_schedules);
     RUN(planes);
     RUN(quantized);
