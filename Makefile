@@ -16,10 +16,13 @@ CTEST := OMP_WAIT_POLICY=passive ASAN_OPTIONS=intercept_tls_get_addr=0 ctest --o
 KEEP_FREED := MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=16777216
 
 # What runs under sanitizers alone. GRAFT_TEST=full: not what the plain build would only repeat.
+# PLAIN: all but the programs of those.
 ONCE := emulated|sanitized
+PLAIN := plain_full
 ONCE_SAID := tests labelled "emulated" (CUDA kernels played on the host) and "sanitized"
 ifneq ($(GRAFT_TEST),full)
 ONCE := $(ONCE)|once
+PLAIN := plain
 ONCE_SAID := $(ONCE_SAID), and "once" (logic of the engine and the server; GRAFT_TEST=full runs it plain as well)
 endif
 
@@ -57,7 +60,7 @@ serve: setup ## the node editor and the ComfyUI protocol at http://127.0.0.1:818
 test: setup ## build with warnings as errors, run all tests, plain and under ASan and UBSan
 	@tools/setup.sh browser || echo 'Without Chromium the node editor is not tried in a browser.'
 	cmake --preset release -DGRAFT_WERROR=ON $(CMAKE_ARGS)
-	cmake --build $(BUILD) -j $(JOBS)
+	cmake --build $(BUILD) -j $(JOBS) --target $(PLAIN)
 	@$(MAKE) --no-print-directory test-dev
 	@echo 'skipped here, as they have just run under sanitizers: $(ONCE_SAID)'
 	$(KEEP_FREED) $(CTEST) --test-dir $(BUILD) -j $(TESTS) --label-exclude '$(ONCE)'

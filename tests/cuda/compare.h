@@ -44,7 +44,7 @@ static inline int compare_variants(const kernel_lib *cuda, const kernel_lib *ref
     case_result want;
     int run = 1;
     case_values(c, dtype, seed, val);
-    case_run(ref, c, GRAFT_F32, -1, val, &want);
+    case_want(ref, c, GRAFT_F32, val, &want);
     CHECK_STR(want.fault, "");
     int32_t variants = compare(cuda, c, dtype, -1, val, &want);
     for (int32_t v = 0; v < variants && variants > 1; v++, run++)

@@ -68,7 +68,7 @@ static float *one_after_the_other(const kernel_case *c, float *const *val)
     norm.desc.in[0] = c->desc.in[0];
     norm.desc.in[1] = norm.desc.in[2] = c->desc.in[GRAFT_LINEAR_GAMMA];
     norm.desc.out = gapped(c->desc.in[0], 0);
-    case_run(&ref, &norm, GRAFT_F32, -1, in, &normed);
+    case_want(&ref, &norm, GRAFT_F32, in, &normed);
     CHECK_STR(normed.fault, "");
     memcpy(in, val, sizeof in);
     in[0] = normed.out;
@@ -76,7 +76,7 @@ static float *one_after_the_other(const kernel_case *c, float *const *val)
     memset(&layer.desc.in[GRAFT_LINEAR_GAMMA], 0, 2 * sizeof layer.desc.in[0]);
     layer.desc.in[0] = norm.desc.out;
     layer.desc.attrs.eps = 0;
-    case_run(&ref, &layer, GRAFT_F32, -1, in, &out);
+    case_want(&ref, &layer, GRAFT_F32, in, &out);
     CHECK_STR(out.fault, "");
     free(normed.out);
     return out.out;
@@ -128,7 +128,7 @@ static int all_variants(const shape *s, graft_quant quant, graft_dtype dtype, ui
     int run = 0;
     case_values(&c, dtype, seed, val);
     far_from_zero(&c, dtype, val[0]);
-    case_run(&ref, &c, GRAFT_F32, -1, val, &want);
+    case_want(&ref, &c, GRAFT_F32, val, &want);
     for (int32_t v = -1; v < got.variants; v++, run++) {
         case_run(&cuda, &c, dtype, v, val, &got);
         CHECK(near(&got, &want, &c, dtype));

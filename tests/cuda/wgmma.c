@@ -96,7 +96,7 @@ static int run_case(const kernel_lib *cuda, const kernel_lib *ref, const kernel_
         if (levels ? !strstr(one.variant, "int8 wgmma") : !is_product(one.variant)) continue;
         if (!want.out) {
             case_values(c, dtype, seed, val);
-            case_run(ref, c, GRAFT_F32, -1, val, &want);
+            case_want(ref, c, GRAFT_F32, val, &want);
         }
         case_run(cuda, c, dtype, v, val, &got);
         CHECK(compare(&got, &want, c, dtype));

@@ -85,7 +85,7 @@ static void in_parts(const kernel_lib *ref, const shape *s, graft_dtype dtype, u
     case_result want;
     uint64_t few = 0, many = 0, twice = 2; /* case_run() launches */
     case_values(&c, dtype, seed, val);
-    case_run(ref, &c, GRAFT_F32, -1, val, &want);
+    case_want(ref, &c, GRAFT_F32, val, &want);
     float *whole = computed(fake->memory, &c, dtype, val, &few);
     float *parts = computed(SMALL, &c, dtype, val, &many);
     size_t n = (size_t)element_count(&c.desc.out) * sizeof *parts;

@@ -2,14 +2,6 @@
 
 #include "tests/kernels/cases.h"
 
-uint64_t random_next(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 void make_dense(graft_tensor_desc *t)
 {
     int64_t below = 1;
@@ -17,13 +9,6 @@ void make_dense(graft_tensor_desc *t)
         t->stride[i] = below;
         below *= t->dim[i];
     }
-}
-
-int64_t element_count(const graft_tensor_desc *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
-    return n;
 }
 
 static const graft_dtype float_dtype[] = {GRAFT_F32, GRAFT_F16,     GRAFT_BF16,

@@ -19,15 +19,27 @@ typedef struct kernel_case {
 
 /* cases.c, cases_norm.c: every case, free() after use. Aborts when memory is short. */
 kernel_case *kernel_cases(size_t *count);
-/* Deterministic 64-bit generator (splitmix64); moves *state. */
-uint64_t random_next(uint64_t *state);
+/* Deterministic 64-bit generator (splitmix64); moves *state. Inline, as every value of a test needs
+ * a few, and sanitizers make calls dear. */
+static inline uint64_t random_next(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
 /* Of a 3x3 convolution whose result has the size of its picture. */
 #define ATTRS_3X3                                                                                  \
     .kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1, .pad_top = 1, .pad_left = 1,       \
     .pad_bottom = 1, .pad_right = 1
 /* Dense strides for t. */
 void make_dense(graft_tensor_desc *t);
-int64_t element_count(const graft_tensor_desc *t);
+static inline int64_t element_count(const graft_tensor_desc *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    return n;
+}
 
 /* truth.c: element `at` of the output in double arithmetic, straight from the definitions in
  * ops.def, and about how many multiplications that takes. */
@@ -54,7 +66,8 @@ int lib_warnings(void);
 
 /* The case's descriptor with its activations in `dtype`. */
 graft_op_desc case_desc(const kernel_case *c, graft_dtype dtype);
-/* Fills val[i] (malloc; NULL for absent inputs) with values that `dtype` holds exactly. */
+/* Fills val[i] (for values_free(); NULL for absent inputs) with values that `dtype` holds exactly.
+ */
 void case_values(const kernel_case *c, graft_dtype dtype, uint64_t seed,
                  float *val[GRAFT_MAX_INPUTS]);
 void values_free(float *val[GRAFT_MAX_INPUTS]);
@@ -69,6 +82,11 @@ typedef struct case_result {
 /* Packs, launches twice and, where allowed, in place. */
 void case_run(const kernel_lib *lib, const kernel_case *c, graft_dtype dtype, int32_t variant,
               float *const *val, case_result *out);
+
+/* What others are held against: launched once and nowhere else, for libraries whose runs of such
+ * cases case_run() looks at elsewhere. */
+void case_want(const kernel_lib *lib, const kernel_case *c, graft_dtype dtype, float *const *val,
+               case_result *out);
 
 /* One element of a buffer. */
 double element_get(graft_dtype dtype, const void *p, int64_t i);

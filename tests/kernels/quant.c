@@ -79,7 +79,7 @@ static void check_ref(const kernel_case *given, graft_quant quant)
     snap(val[1], w->dim[0], per_output, of_8_bits ? per_output : GRAFT_QUANT_GROUP, most);
     int64_t rows = rows_of(x, c->desc.op == GRAFT_OP_CONV2D ? 1 : x->rank - 1);
     if (of_8_bits) snap(val[0], rows, element_count(x) / rows, element_count(x), most);
-    case_run(&ref, c, GRAFT_F32, -1, val, &plain);
+    case_want(&ref, c, GRAFT_F32, val, &plain);
     if (own.fault[0]) printf("%s: %s\n", c->name, own.fault);
     CHECK(!own.fault[0] && !plain.fault[0]);
     double error = nmse(own.out, plain.out, element_count(&c->desc.out));
@@ -115,7 +115,7 @@ static void check_cpu(const kernel_case *c, graft_quant quant, graft_dtype dtype
     if (!cpu.api->supports(cpu.device, &plain)) return;
     CHECK(cpu.api->supports(cpu.device, &d));
     case_values(c, dtype, 4, val);
-    case_run(&ref, &q, GRAFT_F32, -1, val, &want);
+    case_want(&ref, &q, GRAFT_F32, val, &want);
     int32_t variants = check_variant(&q, dtype, -1, val, &want);
     for (int32_t v = 0; v < variants && variants > 1; v++) check_variant(&q, dtype, v, val, &want);
     free(want.out);

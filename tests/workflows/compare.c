@@ -3,12 +3,38 @@
 
 #include "tests/test.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "tests/workflows/pictures.h"
 #include "tests/workflows/process.h"
 
-static int compare(process *p, const char *a, const char *b, const char *seeds)
+/* Under sanitizers, where steps are slow and all alike, the workflows that ship have fewer of them.
+ */
+#define STEPS (WORKFLOW_TWICE ? 20 : 6)
+
+/* The path of a copy with STEPS steps, or of the file itself where it has them. */
+static const char *with_steps(const char *file, char path[1024])
 {
+    char *text = NULL, *end;
+    size_t size;
+    const char *name = strrchr(file, '/');
+    if (WORKFLOW_TWICE || !name || graft_file_read(file, 1 << 20, &text, &size, NULL)) return file;
+    for (char *at = text; (at = strstr(at, "\"steps\": ")) != NULL; at = end) {
+        at += strlen("\"steps\": ");
+        CHECK(strtol(at, &end, 10) >= 10);
+        memset(at, ' ', (size_t)(end - at));
+        end[-1] = '0' + STEPS;
+    }
+    CHECK(scratch_write(name + 1, text));
+    snprintf(path, 1024, "%s", scratch(name + 1));
+    graft_free(text);
+    return path;
+}
+
+static int compare(process *p, const char *file_a, const char *file_b, const char *seeds)
+{
+    char path[2][1024];
+    const char *a = with_steps(file_a, path[0]), *b = with_steps(file_b, path[1]);
     const char *arg[MAX_WORDS] = {"compare",
                                   a,
                                   b,
@@ -52,7 +78,9 @@ static void other_pictures(void)
     double psnr = mean ? strtod(mean + 6, NULL) : 0;
     CHECK(psnr > 20 && psnr < 60);
     CHECK(strstr(p.text, "     2        1 ") && strstr(p.text, "times as fast"));
-    CHECK(strstr(p.text, "\n    20 ")); /* the curve has all steps */
+    char last[16];
+    snprintf(last, sizeof last, "\n    %2d ", STEPS);
+    CHECK(strstr(p.text, last)); /* the curve has all steps */
     /* The first step is a whole one; what the second changes is far below a preview's colours. */
     const char *first = strstr(p.text, "\n     1   0.00e+00"),
                *second = strstr(p.text, "\n     2 ");
@@ -82,7 +110,9 @@ static void other_steps(void)
     snprintf(path, sizeof path, "%s", scratch("steps.json"));
     CHECK(graft_file_write(path, workflow, strlen(workflow), NULL) == GRAFT_OK);
     CHECK_INT(compare(&p, PLAIN, path, NULL), 0);
-    CHECK(strstr(p.text, "the latents are not compared: 20 steps in A, 3 in B"));
+    char said[64];
+    snprintf(said, sizeof said, "the latents are not compared: %d steps in A, 3 in B", STEPS);
+    CHECK(strstr(p.text, said));
     CHECK(strstr(p.text, "  mean") && !strstr(p.text, "MSE of the latent"));
     process_finish(&p);
 }
@@ -108,6 +138,7 @@ static void what_cannot_be_compared(void)
 
 int main(void)
 {
+    if (!WORKFLOW_TWICE) puts("skipped: 14 of 20 steps; the plain build computes all");
     RUN(equal_pictures);
     RUN(other_pictures);
     RUN(other_steps);
