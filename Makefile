@@ -23,7 +23,7 @@ ONCE_SAID := tests labelled "emulated" (CUDA kernels played on the host) and "sa
 ifneq ($(GRAFT_TEST),full)
 ONCE := $(ONCE)|once
 PLAIN := plain
-ONCE_SAID := $(ONCE_SAID), and "once" (logic of the engine and the server; GRAFT_TEST=full runs it plain as well)
+ONCE_SAID := $(ONCE_SAID), and "once" (logic of engine, nodes, prompts and host; GRAFT_TEST=full runs it plain as well)
 endif
 
 .DEFAULT_GOAL := build

@@ -44,8 +44,8 @@ void *spare_take(size_t bytes)
     else
         spare[i] = NULL;
     char *data = (char *)b + HEAD;
+    FORBID(b + 1, HEAD - sizeof *b);
     ALLOW(data, bytes);
-    /* As exact as malloc's are: sanitizers know where the eighth begins that is not all given. */
     FORBID(data + bytes, b->room - bytes);
     return data;
 }
