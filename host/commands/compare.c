@@ -14,6 +14,7 @@
 #include "host/session/phases.h"
 #include "host/session/progress.h"
 #include "host/session/session.h"
+#include "host/prompt/choices.h"
 #include "host/prompt/validate.h"
 #include "host/prompt/workflow.h"
 
@@ -170,7 +171,10 @@ static graft_status run_one(comparison *c, int which, int seed, outcome *r, graf
     cJSON *json = cJSON_Duplicate(c->workflow[which].prompt, 1);
     if (!json) return graft_fail_nomem(e, "a workflow");
     if (seed) set_seed(json, (uint64_t)seed);
-    graft_status st;
+    graft_status st = GRAFT_OK;
+    if (c->workflow[which].choices) st = graft_choices_make(json, c->session.registry, e);
+    if (st) cJSON_Delete(json);
+    GRAFT_TRY(st);
     GRAFT_TRY(graft_validate(c->session.registry, &c->session.services.host, json, NULL, 0, &v, e));
     if (v.error || (v.node_errors && v.node_errors->child)) {
         graft_validation_text(&v, file, &c->session.folders, &text);

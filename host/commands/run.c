@@ -8,6 +8,7 @@
 #include "host/session/ahead.h"
 #include "host/commands/commands.h"
 #include "host/run/executor.h"
+#include "host/prompt/choices.h"
 #include "host/prompt/hint.h"
 #include "host/session/phases.h"
 #include "host/session/progress.h"
@@ -162,6 +163,7 @@ static graft_status prepare(const graft_options *o, graft_session *s, graft_work
                           : graft_workflow_read(o->file, s->registry, w, e);
     for (size_t i = 0; !st && i < o->n_set; i++)
         st = apply_set(w->prompt, s->registry, o->set[i], e);
+    if (!st && w->choices) st = graft_choices_make(w->prompt, s->registry, e);
     if (st) return st;
     cJSON *json = w->prompt;
     w->prompt = NULL;

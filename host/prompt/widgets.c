@@ -5,8 +5,7 @@
 
 #include "host/schema/schema.h"
 
-/* Editors put "what to do with the seed after a run" behind the seed. */
-static bool has_control(const graft_input *in)
+bool graft_widgets_has_control(const graft_input *in)
 {
     if (in->flags & GRAFT_INPUT_SEED) return true;
     return strcmp(in->type, "INT") == 0 &&
@@ -59,6 +58,7 @@ static void skip(graft_widgets *s)
  * not known here, but none is called like a control. */
 static bool could_take(const graft_input *next, const cJSON *text)
 {
+    if (cJSON_IsBool(text)) return next && strcmp(next->type, "BOOLEAN") == 0;
     if (!next || !graft_schema_combo(next)) return next && strcmp(next->type, "STRING") == 0;
     if (!next->choices) return !graft_widgets_is_control(text);
     for (const char *const *c = next->choices; *c; c++)
@@ -66,8 +66,9 @@ static bool could_take(const graft_input *next, const cJSON *text)
     return false;
 }
 
-/* A text that is no value: there are more entries than widgets, or the next widget could not have
- * it. A node may have more widgets today than it had when the file was written. */
+/* A text (or, in old files, whether a seed is to be drawn anew) that is no value: there are more
+ * entries than widgets, or the next widget could not have it. A node may have more widgets today
+ * than it had when the file was written. */
 static bool is_extra(const graft_widgets *s, const graft_input *next)
 {
     return s->n > s->widgets || !could_take(next, s->at);
@@ -75,7 +76,8 @@ static bool is_extra(const graft_widgets *s, const graft_input *next)
 
 static void skip_extras(graft_widgets *s, const graft_input *in, const graft_input *next)
 {
-    if (s->at && has_control(in) && graft_widgets_is_control(s->at) && is_extra(s, next)) {
+    bool control = s->at && (graft_widgets_is_control(s->at) || cJSON_IsBool(s->at));
+    if (control && graft_widgets_has_control(in) && is_extra(s, next)) {
         skip(s);
         bool filter = s->at && graft_schema_combo(in) && cJSON_IsString(s->at);
         if (filter && is_extra(s, next)) skip(s);

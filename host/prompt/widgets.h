@@ -19,6 +19,8 @@ void graft_widgets_init(graft_widgets *w, const graft_node *node, const cJSON *v
 /* The next widget, and its entry or NULL; NULL behind the last. What belongs to it are the entries
  * from w->place before the call to w->place after it. */
 const graft_input *graft_widgets_next(graft_widgets *w, const cJSON **value);
+/* Whether editors put "what to do with the value after a run" behind it: a seed. */
+bool graft_widgets_has_control(const graft_input *in);
 /* Whether an entry says what becomes of a value after a run. */
 bool graft_widgets_is_control(const cJSON *value);
 #endif

@@ -49,6 +49,8 @@ static void missing_values(void)
         {"TestSeed','widgets_values':[5,'randomize']", "'seed':5,'mode':'a','strength':0.5"},
         {"TestSeed','widgets_values':[5,'increment','b']", "'seed':5,'mode':'b','strength':0.5"},
         {"TestSeed','widgets_values':[5,'b']", "'seed':5,'mode':'b','strength':0.5"},
+        {"TestSeed','widgets_values':[5,true,'b',1]", "'seed':5,'mode':'b','strength':1"},
+        {"TestSeed','widgets_values':[5,false,'b']", "'seed':5,'mode':'b','strength':0.5"},
         {"TestSeed','widgets_values':[null,'fixed',null,1]", "'seed':0,'mode':'a','strength':1"},
         {"TestMask','widgets_values':['f.png','b','image']", "'file':'f.png','mode':'b'"},
         {"TestMask','widgets_values':['f.png','image','b']", "'file':'f.png','mode':'b'"},

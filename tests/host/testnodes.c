@@ -468,7 +468,7 @@ IN(in_a, "a", "INT", .kind = GRAFT_INT, .min = -1000000, .max = 1000000);
 IN(in_b, "b", "INT", .kind = GRAFT_INT, .min = -1000000, .max = 1000000);
 IN(in_any, "any", "*", .kind = GRAFT_OBJECT);
 IN(in_text, "text", "STRING", .kind = GRAFT_STRING, .initial.s = "",
-   .flags = GRAFT_INPUT_MULTILINE);
+   .flags = GRAFT_INPUT_MULTILINE | GRAFT_INPUT_DYNAMIC_PROMPTS);
 IN(in_seed, "seed", "INT", .kind = GRAFT_INT, .flags = GRAFT_INPUT_SEED | GRAFT_INPUT_U64,
    .max = 0x1p64);
 IN(in_mode, "mode", "COMBO", .kind = GRAFT_CHOICE, .initial.s = "a", .choices = modes);

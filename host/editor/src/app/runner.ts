@@ -63,7 +63,7 @@ export class Runner implements api.Listener {
   async submit(clientId: string, count: number, front = false) {
     hideToast() // what it says is about something else
     for (let i = 0; i < count; i++) {
-      const { prompt, unknown } = this.editor.toPrompt()
+      const { prompt, unknown, workflow } = this.editor.toPrompt()
       this.clearFaults()
       if (unknown.length) {
         const faults = this.editor.nodes
@@ -77,7 +77,6 @@ export class Runner implements api.Listener {
         return this.refuse(faults)
       }
       try {
-        const workflow = this.editor.toWorkflow()
         this.unsent = false
         const answer = await api.submit({ prompt, workflow, clientId, front }, this.editor.specs)
         const titles = new Map(this.editor.nodes.map((node) => [String(node.id), node.title]))

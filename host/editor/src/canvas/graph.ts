@@ -1,6 +1,7 @@
 // The workflow on the canvas: loading, saving, and what changes about it.
 import { LGraph, LGraphCanvas, LGraphGroup, LiteGraph, SubgraphNode } from "@comfyorg/litegraph"
 import { isPrompt, isUiWorkflow, toPrompt, type Prompt, type UiWorkflow } from "../workflow/convert"
+import { makeChoices } from "../workflow/choices"
 import { fillFileNames } from "../workflow/filename"
 import { fromPrompt } from "../workflow/import"
 import { showPromoted } from "../workflow/promoted"
@@ -119,6 +120,7 @@ export class Editor {
           mode: 0,
           order: 0,
         } as any)
+        this.serialize_widgets = true // the library leaves out what its own inputs have
         this.title_buttons = [] // drawn with a font that the page does not have
         dress(this as unknown as GraftNode)
       }
@@ -358,11 +360,14 @@ export class Editor {
     return data
   }
 
-  toPrompt(now = new Date()): ReturnType<typeof toPrompt> {
+  // What is to be run, and the file that says so: in both, what was chosen of prompts.
+  toPrompt(now = new Date(), random = Math.random) {
     const workflow = this.serialised()
+    makeChoices(workflow, this.specs, random)
     const converted = toPrompt(workflow, this.specs)
     fillFileNames(converted.prompt, workflow, now)
-    return converted
+    showPromoted(workflow, this.specs)
+    return { ...converted, workflow }
   }
 
   // Takes a workflow of any form. Returns a line about what could not be loaded, or "".
@@ -589,15 +594,19 @@ export class Editor {
   }
 
   // Seeds move on after a run was queued, as each seed's control says.
-  advanceSeeds() {
-    for (const node of this.nodes) {
-      const widgets = node.widgets ?? []
+  // Inside sub-graphs as well; what an instance shows of a node inside is that node's.
+  advanceSeeds(graph: LGraph = this.graph, done = new Set<LGraph>()) {
+    if (done.has(graph)) return
+    done.add(graph)
+    for (const node of graph.nodes as (GraftNode & { subgraph?: LGraph })[]) {
+      const widgets = (node.widgets ?? []).filter((widget: any) => !widget.inside)
       widgets.forEach((control, i) => {
         if (control.name !== "control_after_generate" || !CONTROLS.includes(String(control.value)))
           return
         const target: any = widgets[i - 1]
         if (target) target.value = nextValue(target, String(control.value))
       })
+      if (node.subgraph) this.advanceSeeds(node.subgraph, done)
     }
     this.canvas.setDirty(true)
   }

@@ -68,7 +68,7 @@ export interface Lost {
   values: unknown[]
 }
 
-const SUBGRAPH_INPUT = -10
+export const SUBGRAPH_INPUT = -10 // in the place of a node inside: what the instance is given
 const SUBGRAPH_OUTPUT = -20
 
 const roleOf = (type: string) => ROLES.get(type)

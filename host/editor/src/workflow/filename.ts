@@ -25,9 +25,11 @@ function tame(value: unknown): string | null {
   return String(value).replace(/[/?<>\\:*|"\u0000-\u001f\u007f]/g, "_")
 }
 
-function isNamed(node: UiNode, name: string): boolean {
+// A node without a title of its own is shown under its class's, which the prompt has.
+function isNamed(node: UiNode, name: string, prompt: Prompt): boolean {
   const search = node.properties?.["Node name for S&R"]
-  return search === name || node.title === name || node.type === name
+  const title = node.title || prompt[String(node.id)]?._meta?.title
+  return search === name || title === name || node.type === name
 }
 
 // In every filename_prefix: %date:FORMAT%, and %NODE.INPUT% by a node's name for search and replace,
@@ -37,7 +39,7 @@ export function fillFileNames(prompt: Prompt, workflow: UiWorkflow, now: Date) {
     if (name.startsWith("date:") && name.length > 5) return formatDate(name.slice(5), now)
     const dot = name.indexOf(".")
     if (dot < 0) return null
-    const node = workflow.nodes.find((candidate) => isNamed(candidate, name.slice(0, dot)))
+    const node = workflow.nodes.find((candidate) => isNamed(candidate, name.slice(0, dot), prompt))
     return node ? tame(prompt[String(node.id)]?.inputs[name.slice(dot + 1)]) : null
   }
   for (const { inputs } of Object.values(prompt)) {

@@ -45,5 +45,11 @@ export function normalise(given: UiWorkflow, specs: Specs, notes: string[] = [])
     ...workflow.definitions,
     subgraphs: workflow.definitions.subgraphs?.map((s) => ({ ...s, nodes: s.nodes.map(fix) })),
   }
-  return { ...workflow, nodes: workflow.nodes.map(fix), ...(definitions ? { definitions } : {}) }
+  const links = (workflow.links ?? []).filter(Boolean) // some files have places of links that went
+  return {
+    ...workflow,
+    links,
+    nodes: workflow.nodes.map(fix),
+    ...(definitions ? { definitions } : {}),
+  }
 }

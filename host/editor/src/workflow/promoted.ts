@@ -1,7 +1,7 @@
 // Values that an instance of a sub-graph shows for nodes inside it (`proxyWidgets`). The library knows
 // only those of the instance's own inputs and would lose the others: they go into the nodes inside
 // as a file is read, and beside the instance again as it is written.
-import type { UiNode, UiSubgraph, UiWorkflow } from "./convert"
+import { parseLinks, SUBGRAPH_INPUT, type UiNode, type UiSlot, type UiSubgraph, type UiWorkflow } from "./convert"
 import { alignValues, widgetPlaces, type Specs } from "./schema"
 
 type Shown = [local: string, widget: string]
@@ -24,6 +24,61 @@ function namesOf(instance: UiNode): string[] {
   return shown.length ? shown.map(([, name]) => name) : ownNames(instance)
 }
 
+// The values that a file has beside an instance. Where they are as many as what it shows they are
+// those, else those of its own inputs alone; null when a file has none.
+function valuesOf(instance: UiNode): [local: string, widget: string, value: unknown][] | null {
+  const values = instance.widgets_values
+  if (!values || typeof values !== "object") return null
+  const own = ownNames(instance).map((name) => [OWN, name] as Shown)
+  const shown = shownBy(instance)
+  const pairs = Array.isArray(values)
+    ? (shown.length === values.length ? shown : own).map(([local, name], i) => [local, name, values[i]])
+    : own.map(([local, name]) => [local, name, (values as Record<string, unknown>)[name]])
+  return pairs.filter(([, , value]) => value !== null && value !== undefined) as [
+    string,
+    string,
+    unknown,
+  ][]
+}
+
+// The first node inside that an input of a sub-graph leads to, and where; only widgets count.
+function targetOf(definition: UiSubgraph, name: string): { node: UiNode; slot: UiSlot } | null {
+  const at = (definition.inputs ?? []).findIndex((slot) => slot.name === name)
+  for (const link of parseLinks(definition.links).values()) {
+    if (Number(link.origin_id) !== SUBGRAPH_INPUT || link.origin_slot !== at) continue
+    const node = definition.nodes.find(({ id }) => String(id) === String(link.target_id))
+    const slot = node?.inputs?.find((input) => input.link === link.id)
+    if (node && slot?.widget) return { node, slot }
+  }
+  return null
+}
+
+// Files name those inputs of an instance alone that were there when it was last looked at. The rest
+// of the page goes by the places of the sub-graph's own.
+function completeInputs(instance: UiNode, definition: UiSubgraph) {
+  const given = instance.inputs ?? []
+  const all = definition.inputs ?? []
+  if (given.length >= all.length || given.some(({ name }) => !all.some((s) => s.name === name)))
+    return
+  instance.inputs = all.map(({ name, type }) => {
+    const widget = targetOf(definition, name) ? { widget: { name } } : {}
+    return given.find((slot) => slot.name === name) ?? { name, type, link: null, ...widget }
+  })
+}
+
+// Links of a graph lead to the places that inputs have now.
+function relink(nodes: UiNode[], links: unknown[] | undefined) {
+  const places = new Map<number, number>()
+  for (const { inputs } of nodes)
+    inputs?.forEach(({ link }, place) => link != null && places.set(link, place))
+  for (const link of (links ?? []) as any[]) {
+    const place = places.get(Array.isArray(link) ? link[0] : link?.id)
+    if (place === undefined) continue
+    if (Array.isArray(link)) link[4] = place
+    else link.target_slot = place
+  }
+}
+
 // ComfyUI takes nothing but a UUID for a sub-graph's id, so its last digits count on.
 function idAfter(id: string, n: number) {
   const [, first, last] = /^(.*-)([0-9a-f]{12})$/i.exec(id) ?? []
@@ -44,6 +99,7 @@ class Settler {
     this.definitions = new Map(list.map((definition) => [definition.id, definition]))
     for (const { nodes } of [workflow, ...list]) this.count(nodes)
     this.settle(workflow.nodes, new Set(), new Set())
+    for (const { nodes, links } of [workflow, ...list]) relink(nodes, links)
   }
 
   private count(nodes: UiNode[]) {
@@ -63,16 +119,16 @@ class Settler {
   }
 
   private take(instance: UiNode) {
-    const shown = shownBy(instance)
-    const values = instance.widgets_values
-    if (!shown.length || !Array.isArray(values) || values.length !== shown.length) return
-    const given = shown
-      .map(([local, widget], i) => [local, widget, values[i]] as const)
-      .filter(([, , value]) => value !== null && value !== undefined)
-    const own = new Map(given.filter(([local]) => local === OWN).map(([, name, v]) => [name, v]))
-    if (own.size) instance.widgets_values = ownNames(instance).map((name) => own.get(name) ?? null)
-    else delete instance.widgets_values
     const definition = this.definitions.get(instance.type)!
+    const given = valuesOf(instance)
+    completeInputs(instance, definition)
+    if (!given) return
+    const own = new Map(given.filter(([local]) => local === OWN).map(([, name, v]) => [name, v]))
+    if (own.size)
+      instance.widgets_values = ownNames(instance).map(
+        (name) => own.get(name) ?? this.inside(definition, name, 0) ?? null,
+      )
+    else delete instance.widgets_values
     const changed = structuredClone(definition)
     for (const [local, widget, value] of given) {
       const node = changed.nodes.find(({ id }) => String(id) === local)
@@ -81,6 +137,21 @@ class Settler {
     if (JSON.stringify(changed.nodes) === JSON.stringify(definition.nodes)) return
     if (this.uses.get(instance.type)! > 1) this.split(instance, changed)
     else definition.nodes = changed.nodes
+  }
+
+  // What the node has that an input of its sub-graph leads to.
+  private inside(definition: UiSubgraph, name: string, depth: number): unknown {
+    const found = targetOf(definition, name)
+    const spec = found && this.specs.get(found.node.type)
+    if (!found || depth > 16) return undefined
+    if (spec) {
+      const places = widgetPlaces(spec)
+      const at = places.findIndex((place) => place.kind === "value" && place.name === found.slot.name)
+      return alignValues(places, found.node.widgets_values)[at]
+    }
+    const given = valuesOf(found.node)?.find(([local, own]) => local === OWN && own === found.slot.name)
+    const inner = this.definitions.get(found.node.type)
+    return given?.[2] ?? (inner && this.inside(inner, found.slot.name, depth + 1))
   }
 
   // Instances with values of their own become sub-graphs of their own.
@@ -116,6 +187,22 @@ class Settler {
       if (widget === "value") node.widgets_values = [value, ...values.slice(1)]
     } else if (values && !Array.isArray(values)) node.widgets_values = { ...values, [widget]: value }
   }
+}
+
+// The places in the values of an instance, as the canvas has them, whose input leads to one that `asks`.
+export function ownTexts(
+  instance: UiNode,
+  definitions: UiSubgraph[],
+  asks: (type: string, input: string) => boolean,
+): number[] {
+  const leads = (type: string, name: string, depth: number): boolean => {
+    const definition = definitions.find(({ id }) => id === type)
+    const target = definition && targetOf(definition, name)
+    if (!target || depth > 16) return !definition && asks(type, name)
+    return leads(target.node.type, target.slot.name, depth + 1)
+  }
+  if (!definitions.some(({ id }) => id === instance.type)) return []
+  return ownNames(instance).flatMap((name, i) => (leads(instance.type, name, 0) ? [i] : []))
 }
 
 // The same workflow with these values in the nodes themselves; the one given stays as it is.

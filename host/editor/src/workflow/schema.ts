@@ -152,10 +152,14 @@ export function defaultValue(input: InputSpec): Value {
   }
 }
 
+// Before there were four controls a seed was drawn anew, or not.
+const isOldControl = (entry: unknown) => typeof entry === "boolean"
+
 // A file may leave out the places that hold no value (older programs wrote none), so a place of that
 // kind takes an entry only when the entry looks like its own.
-function takes(place: WidgetPlace, entry: unknown): boolean {
-  if (place.kind === "control") return CONTROLS.includes(entry as string)
+function takes(place: WidgetPlace, entry: unknown, next?: WidgetPlace): boolean {
+  if (place.kind === "control")
+    return CONTROLS.includes(entry as string) || (isOldControl(entry) && next?.input.type !== "BOOLEAN")
   if (place.kind === "upload") return entry === "image" || entry === "video" || entry === "audio"
   if (place.kind === "filter") return typeof entry === "string"
   return true
@@ -168,10 +172,11 @@ export function alignValues(places: WidgetPlace[], values: unknown): unknown[] {
   if (!Array.isArray(values))
     return places.map((place) => (values as Record<string, unknown>)[place.name])
   let next = 0
-  return places.map((place) => {
+  return places.map((place, i) => {
     if (next >= values.length) return undefined
-    if (!takes(place, values[next])) return undefined
-    return values[next++]
+    if (!takes(place, values[next], places[i + 1])) return undefined
+    const entry = values[next++]
+    return place.kind === "control" && isOldControl(entry) ? (entry ? "randomize" : "fixed") : entry
   })
 }
 
