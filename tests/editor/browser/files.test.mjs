@@ -405,4 +405,104 @@ test("a link has a menu, and is removed by it", async () => {
   assert.equal(await links(), before - 1)
 })
 
+// A file as ComfyUI's templates are: a text and steps of the instance's own, a seed inside.
+function fileWithInstance() {
+  const slot = (name, type, link) => ({ name, type, link, widget: { name } })
+  const at = { pos: [0, 0], size: [9, 9], flags: {}, mode: 0, outputs: [], properties: {} }
+  const link = (id, target_id, type) => ({
+    id,
+    origin_id: -10,
+    origin_slot: id - 1,
+    target_id,
+    target_slot: 0,
+    type,
+  })
+  const inner = {
+    id: "6007e698-2ebd-4917-84d8-299b35d7b7ab",
+    version: 1,
+    name: "Inner",
+    state: { lastNodeId: 2, lastLinkId: 2, lastGroupId: 0, lastRerouteId: 0 },
+    inputNode: { id: -10, bounding: [0, 0, 1, 1] },
+    outputNode: { id: -20, bounding: [0, 0, 1, 1] },
+    inputs: [
+      { id: "a", name: "text", type: "STRING", linkIds: [1] },
+      { id: "b", name: "steps", type: "INT", linkIds: [2] },
+    ],
+    outputs: [],
+    widgets: [],
+    nodes: [
+      {
+        ...at,
+        id: 1,
+        type: "CLIPTextEncode",
+        inputs: [slot("text", "STRING", 1)],
+        widgets_values: ["inside"],
+      },
+      {
+        ...at,
+        id: 2,
+        type: "KSampler",
+        inputs: [slot("steps", "INT", 2)],
+        widgets_values: [7, "increment", 20, 8, "euler", "normal", 1],
+      },
+    ],
+    links: [link(1, 1, "STRING"), link(2, 2, "INT")],
+  }
+  const shown = [
+    ["-1", "text"],
+    ["-1", "steps"],
+    ["2", "seed"],
+  ]
+  const instance = {
+    ...at,
+    id: 5,
+    type: inner.id,
+    inputs: [slot("text", "STRING", null)],
+    properties: { proxyWidgets: shown },
+    widgets_values: ["{a|b} // c", 4, null],
+  }
+  return {
+    version: 0.4,
+    nodes: [instance],
+    links: [null],
+    groups: [],
+    definitions: { subgraphs: [inner] },
+  }
+}
+
+test("an instance of a sub-graph keeps its values, seeds inside move on, prompts are chosen", async () => {
+  const [values, shown, runs] = await page.evaluate((file) => {
+    const { editor } = graft
+    editor.load(file)
+    const seen = () => {
+      const { prompt, workflow } = editor.toPrompt(new Date(), () => 0.6)
+      const [{ inputs: text }, { inputs: sampler }] = [prompt["5:1"], prompt["5:2"]]
+      return [text.text, sampler.steps, sampler.seed, workflow.nodes[0].widgets_values]
+    }
+    const widgets = editor.nodes[0].widgets
+    const loaded = [
+      editor.toWorkflow().nodes[0].widgets_values,
+      widgets.map(({ name, value }) => [name, value]),
+      [seen()],
+    ]
+    editor.advanceSeeds()
+    widgets.find(({ name }) => name === "steps").value = 9
+    loaded[2].push(seen())
+    editor.load(editor.toWorkflow())
+    loaded[2].push(seen())
+    return loaded
+  }, fileWithInstance())
+  assert.deepEqual(values, ["{a|b} // c", 4, 7])
+  assert.deepEqual(shown, [
+    ["text", "{a|b} // c"],
+    ["steps", 4],
+    ["seed", 7],
+  ])
+  assert.deepEqual(runs, [
+    ["b ", 4, 7, ["b ", 4, 7]],
+    ["b ", 9, 8, ["b ", 9, 8]],
+    ["b ", 9, 8, ["b ", 9, 8]],
+  ])
+})
+
 test("no error reached the page", () => assert.deepEqual(browser.faults, []))

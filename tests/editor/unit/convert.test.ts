@@ -102,6 +102,15 @@ test("values of a sampler: the control after the seed is stepped over, also wher
     "normal",
     1,
   ])
+  for (const [old, control] of [
+    [true, "randomize"],
+    [false, "fixed"],
+  ])
+    assert.deepEqual(alignValues(places, [5, old, 20, 8, "euler", "normal", 1]).slice(0, 3), [
+      5,
+      control,
+      20,
+    ])
   assert.deepEqual(alignValues(places, [5, 20, 8, "euler", "normal", 1]), [
     5,
     undefined,
@@ -318,6 +327,50 @@ test("values that an instance shows for nodes inside it count, for each instance
   ])
   assert.deepEqual(sizes(withShown([null, 32]))[0], [32, height])
   assert.equal(JSON.stringify(subgraph), before)
+})
+
+// Files name the inputs that were there when the instance was last looked at, in any order, and have a
+// value for each of these or for all that it shows.
+test("an instance has all inputs of its sub-graph, and the values of its own", () => {
+  const want = (inputs: any[], properties: any, widgets_values: any, width: number) => {
+    const workflow = withSubgraph({ inputs, properties, widgets_values })
+    const settled = normalise(workflow, specs)
+    const instance = settled.nodes.find(({ id }) => id === 5)!
+    assert.deepEqual(
+      instance.inputs!.map(({ name, widget, link }) => [name, !!widget, link]),
+      [
+        ["width", true, null],
+        ["picture", false, 1],
+      ],
+    )
+    assert.deepEqual((instance.widgets_values as unknown[] | undefined)?.[0] ?? 64, width)
+    const { prompt } = toPrompt(settled, specs)
+    assert.equal(prompt["5:1"].inputs.width, width)
+    assert.deepEqual(prompt["5:2"].inputs.image, ["4", 0])
+  }
+  const [width, picture] = [input("width", "INT", null, true), input("picture", "IMAGE", 1)]
+  const both = { proxyWidgets: [["1", "height"], ["-1", "width"]] } // prettier-ignore
+  want([width, picture], {}, [99], 99)
+  want([width, picture], both, [99], 99)
+  want([width, picture], both, [48, 99], 99)
+  want([width, picture], both, { width: 99 }, 99)
+  want([width, picture], both, [], 64)
+  want([width, picture], both, [48, null], 64)
+  want([picture], both, [48, 99], 99)
+  want([picture], both, [], 64)
+})
+
+test("a link of an instance leads to the place that its input gets", () => {
+  const workflow = withSubgraph({ inputs: [input("picture", "IMAGE", 1)], widgets_values: [] })
+  workflow.links[0].target_slot = 0
+  assert.equal((normalise(workflow, specs).links[0] as any).target_slot, 1)
+  workflow.links[0] = [1, 4, 0, 5, 0, "IMAGE"]
+  assert.equal((normalise(workflow, specs).links[0] as any)[4], 1)
+})
+
+test("places of links that are gone are passed over", () => {
+  const { links } = normalise({ nodes: [], links: [null, [1, 2, 0, 3, 0, "X"], undefined] }, specs)
+  assert.deepEqual(links, [[1, 2, 0, 3, 0, "X"]])
 })
 
 test("a sub-graph that an instance gets for itself has a UUID, too", () => {
@@ -663,6 +716,7 @@ test("file names get the date and values of nodes, as graft run fills them in", 
     ["%date:yyyy-MM-dd%/x", "2026-03-07/x"],
     ["%My picture.width%_%EmptyImage.color%", "64_255"],
     ["%Search.height%", "64"],
+    ["%Load Image.image%", "a.png"],
     ["%width%_%date:%_%Nobody.x%_5%", "%width%_%date:%_%Nobody.x%_5%"],
     ["100%%date:yy%", "100%26"],
     ["%SaveImage.images%", "%SaveImage.images%"],
@@ -677,6 +731,7 @@ test("file names get the date and values of nodes, as graft run fills them in", 
           widgets_values: [prefix],
         }),
         node(3, "SaveImage", { title: "Other", widgets_values: ["../a:b?"] }),
+        node(4, "LoadImage", { widgets_values: ["a.png", "image"] }), // its class's title
       ],
       links: [[7, 1, 0, 2, 0, "IMAGE"]],
     }
