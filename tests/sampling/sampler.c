@@ -79,7 +79,7 @@ static graft_status run(const char *name, model *m, const float *sigmas, size_t 
 static void list_and_flags(void)
 {
     CHECK_STR(graft_sampler_list()[0], "euler");
-    CHECK(graft_sampler_known("ddim") && !graft_sampler_known("dpmpp_sde_gpu"));
+    CHECK(graft_sampler_known("ddim") && !graft_sampler_known("ddim_gpu"));
     CHECK(graft_sampler_is_sde("dpmpp_2m_sde") && !graft_sampler_is_sde("dpmpp_2m"));
     CHECK(graft_sampler_discards_penultimate("uni_pc") &&
           graft_sampler_discards_penultimate("dpm_2"));
@@ -88,6 +88,26 @@ static void list_and_flags(void)
     CHECK(!graft_sampler_needs_unconditional("euler"));
     float x[N] = {0}, sigma[2] = {1, 0};
     CHECK_INT(run("nothing", &(model){0}, sigma, 2, x, NULL, false), GRAFT_E_NOTFOUND);
+}
+
+/* ComfyUI's names for noise that is drawn where the latents are give what the others give. */
+static void names_of_a_gpu(void)
+{
+    static const char *const of[] = {"dpmpp_sde", "dpmpp_2m_sde", "dpmpp_2m_sde_heun",
+                                     "dpmpp_3m_sde"};
+    float sigma[7], x[2][N];
+    make_sigmas(sigma, 6);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "%s_gpu", of[i]);
+        CHECK(graft_sampler_known(name) && graft_sampler_is_sde(name));
+        for (int k = 0; k < 2; k++) {
+            model m = {.constant = 0.7f};
+            for (int j = 0; j < N; j++) x[k][j] = 10 * sinf((float)j);
+            CHECK_INT(run(k ? name : of[i], &m, sigma, 7, x[k], NULL, false), GRAFT_OK);
+        }
+        CHECK(memcmp(x[0], x[1], sizeof x[0]) == 0);
+    }
 }
 
 static void a_constant_is_reached(void)
@@ -260,6 +280,7 @@ int main(void)
 {
     RUN(golden);
     RUN(list_and_flags);
+    RUN(names_of_a_gpu);
     RUN(a_constant_is_reached);
     RUN(more_steps_are_closer);
     RUN(noise_has_the_right_size);
