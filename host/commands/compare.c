@@ -172,7 +172,7 @@ static graft_status run_one(comparison *c, int which, int seed, outcome *r, graf
     if (!json) return graft_fail_nomem(e, "a workflow");
     if (seed) set_seed(json, (uint64_t)seed);
     graft_status st = GRAFT_OK;
-    if (c->workflow[which].choices) st = graft_choices_make(json, c->session.registry, e);
+    if (c->workflow[which].editor) st = graft_choices_make(json, c->session.registry, e);
     if (st) cJSON_Delete(json);
     GRAFT_TRY(st);
     GRAFT_TRY(graft_validate(c->session.registry, &c->session.services.host, json, NULL, 0, &v, e));

@@ -154,6 +154,35 @@ static graft_status check_options(const graft_options *o, const graft_session *s
     return graft_quantize_check(o, s->registry, e);
 }
 
+static bool has_faults(const graft_validation *v)
+{
+    return v->error || (v->node_errors && v->node_errors->child);
+}
+
+static void print_faults(const graft_options *o, const graft_session *s, const graft_validation *v)
+{
+    graft_str text = GRAFT_STR_INIT;
+    graft_validation_text(v, graft_workflow_shown(o->file), &s->folders, &text);
+    if (!text.failed) fputs(text.data ? text.data : "", stderr);
+    graft_str_finish(&text);
+}
+
+/* Whether all that is wrong are nodes that somebody left lying about in an editor, not linked up,
+ * which ComfyUI's page passes over. Otherwise half a workflow is not what was asked for. */
+static bool are_loose(const graft_workflow *w, const graft_validation *v)
+{
+    const cJSON *entry, *fault;
+    cJSON_ArrayForEach(entry, v->node_errors)
+    {
+        cJSON_ArrayForEach(fault, graft_tree_get(entry, "errors"))
+        {
+            const char *type = graft_json_str(fault, "type", "");
+            if (strcmp(type, "required_input_missing") != 0) return false;
+        }
+    }
+    return w->editor && !v->error;
+}
+
 /* Reads, changes and checks; GRAFT_E_ARG without a message when the faults were printed. */
 static graft_status prepare(const graft_options *o, graft_session *s, graft_workflow *w,
                             graft_validation *v, graft_err *e)
@@ -163,24 +192,23 @@ static graft_status prepare(const graft_options *o, graft_session *s, graft_work
                           : graft_workflow_read(o->file, s->registry, w, e);
     for (size_t i = 0; !st && i < o->n_set; i++)
         st = apply_set(w->prompt, s->registry, o->set[i], e);
-    if (!st && w->choices) st = graft_choices_make(w->prompt, s->registry, e);
+    if (!st && w->editor) st = graft_choices_make(w->prompt, s->registry, e);
     if (st) return st;
     cJSON *json = w->prompt;
     w->prompt = NULL;
     st = graft_validate(s->registry, &s->services.host, json, NULL, 0, v, e);
     if (st) return graft_err_prefix(e, st, "%s", graft_workflow_shown(o->file));
-    if (!v->error && !(v->node_errors && v->node_errors->child)) {
-        graft_hint_strays(v->prompt, &s->services.log);
-        st = graft_ahead_device(s, o, e);
-        if (st || o->command == GRAFT_COMMAND_COMPILE) return st;
-        return graft_ahead_output(&s->folders, v->prompt, e);
+    if (has_faults(v)) {
+        print_faults(o, s, v);
+        if (e) e->text[0] = 0;
+        if (!are_loose(w, v)) return GRAFT_E_ARG;
+        fprintf(stderr, "warning: %s: what is not linked up is left out\n",
+                graft_workflow_shown(o->file));
     }
-    graft_str text = GRAFT_STR_INIT;
-    graft_validation_text(v, graft_workflow_shown(o->file), &s->folders, &text);
-    if (!text.failed) fputs(text.data ? text.data : "", stderr);
-    graft_str_finish(&text);
-    if (e) e->text[0] = 0;
-    return GRAFT_E_ARG;
+    graft_hint_strays(v->prompt, &s->services.log);
+    st = graft_ahead_device(s, o, e);
+    if (st || o->command == GRAFT_COMMAND_COMPILE) return st;
+    return graft_ahead_output(&s->folders, v->prompt, e);
 }
 
 static graft_status execute(const graft_options *o, graft_session *s, const graft_workflow *w,

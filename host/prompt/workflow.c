@@ -56,7 +56,7 @@ graft_status graft_workflow_parse(const char *text, size_t n, const char *what,
     if (st) return st;
     if (is_graph(json)) {
         st = graft_workflow_from_ui(json, r, &out->prompt, e);
-        out->choices = true;
+        out->editor = true;
         if (st) graft_err_prefix(e, st, "%s", what);
         if (st)
             cJSON_Delete(json);

@@ -7,7 +7,7 @@
 
 typedef struct graft_workflow {
     cJSON *prompt;        /* API format: id -> {class_type, inputs, _meta} */
-    bool choices;         /* of an editor's file, in which prompts have choices; see choices.h */
+    bool editor;          /* made of an editor's graph: prompts may have choices, see choices.h */
     cJSON *extra_pnginfo; /* {"workflow": …} to be stored in pictures; NULL when there is none */
 } graft_workflow;
 

@@ -101,10 +101,10 @@ static void files(void)
         "{\"nodes\":[{\"id\":1,\"type\":\"TestText\",\"widgets_values\":[\"{a}\"]}]}";
     const char *prompt = "{\"1\":{\"class_type\":\"TestText\",\"inputs\":{\"text\":\"{a}\"}}}";
     CHECK_OK(graft_workflow_parse(graph, strlen(graph), "x", fixture.registry, &w, &e), &e);
-    CHECK(w.choices);
+    CHECK(w.editor);
     graft_workflow_finish(&w);
     CHECK_OK(graft_workflow_parse(prompt, strlen(prompt), "x", fixture.registry, &w, &e), &e);
-    CHECK(!w.choices);
+    CHECK(!w.editor);
     graft_workflow_finish(&w);
 }
 

@@ -173,6 +173,20 @@ static void failures(void)
         strstr(err_text, "bad.json: node 1 (TestInt), input value: \"abc\" is not of type INT\n"));
     CHECK(strstr(err_text, "bad.json: node 3 (TestSave), input filename_prefix: Required input"));
     CHECK_STR(out_text, ""); /* nothing ran: half a workflow is not what was asked for */
+    check_text("loose.json", "{\"nodes\":[{\"id\":1,\"type\":\"TestSave\",\"widgets_values\":"
+                             "[\"t\",\"l\"]},{\"id\":2,\"type\":\"TestShow\"}]}");
+    CHECK_INT(graft("run -q loose.json" PLUGINS), 0);
+    CHECK_STR(out_text, "output/l_00001_.txt\n");
+    CHECK(strstr(err_text, "loose.json: node 2 (TestShow), input any: Required input is missing\n"
+                           "warning: loose.json: what is not linked up is left out\n"));
+    check_text(
+        "loose.json",
+        "{\"nodes\":[{\"id\":1,\"type\":\"TestSave\",\"widgets_values\":[\"t\",\"l\"]},"
+        "{\"id\":2,\"type\":\"TestShow\"},{\"id\":3,\"type\":\"TestInt\",\"widgets_values\":"
+        "[9999]},{\"id\":4,\"type\":\"TestShow\",\"inputs\":[{\"name\":\"any\",\"type\":\"*\","
+        "\"link\":1}]}],\"links\":[[1,3,0,4,0,\"INT\"]]}");
+    CHECK_INT(graft("run -q loose.json" PLUGINS), 1); /* something is wrong besides */
+    CHECK_STR(out_text, "");
     check_text("unknown.json", "{\"1\":{\"class_type\":\"Xyz\",\"inputs\":{}}}");
     CHECK_INT(graft("run unknown.json" PLUGINS), 1);
     CHECK(strstr(err_text, "node 1 (Xyz)") && strstr(err_text, "there is no such node class"));
