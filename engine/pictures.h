@@ -48,9 +48,10 @@ graft_status graft_image_scale(const graft_image *i, const char *method, int64_t
                                int64_t height, bool center, graft_image **out, graft_err *e);
 graft_status graft_image_scale_by(const graft_image *i, const char *method, double scale,
                                   graft_image **out, graft_err *e);
-/* To so many times 1024 x 1024 pixels, as nearly as whole sides allow, in the same aspect. */
+/* To so many times 1024 x 1024 pixels, as nearly as sides that are multiples of `step` (1 or more)
+ * allow, in the same aspect. */
 graft_status graft_image_scale_pixels(const graft_image *i, const char *method, double megapixels,
-                                      graft_image **out, graft_err *e);
+                                      int64_t step, graft_image **out, graft_err *e);
 /* With the longer side `side` pixels, 1 or more, in the same aspect. */
 graft_status graft_image_scale_longer(const graft_image *i, const char *method, int64_t side,
                                       graft_image **out, graft_err *e);

@@ -48,7 +48,7 @@ static graft_status check_arg(graft_call *c, int i)
     const graft_input *want = c->inputs[i];
     const graft_arg *a = &c->in[i];
     if (a->kind == GRAFT_NONE) {
-        if (want->flags & GRAFT_INPUT_OPTIONAL) return GRAFT_OK;
+        if (want->flags & (GRAFT_INPUT_OPTIONAL | GRAFT_INPUT_LAZY)) return GRAFT_OK;
         return graft_call_fail(c, i, GRAFT_E_ARG, "%s is missing", want->name);
     }
     bool null = false;
@@ -242,5 +242,17 @@ graft_status graft_call_out_text(graft_call *c, int slot, const char *text)
     graft_free(c->self->text);
     c->self->text = copy;
     c->out[slot] = (graft_arg){.kind = GRAFT_STRING, .u.s = copy};
+    return GRAFT_OK;
+}
+
+graft_status graft_call_out_same(graft_call *c, int slot, int input)
+{
+    const graft_arg *a = &c->in[input];
+    if (a->kind == GRAFT_NONE)
+        return graft_call_fail(c, input, GRAFT_E_ARG, "%s is missing", c->inputs[input]->name);
+    if (a->kind == GRAFT_STRING || a->kind == GRAFT_CHOICE)
+        return graft_call_out_text(c, slot, a->u.s);
+    c->out[slot] = *a;
+    if (a->kind == GRAFT_OBJECT) a->u.v->ops->retain(a->u.v);
     return GRAFT_OK;
 }

@@ -59,4 +59,6 @@ graft_status graft_call_out_i64(graft_call *c, int slot, int64_t v);
 graft_status graft_call_out_f64(graft_call *c, int slot, double v);
 graft_status graft_call_out_bool(graft_call *c, int slot, bool v);
 graft_status graft_call_out_text(graft_call *c, int slot, const char *text); /* copied */
+/* What came in, of whatever kind. */
+graft_status graft_call_out_same(graft_call *c, int slot, int input);
 #endif

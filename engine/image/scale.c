@@ -63,33 +63,44 @@ graft_status graft_image_scale_longer(const graft_image *i, const char *method, 
     return graft_image_scale(i, method, high ? 0 : side, high ? side : 0, false, out, e);
 }
 
-graft_status graft_image_scale_by(const graft_image *i, const char *method, double scale,
-                                  graft_image **out, graft_err *e)
+/* Sides are multiples of `step`, rounded half to even, and at least one of it. */
+static graft_status scale_in_steps(const graft_image *i, const char *method, double scale,
+                                   int64_t step, graft_image **out, graft_err *e)
 {
     int64_t shape[4];
+    const double unit = (double)step;
     graft_resize_method m;
     *out = NULL;
     graft_status st = graft_resize_method_parse(method, false, &m, e);
     if (st) return st;
     graft_image_data(i, shape);
-    double w = nearbyint((double)shape[2] * scale), h = nearbyint((double)shape[1] * scale);
+    double w = fmax(1.0, nearbyint((double)shape[2] * scale / unit)) * unit;
+    double h = fmax(1.0, nearbyint((double)shape[1] * scale / unit)) * unit;
     if (!(scale > 0.0) || !(w <= GRAFT_IMAGE_MAX_SIDE) || !(h <= GRAFT_IMAGE_MAX_SIDE))
         return graft_fail(e, GRAFT_E_ARG,
                           "a picture of %" PRId64 " x %" PRId64
                           " pixels times %g: not between 1 and %d per side",
                           shape[2], shape[1], scale, GRAFT_IMAGE_MAX_SIDE);
-    return scale_to(i, m, w < 1.0 ? 1 : (int64_t)w, h < 1.0 ? 1 : (int64_t)h, false, out, e);
+    return scale_to(i, m, (int64_t)w, (int64_t)h, false, out, e);
+}
+
+graft_status graft_image_scale_by(const graft_image *i, const char *method, double scale,
+                                  graft_image **out, graft_err *e)
+{
+    return scale_in_steps(i, method, scale, 1, out, e);
 }
 
 graft_status graft_image_scale_pixels(const graft_image *i, const char *method, double megapixels,
-                                      graft_image **out, graft_err *e)
+                                      int64_t step, graft_image **out, graft_err *e)
 {
     int64_t shape[4];
     *out = NULL;
     graft_image_data(i, shape);
     if (!(megapixels > 0.0 && megapixels <= 1e6))
         return graft_fail(e, GRAFT_E_ARG, "a picture cannot have %g megapixels", megapixels);
+    if (step < 1 || step > GRAFT_IMAGE_MAX_SIDE)
+        return graft_fail(e, GRAFT_E_ARG, "a side in steps of %" PRId64 " pixels", step);
     double pixels = megapixels * 1024.0 * 1024.0;
-    return graft_image_scale_by(i, method, sqrt(pixels / ((double)shape[1] * (double)shape[2])),
-                                out, e);
+    double scale = sqrt(pixels / ((double)shape[1] * (double)shape[2]));
+    return scale_in_steps(i, method, scale, step, out, e);
 }

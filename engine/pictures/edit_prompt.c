@@ -64,7 +64,7 @@ graft_status graft_clip_encode_edit(const graft_clip *c, const graft_edit_prompt
                           GRAFT_EDIT_PICTURES);
     for (size_t i = 0; i < prompt->n_pictures; i++) {
         GRAFT_TRY(graft_image_scale_pixels(prompt->picture[i], "area",
-                                           prompt->numbered ? GLANCE : WHOLE, &seen[i], e));
+                                           prompt->numbered ? GLANCE : WHOLE, 1, &seen[i], e));
         sized.picture[i] = seen[i];
     }
     GRAFT_TRY(graft_clip_encode_seen(c, &sized, task, &made, e));

@@ -196,21 +196,30 @@ static void laid_over_with_transparency(void)
 static void scaled_to_pixels(void)
 {
     graft_image *i = picture(1, 8, 16, 3, 10), *r = NULL, *same = NULL;
-    CHECK_OK(graft_image_scale_pixels(i, "nearest-exact", 512.0 / 1048576, &r, &e), &e);
+    CHECK_OK(graft_image_scale_pixels(i, "nearest-exact", 512.0 / 1048576, 1, &r, &e), &e);
     CHECK(has_shape(r, 1, 16, 32, 3));
     graft_image_release(r);
     /* 100 pixels of 2 to 1: 14.14 x 7.07. */
-    CHECK_OK(graft_image_scale_pixels(i, "bicubic", 100.0 / 1048576, &r, &e), &e);
+    CHECK_OK(graft_image_scale_pixels(i, "bicubic", 100.0 / 1048576, 1, &r, &e), &e);
     CHECK(has_shape(r, 1, 7, 14, 3));
     CHECK_OK(graft_image_scale(i, "bicubic", 14, 7, false, &same, &e), &e);
     CHECK(memcmp(graft_image_data(r, NULL), graft_image_data(same, NULL), 294 * 4) == 0);
     graft_image_release(same);
     graft_image_release(r);
+    /* 3.5 and 1.8 fours, 0.9 and 0.4 sixteens. */
+    CHECK_OK(graft_image_scale_pixels(i, "area", 100.0 / 1048576, 4, &r, &e), &e);
+    CHECK(has_shape(r, 1, 8, 16, 3));
+    graft_image_release(r);
+    CHECK_OK(graft_image_scale_pixels(i, "area", 100.0 / 1048576, 16, &r, &e), &e);
+    CHECK(has_shape(r, 1, 16, 16, 3));
+    graft_image_release(r);
     r = NULL;
+    for (int64_t step = -1; step < 1; step++)
+        CHECK_INT(graft_image_scale_pixels(i, "area", 1, step, &r, &e), GRAFT_E_ARG);
     static const double bad[] = {0, -1, NAN, INFINITY, 1e9};
     for (int k = 0; k < 5; k++)
-        CHECK_INT(graft_image_scale_pixels(i, "area", bad[k], &r, &e), GRAFT_E_ARG);
-    CHECK_INT(graft_image_scale_pixels(i, "best", 1, &r, &e), GRAFT_E_ARG);
+        CHECK_INT(graft_image_scale_pixels(i, "area", bad[k], 1, &r, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_image_scale_pixels(i, "best", 1, 1, &r, &e), GRAFT_E_ARG);
     CHECK(!r);
     graft_image_release(i);
 }
@@ -291,7 +300,7 @@ static graft_status each(int which, graft_image *i, graft_image *mask, graft_ima
     case 7:
         return graft_image_noise(i, 1, 0.5, r, &e);
     case 6:
-        return graft_image_scale_pixels(i, "bilinear", 0.0001, r, &e);
+        return graft_image_scale_pixels(i, "bilinear", 0.0001, 1, r, &e);
     default:
         return graft_image_composite(i, i, 1, 1, true, mask, r, &e);
     }

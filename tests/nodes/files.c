@@ -94,6 +94,33 @@ static void strings_are_put_together(void)
     CHECK_STR(text, "a red\napple, 3d");
 }
 
+/* Without the other, which a host does not compute. */
+static void a_switch_passes_one(void)
+{
+    const graft_node *n = fake_host_node("ComfySwitchNode");
+    const graft_lazy_api *lazy = n->query(GRAFT_LAZY_ID);
+    graft_arg in[4] = {{.kind = GRAFT_BOOL}}, out[4], latent[4];
+    uint64_t bits = 0;
+    char text[32] = "";
+    CHECK(lazy && lazy->needed(NULL, in, &bits) == GRAFT_OK && bits == 2);
+    make_latent(64, 64, 1, latent);
+    in[1] = latent[0];
+    CHECK_INT(run("ComfySwitchNode", in, out), GRAFT_OK);
+    CHECK(out[0].kind == GRAFT_OBJECT && out[0].u.v == latent[0].u.v);
+    fake_host_release(out, 1);
+    in[0].u.i = 1;
+    CHECK(lazy->needed(NULL, in, &bits) == GRAFT_OK && bits == 4);
+    CHECK_INT(run("ComfySwitchNode", in, out), GRAFT_E_ARG);
+    fake_host_release(latent, 1);
+    in[1].kind = GRAFT_NONE;
+    in[2] = (graft_arg){.kind = GRAFT_STRING, .u.s = "yes"};
+    CHECK_INT(fake_host_run(&host, n, in, out, text, sizeof text), GRAFT_OK);
+    CHECK_STR(text, "yes");
+    in[2] = (graft_arg){.kind = GRAFT_FLOAT, .u.f = 0.5};
+    CHECK_INT(run("ComfySwitchNode", in, out), GRAFT_OK);
+    CHECK(out[0].kind == GRAFT_FLOAT && out[0].u.f == 0.5);
+}
+
 static void any_value_can_be_seen(void)
 {
     graft_arg in[4], out[4]; /* a latent takes four */
@@ -607,6 +634,7 @@ int main(void)
     CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
     RUN(primitives_pass_their_value);
     RUN(strings_are_put_together);
+    RUN(a_switch_passes_one);
     RUN(any_value_can_be_seen);
     RUN(text_outputs_outlive_their_input);
     RUN(pictures_and_masks);

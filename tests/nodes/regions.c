@@ -351,6 +351,11 @@ static void pictures_are_changed(void)
     graft_image_data(graft_value_object(out[0].u.v, GRAFT_VALUE_IMAGE), shape);
     CHECK(shape[1] == 20 && shape[2] == 30);
     fake_host_release(out, 1);
+    in[fake_host_input(n, "resolution_steps")] = (graft_arg){.kind = GRAFT_INT, .u.i = 8};
+    CHECK_INT(run_with("ImageScaleToTotalPixels", in, out), GRAFT_OK);
+    graft_image_data(graft_value_object(out[0].u.v, GRAFT_VALUE_IMAGE), shape);
+    CHECK(shape[1] == 16 && shape[2] == 32); /* 2.5 eights become 2: half to even */
+    fake_host_release(out, 1);
     n = fake_host_node("ImageStitch");
     fake_host_defaults(n, in);
     in[fake_host_input(n, "image1")] = in[fake_host_input(n, "image2")] = p;
