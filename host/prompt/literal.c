@@ -314,16 +314,31 @@ static graft_status not_in_list(const graft_input *in, const cJSON *item, const 
     return fault->details ? GRAFT_OK : graft_fail_nomem(e, "a message");
 }
 
+/* Workflows that were made on Windows have a back-slash between the folders of a file's name. */
+static void turn_slashes(char *name)
+{
+    for (; *name; name++)
+        if (*name == '\\') *name = '/';
+}
+
 static graft_status read_choice(const graft_offer *c, const graft_input *in, const cJSON *item,
                                 bool left, graft_literal *out, graft_literal_fault *fault,
                                 graft_err *e)
 {
-    if (!cJSON_IsString(item) || (!left && !graft_offers_has(c, item->valuestring)))
-        return not_in_list(in, item, &c->choices, fault, e);
+    if (!cJSON_IsString(item)) return not_in_list(in, item, &c->choices, fault, e);
     char *text = graft_strdup(item->valuestring);
     if (!text) return graft_fail_nomem(e, "an input");
-    put_text(out, GRAFT_CHOICE, text);
-    return GRAFT_OK;
+    bool there = left || graft_offers_has(c, text);
+    if (!there) {
+        turn_slashes(text);
+        there = graft_offers_has(c, text);
+    }
+    if (there) {
+        put_text(out, GRAFT_CHOICE, text);
+        return GRAFT_OK;
+    }
+    graft_free(text);
+    return not_in_list(in, item, &c->choices, fault, e);
 }
 
 static graft_status read_string(const cJSON *item, graft_literal *out, graft_err *e)

@@ -21,10 +21,10 @@ typedef struct graft_literal_fault {
 void graft_literal_fault_finish(graft_literal_fault *f);
 
 /* Converts as ComfyUI does (64.7 and "64" are INT 64, anything is a STRING, …), then checks range
- * and `choices`, which a COMBO must have unless it is left a text. `left`: the node's own check
- * takes the input, so range and choices are left to it, and a socket takes whatever was written.
- * *out is set where the conversion worked, also when the range is wrong. The status is for our own
- * failures; the user's are in *fault. */
+ * and `choices`, which a COMBO must have unless it is left a text; back-slashes may stand for
+ * slashes there. `left`: the node's own check takes the input, so range and choices are left to it,
+ * and a socket takes whatever was written. *out is set where the conversion worked, also when the
+ * range is wrong. The status is for our own failures; the user's are in *fault. */
 graft_status graft_literal_read(const graft_offer *choices, const graft_input *in,
                                 const cJSON *item, bool left, graft_literal *out,
                                 graft_literal_fault *fault, graft_err *e);

@@ -672,6 +672,33 @@ static void many_files(void)
     CHECK(system("rm -rf input") == 0);
 }
 
+/* As Windows writes it; what is in the list itself comes first. */
+static void names_with_back_slashes(void)
+{
+    static const char *const names[] = {"a/b.sft", "c\\d.sft", "c/d.sft", NULL};
+    static const struct {
+        const char *given, *want;
+    } list[] = {{"a\\b.sft", "a/b.sft"}, {"c\\d.sft", "c\\d.sft"}, {"x\\b.sft", NULL}};
+    const graft_input in = {.size = sizeof in, .name = "file", .type = "COMBO"};
+    const graft_offer offer = {.choices = {names, 3, NULL, NULL}};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        graft_err e = GRAFT_ERR_INIT;
+        graft_literal got = {0};
+        graft_literal_fault fault = {0};
+        cJSON *item = cJSON_CreateString(list[i].given);
+        CHECK_OK(graft_literal_read(&offer, &in, item, false, &got, &fault, &e), &e);
+        if (list[i].want)
+            CHECK_STR(got.text, list[i].want);
+        else
+            CHECK_STR(fault.details,
+                      "file: 'x\\\\b.sft' not in ['a/b.sft', 'c\\\\d.sft', 'c/d.sft']");
+        CHECK(!fault.type == (list[i].want != NULL));
+        cJSON_Delete(item);
+        graft_literal_finish(&got);
+        graft_literal_fault_finish(&fault);
+    }
+}
+
 int main(void)
 {
     fixture_open();
@@ -695,6 +722,7 @@ int main(void)
     RUN(long_cycles);
     RUN(many_targets);
     RUN(many_files);
+    RUN(names_with_back_slashes);
     fixture_close();
     return test_end();
 }

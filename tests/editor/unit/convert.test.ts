@@ -368,6 +368,23 @@ test("a link of an instance leads to the place that its input gets", () => {
   assert.equal((normalise(workflow, specs).links[0] as any)[4], 1)
 })
 
+test("a back-slash in the name of a file is the server's slash", () => {
+  const choices = ["a/b.safetensors", "c\\d.safetensors", "c/d.safetensors"]
+  const given = new Map(specs)
+  const spec = structuredClone(specs.get("CheckpointLoaderSimple")!)
+  spec.inputs[0].choices = choices
+  given.set("CheckpointLoaderSimple", spec)
+  for (const [name, want] of [
+    ["a\\b.safetensors", "a/b.safetensors"],
+    ["c\\d.safetensors", "c\\d.safetensors"],
+    ["x\\b.safetensors", "x\\b.safetensors"],
+  ]) {
+    const nodes = [node(1, "CheckpointLoaderSimple", { widgets_values: [name] })]
+    const settled = normalise({ nodes, links: [] } as any, given)
+    assert.deepEqual(settled.nodes[0].widgets_values, [want])
+  }
+})
+
 test("places of links that are gone are passed over", () => {
   const { links } = normalise({ nodes: [], links: [null, [1, 2, 0, 3, 0, "X"], undefined] }, specs)
   assert.deepEqual(links, [[1, 2, 0, 3, 0, "X"]])

@@ -5,6 +5,13 @@ import { expandGroupNodes } from "./groupnodes"
 import { settlePromoted } from "./promoted"
 import { alignValues, defaultValue, widgetPlaces, type Specs } from "./schema"
 
+// Files that were made on Windows have back-slashes between the folders of a model's name.
+function asListed(value: unknown, choices: (string | number)[] | undefined): unknown {
+  if (typeof value !== "string" || !value.includes("\\") || choices?.includes(value)) return value
+  const turned = value.replaceAll("\\", "/")
+  return choices?.includes(turned) ? turned : value
+}
+
 // The library expects every input of a node that it shows to be in the file, and a value for every
 // widget; files of other programs, and of other versions of a node, have fewer.
 // `notes` gets a line about what of it is not known.
@@ -17,7 +24,8 @@ export function normalise(given: UiWorkflow, specs: Specs, notes: string[] = [])
     const places = widgetPlaces(spec)
     const values = alignValues(places, node.widgets_values)
     const widgets_values = places.map((place, i) => {
-      if (values[i] !== undefined) return values[i]
+      if (values[i] !== undefined)
+        return place.kind === "value" ? asListed(values[i], place.input.choices) : values[i]
       if (place.kind === "value") return defaultValue(place.input)
       return place.kind === "control" ? "fixed" : place.kind === "upload" ? "image" : ""
     })
