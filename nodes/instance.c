@@ -7,11 +7,17 @@
 
 #include "base/alloc.h"
 
-/* Five letters, so that the previews of two processes with one temporary folder stay apart. */
-static void choose_temp_prefix(char *out, size_t n, const void *salt)
+uint64_t graft_instance_random(const void *salt)
 {
     uint64_t r;
     if (getrandom(&r, sizeof r, 0) != sizeof r) r = (uint64_t)time(NULL) ^ (uintptr_t)salt;
+    return r;
+}
+
+/* Five letters, so that the previews of two processes with one temporary folder stay apart. */
+static void choose_temp_prefix(char *out, size_t n, const void *salt)
+{
+    uint64_t r = graft_instance_random(salt);
     char letters[6] = {0};
     for (int i = 0; i < 5; i++, r /= 26) letters[i] = (char)('a' + r % 26);
     snprintf(out, n, "ComfyUI_temp_%s", letters);

@@ -21,4 +21,6 @@ typedef struct graft_instance {
 /* graft_node.create and graft_node.destroy of every node here. */
 graft_status graft_instance_create(const graft_host *h, void **self);
 void graft_instance_destroy(void *self);
+/* Another number each time; where the system has none at hand, of the time and an address. */
+uint64_t graft_instance_random(const void *salt);
 #endif

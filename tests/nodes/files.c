@@ -121,6 +121,39 @@ static void a_switch_passes_one(void)
     CHECK(out[0].kind == GRAFT_FLOAT && out[0].u.f == 0.5);
 }
 
+/* Nodes of other packs: a seed below 0 is another one each time, and no result of it is kept. */
+static void seeds_are_shared_or_drawn(void)
+{
+    const graft_node *n = fake_host_node("Seed (rgthree)");
+    const graft_fingerprint_api *prints = n->query(GRAFT_FINGERPRINT_ID);
+    graft_arg in[1] = {{.kind = GRAFT_INT, .u.i = 7}}, out[4];
+    char text[2][64];
+    for (int i = 0; i < 2; i++) CHECK_INT(prints->get(NULL, in, text[i], sizeof text[i]), GRAFT_OK);
+    CHECK_STR(text[0], text[1]);
+    CHECK_INT(run("Seed (rgthree)", in, out), GRAFT_OK);
+    CHECK(out[0].kind == GRAFT_INT && out[0].u.i == 7);
+    int64_t last = -1;
+    for (in[0].u.i = -3; in[0].u.i < 0; in[0].u.i++) {
+        for (int i = 0; i < 2; i++)
+            CHECK_INT(prints->get(NULL, in, text[i], sizeof text[i]), GRAFT_OK);
+        CHECK(strcmp(text[0], text[1]) != 0);
+        CHECK_INT(run("Seed (rgthree)", in, out), GRAFT_OK);
+        CHECK(out[0].u.i >= 0 && out[0].u.i < INT64_C(1) << 50 && out[0].u.i != last);
+        last = out[0].u.i;
+    }
+}
+
+static void texts_are_shown_and_passed_on(void)
+{
+    graft_arg in[1] = {{.kind = GRAFT_STRING, .u.s = "red"}}, out[4];
+    char text[32] = "";
+    fake_host_clear(&host);
+    CHECK_INT(fake_host_run(&host, fake_host_node("ShowText|pysssss"), in, out, text, sizeof text),
+              GRAFT_OK);
+    CHECK_STR(text, "red");
+    CHECK_STR(host.ui, "text \"red\"\n");
+}
+
 static void any_value_can_be_seen(void)
 {
     graft_arg in[4], out[4]; /* a latent takes four */
@@ -303,6 +336,13 @@ static void previews_go_to_the_temporary_folder(void)
         CHECK_INT(run(i ? "MaskPreview" : "PreviewImage", i ? mask : image, out), GRAFT_OK);
         CHECK(strncmp(host.ui, "images {\"filename\": \"ComfyUI_temp_", 34) == 0);
         CHECK(strstr(host.ui, "_.png\", \"subfolder\": \"\", \"type\": \"temp\"}") != NULL);
+    }
+    in[1] = (graft_arg){.kind = GRAFT_NONE};
+    for (int both = 0; both < 2; both++, in[1] = image[0]) {
+        fake_host_clear(&host);
+        CHECK_INT(run("Image Comparer (rgthree)", in, out), GRAFT_OK);
+        const char *first = strstr(host.ui, "images {\"filename\": \"ComfyUI_temp_");
+        CHECK(first == host.ui && !strstr(first + 1, "images {") == !both);
     }
     fake_host_release(mask, 4), fake_host_release(image, 4);
 }
@@ -635,6 +675,8 @@ int main(void)
     RUN(primitives_pass_their_value);
     RUN(strings_are_put_together);
     RUN(a_switch_passes_one);
+    RUN(seeds_are_shared_or_drawn);
+    RUN(texts_are_shown_and_passed_on);
     RUN(any_value_can_be_seen);
     RUN(text_outputs_outlive_their_input);
     RUN(pictures_and_masks);
