@@ -20,10 +20,9 @@ typedef struct fill_job {
     const graft_exe *exe;
     const graft_exe_use *use;
     const graft_weights *weights;
-    graft_packs *packs; /* with what the device merges LoRAs from; NULL: it does not */
-    graft_slab *stored;
-    graft_slot_data *ready; /* what was loaded ahead; NULL, or empty: nothing */
-    bool forgets;           /* whoever reads ahead forgets, too */
+    const graft_merge_room *merge; /* where the device merges LoRAs; NULL: it does not */
+    graft_slot_data *ready;        /* what was loaded ahead; NULL, or empty: nothing */
+    bool forgets;                  /* whoever reads ahead forgets, too */
 } fill_job;
 
 /* Values that are quantized already go as they are to a kernel that quantizes likewise. */
@@ -137,8 +136,8 @@ static graft_status fill(void *ctx, void *dst, graft_hash *content, graft_err *e
     bool done = false;
     graft_status st = GRAFT_OK;
     size_t i = (size_t)(j->use - j->exe->use);
-    if (j->packs && graft_merge_possible(j->exe, i, j->weights))
-        st = graft_merge_fill(j->exe, i, j->weights, j->packs, j->stored, dst, &done, e);
+    if (j->merge && graft_merge_possible(j->exe, i, j->weights))
+        st = graft_merge_fill(j->exe, i, j->weights, j->merge, dst, &done, e);
     if (!st && !done) st = fill_by_rows(j, dst, &done, e);
     if (!st && !done) st = fill_whole(j, dst, e);
     if (!st && content) st = content_of(j, content, e);
@@ -194,7 +193,10 @@ void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_pa
 typedef struct bind_job {
     graft_binding *b;
     const graft_offload_room *room; /* NULL: all weights are on the device */
-    void *passing;      /* memory of the device for one that will not be; NULL: they have files */
+    /* Memory of the device through which go those that will not be there; NULL: they have files,
+     * or there are none. */
+    uint8_t *passing;
+    uint64_t passing_bytes;
     graft_slab *slab;   /* for the packs that are made; may be NULL */
     graft_slab *stored; /* for weights as LoRAs are merged from; may be NULL */
     bool merge;         /* the device merges LoRAs */
@@ -314,17 +316,29 @@ static graft_status fill_away(void *ctx, void *dst, graft_hash *content, graft_e
     return packing_failed(a->fill, st, e);
 }
 
+/* Where the sources of one use lie while LoRAs are merged: what passes through is behind it. */
+static graft_merge_room room_to_merge(const bind_job *job, uint32_t use)
+{
+    const graft_binding *b = job->b;
+    if (!job->passing) return (graft_merge_room){.packs = b->packs, .slab = job->stored};
+    const uint64_t align = b->exe->backend->info.alignment, own = b->exe->use[use].bytes;
+    const uint64_t before = is_away(b, use) ? (own + align - 1) / align * align : 0;
+    if (before > job->passing_bytes) return (graft_merge_room){.passing = job->passing};
+    return (graft_merge_room){.passing = job->passing + before,
+                              .bytes = job->passing_bytes - before};
+}
+
 static graft_status bind_missing(void *ctx, size_t i, const graft_task *task, graft_err *e)
 {
     const bind_job *job = ctx;
     graft_binding *b = job->b;
     uint32_t use = job->missing[i];
     const bool away = is_away(b, use);
+    const graft_merge_room room = room_to_merge(job, use);
     fill_job j = {.exe = b->exe,
                   .use = &b->exe->use[use],
                   .weights = b->weights,
-                  .packs = job->merge ? b->packs : NULL,
-                  .stored = job->stored,
+                  .merge = job->merge ? &room : NULL,
                   .ready = job->item ? &job->item[i].data : NULL,
                   .forgets = job->ahead != NULL};
     graft_backend *backend = b->exe->backend;
@@ -432,17 +446,30 @@ static void read_ahead(bind_job *job)
 }
 
 /* Devices have one queue of copies, which threads would only wait for: one thread packs, and others
- * read ahead of it. Where memory is so short that weights are away LoRAs are merged on the host. */
+ * read ahead of it. Where memory is so short that weights are away nothing is kept for LoRAs. */
 static graft_status bind_for_device(bind_job *job, const graft_task *task, graft_err *e)
 {
     job->item = graft_calloc(job->n_missing, sizeof *job->item); /* a convenience */
     graft_status st = reserve(job, e);
-    if (!st && !job->b->offload) st = reserve_stored(job, e);
+    if (job->passing)
+        job->merge = true;
+    else if (!st)
+        st = reserve_stored(job, e);
     if (!st) read_ahead(job);
     if (!st) st = graft_crew_run(job->n_missing, 1, bind_missing, job, task, e);
     graft_ahead_end(job->ahead);
     graft_free(job->item);
     return st;
+}
+
+/* Of the packs that are made, those that stay on the device. */
+static uint64_t missing_there(const bind_job *job)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < job->n_missing; i++)
+        if (!is_away(job->b, job->missing[i]) && !is_repeated(job, i))
+            bytes += job->b->exe->use[job->missing[i]].bytes;
+    return bytes;
 }
 
 /* What does not stay on the device passes through the memory of its later runs. */
@@ -454,6 +481,7 @@ static graft_status bind_some_away(bind_job *job, const graft_task *task, graft_
         graft_arenas_take(arenas, b->exe->backend, (uint64_t)graft_binding_arena(b), e);
     if (!a) return GRAFT_E_NOMEM;
     job->passing = a->data;
+    job->passing_bytes = (uint64_t)graft_binding_arena(b);
     graft_status st = bind_for_device(job, task, e);
     graft_arenas_give(arenas, a);
     return st;
@@ -467,8 +495,11 @@ static graft_status bind_all(graft_binding *b, const graft_offload_room *room,
         .b = b, .room = room, .missing = graft_malloc_array(x->n_uses, sizeof *job.missing)};
     if (!job.missing) return graft_fail_nomem(e, "weight table");
     graft_status st = bind_present(&job, task, e);
+    qsort_r(job.missing, job.n_missing, sizeof *job.missing, largest_first, x->use);
+    /* The store's budget does not know of the window. */
+    if (!st && b->offload && b->offload->window)
+        graft_packs_make_room(b->packs, b->offload->window + missing_there(&job));
     if (!st && job.n_missing) {
-        qsort_r(job.missing, job.n_missing, sizeof *job.missing, largest_first, x->use);
         if (x->backend->info.host_memory)
             st = graft_crew_run(job.n_missing, x->backend->threads, bind_missing, &job, task, e);
         else
@@ -484,6 +515,21 @@ static graft_status bind_all(graft_binding *b, const graft_offload_room *room,
     if (b->offloaded) graft_packs_settle(b->offloaded);
     graft_free(job.missing);
     return st;
+}
+
+/* Where a run reads weights, and where some of them come to. */
+static void find_places(graft_binding *b)
+{
+    const size_t n = b->exe->n_uses;
+    for (size_t i = 0; i < n; i++) {
+        const void *place = graft_pack_data(b->pack[i]);
+        b->places = graft_hash_mix(b->places, &place, sizeof place);
+        if (is_away(b, i) && graft_pack_ordinary(b->pack[i]))
+            b->offload->ordinary += b->exe->use[i].bytes;
+    }
+    if (b->offload)
+        b->places = graft_hash_mix(b->places, b->offload->all.place,
+                                   n * sizeof *b->offload->all.place);
 }
 
 graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *packs,
@@ -504,10 +550,7 @@ graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *p
     b->pack = pack;
     b->offloaded = room ? room->packs : NULL;
     graft_status st = bind_all(b, room, task, e);
-    for (size_t i = 0; i < x->n_uses && !st; i++) {
-        const void *place = graft_pack_data(pack[i]);
-        b->places = graft_hash_mix(b->places, &place, sizeof place);
-    }
+    if (!st) find_places(b);
     if (st)
         graft_binding_release(b);
     else

@@ -70,6 +70,12 @@ static graft_status fill_stored(void *ctx, void *dst, graft_hash *content, graft
               : GRAFT_OK;
 }
 
+static uint64_t aligned(const graft_exe *x, uint64_t bytes)
+{
+    const uint64_t align = x->backend->info.alignment ? x->backend->info.alignment : 256;
+    return (bytes + align - 1) / align * align;
+}
+
 /* One source while its weight is merged. */
 typedef struct merge_part {
     graft_slot_source source;
@@ -78,18 +84,37 @@ typedef struct merge_part {
     graft_patch_product *product;
 } merge_part;
 
-static graft_status prepare_part(const graft_exe *x, merge_part *p, graft_packs *packs,
-                                 graft_slab *slab, graft_weight_part *out, graft_err *e)
+/* Brings a stored source to the device: into the store, or behind the `taken` bytes of what passes
+ * through, for which graft_merge_fill() has seen that there is room. */
+static graft_status place_part(const graft_exe *x, merge_part *p, const graft_merge_room *room,
+                               uint64_t *taken, const void **src, graft_err *e)
 {
     const graft_slot_source *s = &p->source;
     stored_fill fill = {x, s->tensor};
-    graft_status st = graft_packs_get(packs, x->backend, stored_name(x, s), s->tensor->bytes, slab,
-                                      fill_stored, &fill, &p->pack, e);
+    graft_status st;
+    if (room->packs) {
+        st = graft_packs_get(room->packs, x->backend, stored_name(x, s), s->tensor->bytes,
+                             room->slab, fill_stored, &fill, &p->pack, e);
+        *src = st ? NULL : graft_pack_data(p->pack);
+        return st;
+    }
+    uint8_t *place = (uint8_t *)room->passing + *taken;
+    *taken += aligned(x, s->tensor->bytes);
+    *src = place;
+    return fill_stored(&fill, place, NULL, e);
+}
+
+static graft_status prepare_part(const graft_exe *x, merge_part *p, const graft_merge_room *room,
+                                 uint64_t *taken, graft_weight_part *out, graft_err *e)
+{
+    const graft_slot_source *s = &p->source;
+    const void *src;
+    graft_status st = place_part(x, p, room, taken, &src, e);
     if (st) return st;
     p->term = graft_calloc(s->n_patches + 1, sizeof *p->term);
     p->product = graft_calloc(s->n_patches + 1, sizeof *p->product);
     if (!p->term || !p->product) return graft_fail_nomem(e, "LoRA");
-    *out = (graft_weight_part){.src = graft_pack_data(p->pack),
+    *out = (graft_weight_part){.src = src,
                                .rows = s->rows,
                                .dtype = s->tensor->dtype,
                                .term = p->term};
@@ -110,29 +135,43 @@ static graft_status prepare_part(const graft_exe *x, merge_part *p, graft_packs 
     return st;
 }
 
-static void finish_part(merge_part *p, graft_packs *packs)
+static void finish_part(merge_part *p, const graft_merge_room *room)
 {
     for (size_t i = 0; p->product && i < p->source.n_patches; i++)
         graft_patch_product_finish(&p->product[i]);
     graft_free(p->product);
     graft_free(p->term);
-    graft_packs_put(packs, p->pack);
+    if (room->packs) graft_packs_put(room->packs, p->pack);
+}
+
+/* Whether all sources of the weight have room at once. */
+static bool has_room(const graft_exe *x, const merge_part *part, size_t n,
+                     const graft_merge_room *room)
+{
+    uint64_t left = room->bytes;
+    for (size_t k = 0; k < n && !room->packs; k++) {
+        const uint64_t bytes = part[k].source.tensor->bytes;
+        if (bytes > left || aligned(x, bytes) > left) return false;
+        left -= aligned(x, bytes);
+    }
+    return true;
 }
 
 graft_status graft_merge_fill(const graft_exe *x, size_t i, const graft_weights *w,
-                              graft_packs *packs, graft_slab *slab, void *dst, bool *done,
-                              graft_err *e)
+                              const graft_merge_room *room, void *dst, bool *done, graft_err *e)
 {
     const graft_gslot *slot = slot_of(x, i);
     const graft_exe_use *use = &x->use[i];
     merge_part *part = graft_calloc(slot->n_sources, sizeof *part);
     graft_weight_part *given = graft_calloc(slot->n_sources, sizeof *given);
     graft_status st = part && given ? GRAFT_OK : graft_fail_nomem(e, "LoRA");
+    uint64_t taken = 0;
     *done = false;
-    for (size_t k = 0; k < slot->n_sources && !st; k++) {
-        st = graft_weights_source(w, slot, k, true, &part[k].source, e);
-        if (!st) st = prepare_part(x, &part[k], packs, slab, &given[k], e);
-    }
+    for (size_t k = 0; k < slot->n_sources && !st; k++)
+        st = graft_weights_source(w, slot, k, room->packs != NULL, &part[k].source, e);
+    if (!st && !has_room(x, part, slot->n_sources, room)) st = GRAFT_E_UNSUPPORTED;
+    for (size_t k = 0; k < slot->n_sources && !st; k++)
+        st = prepare_part(x, &part[k], room, &taken, &given[k], e);
     if (!st) {
         st = graft_backend_more(x->backend)
                  ->pack_merged(x->step[use->step].kernel, use->input, given,
@@ -142,7 +181,7 @@ graft_status graft_merge_fill(const graft_exe *x, size_t i, const graft_weights 
             graft_fail(e, st, "backend %s: merging a LoRA: %s", x->backend->name,
                        graft_status_text(st));
     }
-    for (size_t k = 0; part && k < slot->n_sources; k++) finish_part(&part[k], packs);
+    for (size_t k = 0; part && k < slot->n_sources; k++) finish_part(&part[k], room);
     graft_free(part);
     graft_free(given);
     /* Without memory for it there the host may still manage, piece by piece. */

@@ -1,6 +1,6 @@
-/* LoRAs on devices with memory of their own: the weights that they change are kept there as their
- * file has them, and the device adds the low-rank products. A change of strength then brings the
- * small factors to the device and nothing else. */
+/* LoRAs on devices with memory of their own: the device adds the low-rank products. Where it has
+ * room the weights that they change are kept there as their file has them, and a change of strength
+ * brings the small factors to the device and nothing else; else those weights pass through. */
 #ifndef GRAFT_EXEC_MERGE_H
 #define GRAFT_EXEC_MERGE_H
 #include "engine/exec/exe.h"
@@ -13,10 +13,16 @@ bool graft_merge_possible(const graft_exe *x, size_t i, const graft_weights *w);
  * `bytes`, at most one a source; returns how many there are. */
 graft_status graft_merge_sizes(const graft_exe *x, size_t i, const graft_weights *w,
                                graft_packs *packs, uint64_t *bytes, size_t *n, graft_err *e);
-/* Packs use i, merged, into dst. *done false: the host must do it. slab: for the stored sources. */
+/* Where stored sources lie while they are merged. */
+typedef struct graft_merge_room {
+    graft_packs *packs; /* the store that keeps them; NULL: nothing does */
+    graft_slab *slab;   /* for them in that store; may be NULL */
+    void *passing;      /* without a store: memory of the device that is used anew each time, */
+    uint64_t bytes;     /* so much of it */
+} graft_merge_room;
+/* Packs use i, merged, into dst. *done false: the host must do it. */
 graft_status graft_merge_fill(const graft_exe *x, size_t i, const graft_weights *w,
-                              graft_packs *packs, graft_slab *slab, void *dst, bool *done,
-                              graft_err *e);
+                              const graft_merge_room *room, void *dst, bool *done, graft_err *e);
 /* Drops the stored sources of use i of `old`, unless `keep` (may be NULL) has the same. */
 void graft_merge_drop(const graft_exe *x, size_t i, const graft_weights *old,
                       const graft_weights *keep, graft_packs *packs);

@@ -19,7 +19,9 @@ static uint64_t aligned(uint64_t bytes)
 
 bool graft_offload_possible(const graft_backend *b)
 {
-    return b->info.host_memory || GRAFT_KERNELS_HAS(graft_backend_more(b), lane_free);
+    const graft_kernels_more *more = graft_backend_more(b);
+    return b->info.host_memory ||
+           (GRAFT_KERNELS_HAS(more, lane_free) && GRAFT_KERNELS_HAS(more, send));
 }
 
 /* ------------------------------------------------------------------ what may be away */
@@ -218,17 +220,28 @@ void graft_offload_begin(graft_offload_run *r)
     r->loaded = r->needed = 0;
 }
 
+static const graft_pack *pack_of(const graft_offload_run *r, size_t i)
+{
+    return r->pack[r->schedule->piece[i].use];
+}
+
 static void *data_of(const graft_offload_run *r, size_t i)
 {
-    return (void *)(uintptr_t)graft_pack_data(r->pack[r->schedule->piece[i].use]);
+    return (void *)(uintptr_t)graft_pack_data(pack_of(r, i));
+}
+
+static bool by_lane(const graft_offload_run *r, size_t i)
+{
+    return r->lane && !graft_pack_ordinary(pack_of(r, i));
 }
 
 static graft_status load(const graft_offload_run *r, size_t i)
 {
     const graft_offload_piece *p = &r->schedule->piece[i];
-    if (r->lane)
-        return r->more->lane_load(r->lane, (uint32_t)i, r->window + p->offset, data_of(r, i),
-                                  p->bytes);
+    uint8_t *place = r->window + p->offset;
+    if (by_lane(r, i))
+        return r->more->lane_load(r->lane, (uint32_t)i, place, data_of(r, i), p->bytes);
+    if (r->lane) return r->more->send(r->device, place, data_of(r, i), p->bytes);
     graft_spill_soon(data_of(r, i), p->bytes);
     return GRAFT_OK;
 }
@@ -247,10 +260,12 @@ graft_status graft_offload_before(graft_offload_run *r, size_t step)
     graft_status st = GRAFT_OK;
     if (!s) return GRAFT_OK;
     if (!r->lane) leave_files(r, step);
-    for (; r->loaded < s->n && s->piece[r->loaded].behind < (int64_t)step && !st; r->loaded++)
+    while (r->loaded < s->n && s->piece[r->loaded].behind < (int64_t)step && !st) {
         st = load(r, r->loaded);
+        if (!st) r->loaded++;
+    }
     for (; r->lane && r->needed < s->n && s->piece[r->needed].step == step && !st; r->needed++)
-        st = r->more->lane_need(r->lane, (uint32_t)r->needed);
+        if (by_lane(r, r->needed)) st = r->more->lane_need(r->lane, (uint32_t)r->needed);
     return st;
 }
 
@@ -259,8 +274,10 @@ graft_status graft_offload_before(graft_offload_run *r, size_t step)
 void graft_offload_end(graft_offload_run *r)
 {
     if (!r->schedule) return;
-    if (!r->lane)
-        leave_files(r, SIZE_MAX);
-    else if (r->loaded > r->needed)
-        r->more->lane_need(r->lane, (uint32_t)r->loaded - 1);
+    if (!r->lane) leave_files(r, SIZE_MAX);
+    for (size_t i = r->loaded; r->lane && i-- > r->needed;)
+        if (by_lane(r, i)) {
+            r->more->lane_need(r->lane, (uint32_t)i);
+            break;
+        }
 }

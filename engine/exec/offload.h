@@ -44,6 +44,9 @@ typedef struct graft_offload {
     graft_offload_schedule all, later; /* later: of a series' runs behind the first one */
     uint64_t window;                   /* bytes behind the activations */
     uint64_t bytes;                    /* that are away */
+    /* Of these, those that lie in ordinary memory (packs.h): set with the packs. The host sends
+     * them between the launches, so that runs are not recorded. */
+    uint64_t ordinary;
 } graft_offload;
 
 /* Where the packs of an executable's uses are before a binding is made. */
@@ -73,6 +76,7 @@ void graft_offload_free(graft_offload *o); /* NULL is fine */
 typedef struct graft_offload_run {
     const graft_offload_schedule *schedule; /* NULL: nothing is away */
     const graft_kernels_more *more;
+    graft_device *device;
     graft_lane *lane; /* NULL: in files */
     uint8_t *window;
     graft_pack *const *pack; /* of each use */

@@ -46,6 +46,7 @@ struct graft_pack {
     uint64_t bytes, last_used;
     int refs;
     pack_state state;
+    bool ordinary;    /* see graft_pack_ordinary() */
     bool nameless;    /* its content is found out while it is filled */
     bool unwanted;    /* goes with its last user */
     graft_pack *next; /* in its bucket */
@@ -57,15 +58,17 @@ typedef struct spare {
     graft_slab *slab;
     void *data;
     uint64_t bytes;
+    bool ordinary;
     bool promised; /* while a slab's size is found out */
     struct spare *next;
 } spare;
 
-/* Device memory that nobody has any more. */
+/* Memory that nobody has any more. */
 typedef struct dead {
     graft_backend *backend;
     void *data;
     uint64_t bytes;
+    bool ordinary;
     struct dead *next;
 } dead;
 
@@ -116,14 +119,17 @@ static void *memory_alloc(const graft_packs *p, const graft_backend *b, uint64_t
                                : graft_backend_more(b)->host_alloc(b->device, bytes);
 }
 
-static void memory_free(const graft_packs *p, const graft_backend *b, void *data, uint64_t bytes)
+static void memory_free(const graft_packs *p, const dead *d)
 {
-    if (!p->offloaded)
-        b->api->free(b->device, data);
+    const graft_backend *b = d->backend;
+    if (d->ordinary)
+        graft_free(d->data);
+    else if (!p->offloaded)
+        b->api->free(b->device, d->data);
     else if (b->info.host_memory)
-        graft_spill_free(data, bytes);
+        graft_spill_free(d->data, d->bytes);
     else
-        graft_backend_more(b)->host_free(b->device, data);
+        graft_backend_more(b)->host_free(b->device, d->data);
 }
 
 /* A device may wait for all its work before it frees memory: not while others wait for the lock. */
@@ -135,21 +141,22 @@ static void unlock(graft_packs *p)
     while (list) {
         dead *d = list;
         list = d->next;
-        memory_free(p, d->backend, d->data, d->bytes);
+        memory_free(p, d);
         graft_free(d);
     }
 }
 
 /* ------------------------------------------------------------------ memory, the lock is held */
 
-static void bury(graft_packs *p, graft_backend *backend, void *data, uint64_t bytes)
+static void bury(graft_packs *p, const dead *memory)
 {
     dead *d = graft_malloc(sizeof *d);
     if (!d) {
-        memory_free(p, backend, data, bytes);
+        memory_free(p, memory);
         return;
     }
-    *d = (dead){backend, data, bytes, p->dead};
+    *d = *memory;
+    d->next = p->dead;
     p->dead = d;
 }
 
@@ -161,17 +168,16 @@ static void slab_leave(graft_packs *p, graft_slab *s)
     *at = s->next;
     p->stats.bytes -= s->bytes;
     p->stats.slabs--;
-    bury(p, s->backend, s->data, s->bytes);
+    bury(p, &(dead){.backend = s->backend, .data = s->data, .bytes = s->bytes});
     graft_free(s);
 }
 
-static void free_memory(graft_packs *p, graft_backend *backend, graft_slab *slab, void *data,
-                        uint64_t bytes)
+static void free_memory(graft_packs *p, graft_slab *slab, const dead *memory)
 {
     if (slab)
         slab_leave(p, slab);
-    else if (data)
-        bury(p, backend, data, bytes);
+    else if (memory->data)
+        bury(p, memory);
 }
 
 /* Takes the pack out of the table and frees it. */
@@ -184,7 +190,8 @@ static void drop(graft_packs *p, graft_pack *pack)
         if (!pack->slab) p->stats.bytes -= pack->bytes;
         p->stats.count--;
     }
-    if (pack->data) free_memory(p, pack->backend, pack->slab, pack->data, pack->bytes);
+    const dead memory = {pack->backend, pack->data, pack->bytes, pack->ordinary, NULL};
+    if (pack->data) free_memory(p, pack->slab, &memory);
     graft_free(pack);
 }
 
@@ -196,7 +203,12 @@ static void recycle(graft_packs *p, graft_pack *pack)
     bool worth = pack->data && (pack->slab || pack->bytes >= SPARE_MIN);
     spare *s = worth ? graft_malloc(sizeof *s) : NULL;
     if (s) {
-        *s = (spare){pack->backend, pack->slab, pack->data, pack->bytes, false, p->spares};
+        *s = (spare){.backend = pack->backend,
+                     .slab = pack->slab,
+                     .data = pack->data,
+                     .bytes = pack->bytes,
+                     .ordinary = pack->ordinary,
+                     .next = p->spares};
         p->spares = s;
         pack->data = NULL;
     }
@@ -211,6 +223,7 @@ static bool take_spare(graft_packs *p, graft_pack *k)
         if (s->backend != k->backend || s->bytes != k->bytes) continue;
         k->data = s->data;
         k->slab = s->slab;
+        k->ordinary = s->ordinary;
         *at = s->next;
         graft_free(s);
         return true;
@@ -241,7 +254,7 @@ static void free_spares(graft_packs *p)
     while (p->spares) {
         spare *s = p->spares;
         p->spares = s->next;
-        free_memory(p, s->backend, s->slab, s->data, s->bytes);
+        free_memory(p, s->slab, &(dead){s->backend, s->data, s->bytes, s->ordinary, NULL});
         graft_free(s);
     }
 }
@@ -306,6 +319,12 @@ static void trim_locked(graft_packs *p, uint64_t bytes)
         else
             return;
     }
+}
+
+/* For so many bytes more. */
+static void make_room(graft_packs *p, uint64_t bytes)
+{
+    if (p->budget != UINT64_MAX) trim_locked(p, p->budget > bytes ? p->budget - bytes : 0);
 }
 
 void graft_packs_trim(graft_packs *p, uint64_t bytes)
@@ -382,8 +401,7 @@ static graft_pack *add(graft_packs *p, graft_backend *backend, graft_pack_name n
     k->backend = backend;
     k->bytes = bytes;
     k->refs = 1;
-    if (!take_spare(p, k) && !take_place(slab, k) && p->budget != UINT64_MAX)
-        trim_locked(p, p->budget > bytes ? p->budget - bytes : 0);
+    if (!take_spare(p, k) && !take_place(slab, k)) make_room(p, bytes);
     graft_pack **at = place_of(p, name.sample);
     k->next = *at;
     *at = k;
@@ -391,15 +409,19 @@ static graft_pack *add(graft_packs *p, graft_backend *backend, graft_pack_name n
 }
 
 /* Memory for a pack; where there is none, that of packs which nobody uses comes free first: the
- * system may have less than the device says, in a container or under a limit. */
-static void *allocate(graft_packs *p, const graft_pack *k)
+ * system may have less than the device says, in a container or under a limit. Memory that a device
+ * reads by itself is shorter than other memory is, and other memory does in its place. */
+static void *allocate(graft_packs *p, graft_pack *k)
 {
     const graft_backend *b = k->backend;
     uint64_t bytes = k->bytes ? k->bytes : 1;
     void *data = memory_alloc(p, b, bytes);
     if (data) return data;
     graft_packs_trim(p, 0);
-    return memory_alloc(p, b, bytes);
+    data = memory_alloc(p, b, bytes);
+    if (data || !p->offloaded || b->info.host_memory) return data;
+    k->ordinary = true;
+    return graft_malloc(bytes);
 }
 
 /* Fills a pack that add() gave, NULL when it failed. Without the lock. */
@@ -549,8 +571,7 @@ graft_slab *graft_packs_reserve(graft_packs *p, graft_backend *backend, const ui
     pthread_mutex_lock(&p->lock);
     s->backend = backend;
     s->bytes = p->no_slabs ? 0 : beyond_spares(p, backend, bytes, n);
-    if (s->bytes && p->budget != UINT64_MAX)
-        trim_locked(p, p->budget > s->bytes ? p->budget - s->bytes : 0);
+    if (s->bytes) make_room(p, s->bytes);
     unlock(p);
     if (s->bytes) s->data = backend->api->alloc(backend->device, s->bytes);
     if (!s->data) {
@@ -580,6 +601,13 @@ bool graft_packs_fit(graft_packs *p, uint64_t bytes)
     return fits;
 }
 
+void graft_packs_make_room(graft_packs *p, uint64_t bytes)
+{
+    pthread_mutex_lock(&p->lock);
+    make_room(p, bytes);
+    unlock(p);
+}
+
 void graft_packs_reserved(graft_packs *p, graft_slab *s)
 {
     if (!s) return;
@@ -599,6 +627,11 @@ void graft_packs_use_slabs(graft_packs *p, bool use)
 const void *graft_pack_data(const graft_pack *pack)
 {
     return pack->data;
+}
+
+bool graft_pack_ordinary(const graft_pack *pack)
+{
+    return pack->ordinary;
 }
 
 void graft_packs_stats_get(graft_packs *p, graft_packs_stats *out)

@@ -66,11 +66,16 @@ graft_slab *graft_packs_reserve(graft_packs *p, graft_backend *backend, const ui
                                 size_t n);
 /* Whether so much more may be held, once packs that nobody uses made room. */
 bool graft_packs_fit(graft_packs *p, uint64_t bytes);
+/* Packs that nobody uses go until the budget has room for so much more, or none is left. */
+void graft_packs_make_room(graft_packs *p, uint64_t bytes);
 /* No more packs will be put there. NULL is fine. */
 void graft_packs_reserved(graft_packs *p, graft_slab *slab);
 /* Where memory has a strict limit, which slabs in use by one pack would hold up: false. */
 void graft_packs_use_slabs(graft_packs *p, bool use);
 const void *graft_pack_data(const graft_pack *pack);
+/* Of a store that is offloaded: there was no memory that the device reads by itself, and it lies in
+ * ordinary memory, which the host has to send. */
+bool graft_pack_ordinary(const graft_pack *pack);
 
 typedef struct graft_packs_stats {
     uint64_t bytes, used_bytes;   /* all memory, slabs as a whole; packs in use */

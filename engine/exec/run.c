@@ -181,9 +181,11 @@ static graft_status launch_steps(run *r, const graft_task *task, graft_exe_profi
     graft_exe *x = r->binding->exe;
     const uint64_t none[GRAFT_OP_END] = {0};
     const graft_hash key = recording_key(r);
+    const graft_offload *o = r->binding->offload;
+    const bool records = !profile && !(o && o->ordinary);
     bool repeated = false;
     if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
-    if (!profile) {
+    if (records) {
         graft_status st = graft_recordings_run(x->recordings, key, launch_all, r, &repeated);
         if (st) return failed(x, st, "operator", 0, "and those after it", e);
     }
@@ -193,10 +195,8 @@ static graft_status launch_steps(run *r, const graft_task *task, graft_exe_profi
     }
     graft_status st = launch_each(r, task, profile, e);
     if (st) return st;
-    if (profile)
-        profile->runs++;
-    else
-        graft_recordings_ran(x->recordings, key);
+    if (profile) profile->runs++;
+    if (records) graft_recordings_ran(x->recordings, key);
     return GRAFT_OK;
 }
 
@@ -211,6 +211,7 @@ static graft_status begin(run *r, const graft_binding *b, graft_arena *a,
     if (!o) return GRAFT_OK;
     r->offload = (graft_offload_run){.schedule = r->made ? &o->later : &o->all,
                                      .more = graft_backend_more(b->exe->backend),
+                                     .device = b->exe->backend->device,
                                      .window = r->base + graft_binding_arena(b) - o->window,
                                      .pack = b->pack};
     return o->window ? graft_arena_lane(a, (uint32_t)o->all.n, &r->offload.lane, e) : GRAFT_OK;

@@ -243,6 +243,7 @@ void graft_engine_release_unused(graft_engine *g)
         graft_compiled_list_free(list, n);
     }
     graft_arenas_trim(g->arenas);
+    graft_arenas_trim(g->kept);
     graft_packs_trim(g->packs, 0);
     graft_packs_trim(g->offloaded, 0);
     graft_alloc_trim();
@@ -257,14 +258,18 @@ static bool may_offload(const graft_engine *g, const graft_backend *b)
 /* How fast a run is then depends on the bus, or the disk: to be seen, but no mistake. */
 static void tell_offload(const graft_binding *b, const graft_task *task)
 {
-    char bytes[16];
+    char bytes[16], ordinary[16], more[96] = "";
     if (!b->offload || !task) return;
     const bool on_disk = b->exe->backend->info.host_memory;
     graft_bytes_text(b->offload->bytes, bytes);
+    graft_bytes_text(b->offload->ordinary, ordinary);
+    if (b->offload->ordinary)
+        snprintf(more, sizeof more, ", %s of them slowly: there is no pinned memory for those",
+                 ordinary);
     graft_log_printf(&task->log, GRAFT_LOG_INFO,
-                     "%s: %s of its weights have no room %s%s and come anew in each run%s",
+                     "%s: %s of its weights have no room %s%s and come anew in each run%s%s",
                      b->exe->kind, bytes, on_disk ? "in memory" : "on ",
-                     on_disk ? "" : b->exe->backend->name, on_disk ? " from the disk" : "");
+                     on_disk ? "" : b->exe->backend->name, on_disk ? " from the disk" : "", more);
 }
 
 /* Others may have the device's memory: what was thought to have room did not. */

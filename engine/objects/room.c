@@ -92,23 +92,37 @@ static uint64_t make_room_of_recordings(graft_engine *g, const graft_exe *x,
 
 /* ------------------------------------------------------------------ what weights may take */
 
+/* Free on the device; UINT64_MAX where it does not say. */
+static uint64_t free_on(const graft_backend *b)
+{
+    graft_device_info now = {.size = sizeof now};
+    if (b->api->info(b->device, &now) || !now.memory_total) return UINT64_MAX;
+    return now.memory_free;
+}
+
 /* What the device could give: what is free there, and what is held for runs now; of the machine's
- * memory all, since what the system keeps of files counts as used. Where that is far more than
- * `need` and nobody ran out of it (`asked`) the device is not asked, which takes it a while.
- * UINT64_MAX then, and where it does not say. */
+ * memory all, since what the system keeps of files counts as used. What samplings keep is theirs
+ * until they end, and goes then where it is needed here. Where there is far more than `need` and
+ * nobody ran out of it (`asked`) the device is not asked, which takes it a while. UINT64_MAX then,
+ * and where it does not say. */
 static uint64_t within_reach(const graft_engine *g, const graft_backend *b, uint64_t need,
                              bool asked)
 {
-    graft_device_info now = {.size = sizeof now};
     graft_packs_stats packs;
     const uint64_t total = b->info.memory_total;
     if (b->info.host_memory) return total ? total : UINT64_MAX;
     graft_packs_stats_get(g->packs, &packs);
-    const uint64_t held = packs.bytes + graft_arenas_bytes(g->arenas) +
-                          graft_arenas_bytes(g->kept) + atomic_load(&b->recorded);
-    if (!asked && held < total / 2 && need < total / 2 - held) return UINT64_MAX;
-    if (b->api->info(b->device, &now) || !now.memory_total) return UINT64_MAX;
-    return now.memory_free + held < now.memory_total ? now.memory_free + held : now.memory_total;
+    const uint64_t held =
+        packs.bytes + graft_arenas_bytes(g->arenas) + atomic_load(&b->recorded);
+    const uint64_t all = held + graft_arenas_bytes(g->kept);
+    if (!asked && all < total / 2 && need < total / 2 - all) return UINT64_MAX;
+    uint64_t left = free_on(b);
+    if (left != UINT64_MAX && left + held < need) {
+        graft_arenas_trim(g->kept);
+        left = free_on(b);
+    }
+    if (left == UINT64_MAX) return left;
+    return left + held < total ? left + held : total;
 }
 
 static uint64_t less(uint64_t from, uint64_t bytes)

@@ -19,6 +19,7 @@ struct graft_replay {
     size_t *twin;   /* of each node: its twin in the quantized graph, or NO_NODE */
     void *block[2]; /* device memory: clean and changed values */
     void *workspace;
+    void *weight;     /* device memory for one that is not there (offload.h); NULL: all are */
     uint64_t *offset; /* of each root value in a block */
     bool *changed;    /* of each root value */
     double *seconds;  /* of each node, then of each node's twin */
@@ -69,12 +70,25 @@ static graft_status lay_out(graft_replay *r, uint64_t *bytes, graft_err *e)
     return GRAFT_OK;
 }
 
+/* Of the binding's weights that are not on the device, the largest one's bytes; an operator has one
+ * such at most. */
+static uint64_t largest_away(const graft_binding *b)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; b->offload && i < b->exe->n_uses; i++)
+        if (b->offload->all.place[i] >= 0 && b->exe->use[i].bytes > bytes)
+            bytes = b->exe->use[i].bytes;
+    return bytes;
+}
+
 static graft_status allocate(graft_replay *r, graft_err *e)
 {
     const graft_exe *x = r->binding->exe;
     const graft_graph *g = x->graph;
     const graft_exe *quantized = r->quantized->exe;
     uint64_t bytes = 0, workspace = 64;
+    const uint64_t away[] = {largest_away(r->binding), largest_away(r->quantized)};
+    const uint64_t weight = away[0] > away[1] ? away[0] : away[1];
     r->offset = graft_calloc(g->n_values, sizeof *r->offset);
     r->changed = graft_calloc(g->n_values, sizeof *r->changed);
     r->seconds = graft_calloc(2 * g->n_nodes, sizeof *r->seconds);
@@ -92,7 +106,8 @@ static graft_status allocate(graft_replay *r, graft_err *e)
     for (int k = 0; k < 2; k++)
         r->block[k] = x->backend->api->alloc(x->backend->device, bytes ? bytes : 1);
     r->workspace = x->backend->api->alloc(x->backend->device, workspace);
-    bool ok = r->values && r->block[0] && r->block[1] && r->workspace;
+    if (weight) r->weight = x->backend->api->alloc(x->backend->device, weight);
+    bool ok = r->values && r->block[0] && r->block[1] && r->workspace && (r->weight || !weight);
     return ok ? GRAFT_OK
               : graft_fail(e, GRAFT_E_NOMEM, "out of memory: calibration needs %llu MiB",
                            (unsigned long long)graft_size_mib(2 * bytes));
@@ -181,6 +196,7 @@ void graft_replay_destroy(graft_replay *r)
     for (int i = 0; i < 2; i++)
         if (r->block[i]) k->api->free(k->device, r->block[i]);
     if (r->workspace) k->api->free(k->device, r->workspace);
+    if (r->weight) k->api->free(k->device, r->weight);
     graft_free(r->offset);
     graft_free(r->changed);
     graft_free(r->seconds);
@@ -193,22 +209,36 @@ void graft_replay_destroy(graft_replay *r)
 
 /* ------------------------------------------------------------------ running */
 
+/* A weight of the binding, brought to the device if need be. */
+static graft_status weight_of(const graft_replay *r, const graft_binding *b, size_t use,
+                              const void **out)
+{
+    const graft_backend *k = b->exe->backend;
+    *out = graft_pack_data(b->pack[use]);
+    if (!b->offload || b->offload->all.place[use] < 0) return GRAFT_OK;
+    graft_status st = k->api->upload(k->device, r->weight, *out, b->exe->use[use].bytes);
+    *out = r->weight;
+    return st;
+}
+
 /* Inputs of node i; constants are those of node `n` of the binding. */
-static void gather(const graft_replay *r, size_t i, const graft_binding *b, size_t n,
-                   const void *in[GRAFT_MAX_INPUTS])
+static graft_status gather(const graft_replay *r, size_t i, const graft_binding *b, size_t n,
+                           const void *in[GRAFT_MAX_INPUTS])
 {
     const graft_graph *g = graph_of(r);
-    for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
+    graft_status st = GRAFT_OK;
+    for (int k = 0; k < GRAFT_MAX_INPUTS && !st; k++) {
         graft_vid v = g->node[i].in[k];
         const graft_gvalue *x = v < 0 ? NULL : &g->value[v];
         if (!x)
             in[k] = NULL;
         else if (x->kind == GRAFT_VALUE_WEIGHT || x->kind == GRAFT_VALUE_CONST)
-            in[k] = graft_pack_data(b->pack[-2 - b->exe->step[n].in[k]]);
+            st = weight_of(r, b, (size_t)(-2 - b->exe->step[n].in[k]), &in[k]);
         else
             in[k] = address(r, r->changed[x->root], x->root) +
                     x->offset * (int64_t)graft_dtype_size(x->dtype);
     }
+    return st;
 }
 
 static graft_status launched(const graft_replay *r, graft_status st, graft_err *e)
@@ -220,26 +250,28 @@ static graft_status launched(const graft_replay *r, graft_status st, graft_err *
     return graft_fail(e, st, "backend %s: %s", k->name, text[0] ? text : graft_status_text(st));
 }
 
-/* Node i as node `n` of the binding computes it, into a copy of its result. */
+/* Node i as node `n` of the binding computes it, into a copy of its result. seconds: NULL, or what
+ * that took, what it reads being there. */
 static graft_status launch(graft_replay *r, size_t i, const graft_binding *b, size_t n, int copy,
-                           graft_err *e)
+                           double *seconds, graft_err *e)
 {
     const void *in[GRAFT_MAX_INPUTS];
-    gather(r, i, b, n, in);
-    return launched(r,
-                    b->exe->backend->api->launch(b->exe->step[n].kernel, in,
-                                                 address(r, copy, graph_of(r)->node[i].out),
-                                                 r->workspace),
-                    e);
+    graft_status st = gather(r, i, b, n, in);
+    const double start = graft_clock_now();
+    if (!st)
+        st = b->exe->backend->api->launch(b->exe->step[n].kernel, in,
+                                          address(r, copy, graph_of(r)->node[i].out), r->workspace);
+    st = launched(r, st, e);
+    if (seconds) *seconds = graft_clock_now() - start;
+    return st;
 }
 
 /* The same, timed; *shortest is what earlier turns took. */
 static graft_status launch_timed(graft_replay *r, size_t i, bool twin, int turn, graft_err *e)
 {
-    double *shortest = &r->seconds[twin ? graph_of(r)->n_nodes + i : i], start = graft_clock_now();
+    double *shortest = &r->seconds[twin ? graph_of(r)->n_nodes + i : i], seconds;
     graft_status st =
-        launch(r, i, twin ? r->quantized : r->binding, twin ? r->twin[i] : i, twin, e);
-    double seconds = graft_clock_now() - start;
+        launch(r, i, twin ? r->quantized : r->binding, twin ? r->twin[i] : i, twin, &seconds, e);
     if (!turn || seconds < *shortest) *shortest = seconds;
     return st;
 }
@@ -301,7 +333,7 @@ graft_status graft_replay_continue(graft_replay *r, size_t from, size_t to, cons
     for (size_t i = from + 1; i <= to; i++) {
         if (!reads_change(r, i)) continue;
         if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
-        graft_status st = launch(r, i, r->binding, i, 1, e);
+        graft_status st = launch(r, i, r->binding, i, 1, NULL, e);
         if (st) return st;
         r->changed[graph_of(r)->node[i].out] = true;
     }
