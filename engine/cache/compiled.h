@@ -29,6 +29,8 @@ typedef struct graft_compile_job {
     uint32_t steady;   /* a bit for each of the graph's inputs that may be the same in many runs */
     int64_t max_bytes; /* of arena, workspace and packed weights; 0: no limit */
     int64_t beside_bytes;   /* of packed weights that others need at the same time */
+    int64_t arena_bytes;    /* of activations of others that run in turn with it, at most */
+    uint64_t behind_bytes;  /* of weights that will be needed at the same time */
     bool part;              /* it will be among them: what it needs is not all that is needed */
     bool offload;           /* weights may stay in memory of the host (offload.h) */
     graft_dtype narrow;     /* what all weights are in their files: F16, BF16; else NONE */

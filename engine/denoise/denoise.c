@@ -77,22 +77,62 @@ static graft_status check_room(const graft_guided *g, graft_err *e)
     return graft_unets_room(g->c.model, all, n, beside, arena, e);
 }
 
+static void let_go(graft_guided *g, size_t i)
+{
+    graft_binding *b = g->bound[i].binding;
+    graft_series_forget(&g->series, b);
+    graft_binding_release(b);
+    g->bound[i] = g->bound[--g->n_bound];
+}
+
+/* They are bound anew when their turn comes. */
+static void let_go_of_all(graft_guided *g)
+{
+    while (g->n_bound) let_go(g, g->n_bound - 1);
+}
+
+static graft_status bind_new(graft_guided *g, const graft_unet_use *use, graft_binding **out,
+                             graft_err *e)
+{
+    graft_unet_use all = *use;
+    all.arena = g->arena;
+    if (g->controls) all.beside = graft_controls_bytes(g->controls);
+    if (g->controls && graft_controls_arena(g->controls) > all.arena)
+        all.arena = graft_controls_arena(g->controls);
+    graft_status st = graft_model_bind_guided(g->c.model, &all, g->c.task, out, e);
+    if (!st && (*out)->exe->arena_bytes > g->arena) g->arena = (*out)->exe->arena_bytes;
+    return st;
+}
+
+static bool is_short_of_memory(graft_status st)
+{
+    return st == GRAFT_E_LIMIT || st == GRAFT_E_NOMEM;
+}
+
+/* Where memory is short weights that others of the run have on a device take what this one needs
+ * for its activations: whoever has the most is to be the first. */
+static graft_status bind_first(graft_guided *g, const graft_unet_use *use, graft_binding **out,
+                               graft_err *e)
+{
+    const int64_t before = g->arena;
+    graft_status st = bind_new(g, use, out, e);
+    if (!g->n_bound || (!st && (!(*out)->offload || g->arena == before))) return st;
+    if (st && !is_short_of_memory(st)) return st;
+    if (!st) graft_binding_release(*out);
+    let_go_of_all(g);
+    return bind_new(g, use, out, e);
+}
+
 graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft_binding **out,
                                graft_err *e)
 {
-    graft_unet_use all = *use;
     for (size_t i = 0; i < g->n_bound; i++) {
         if (!graft_unet_use_equal(&g->bound[i].use, use)) continue;
         *out = g->bound[i].binding;
         return GRAFT_OK;
     }
-    if (g->n_bound == MAX_BINDINGS) {
-        graft_binding *last = g->bound[--g->n_bound].binding;
-        graft_series_forget(&g->series, last);
-        graft_binding_release(last);
-    }
-    if (g->controls) all.beside = graft_controls_bytes(g->controls);
-    graft_status st = graft_model_bind_guided(g->c.model, &all, g->c.task, out, e);
+    if (g->n_bound == MAX_BINDINGS) let_go(g, g->n_bound - 1);
+    graft_status st = bind_first(g, use, out, e);
     if (st) return st;
     g->bound[g->n_bound++] = (bound_shape){*use, *out};
     st = check_room(g, e);
@@ -342,6 +382,10 @@ graft_status graft_guided_steer(graft_guided *g, const size_t *which, size_t cou
         st = graft_controls_adapt(g->controls, first->control, sigma, first->box, use,
                                   bound_bytes(g), e);
     if (st || first->fast) return st;
+    st = graft_controls_run(g->controls, first->control, sigma, first->box, use, in, e);
+    /* A ControlNet that begins late finds that the network has all memory. */
+    if (!is_short_of_memory(st) || !g->n_bound) return st;
+    let_go_of_all(g);
     return graft_controls_run(g->controls, first->control, sigma, first->box, use, in, e);
 }
 

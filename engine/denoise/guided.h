@@ -26,6 +26,7 @@ struct graft_guided {
     graft_regions regions;
     bound_shape bound[MAX_BINDINGS];
     size_t n_bound;
+    int64_t arena; /* the most bytes of activations that a network of the run has */
     graft_series series;
     active *active;
     size_t n_active;

@@ -20,6 +20,7 @@ typedef struct needs {
     size_t n_now;
     graft_binding **held; /* where areas or HyperTile make several graphs: all of the run */
     size_t n_held, cap_held;
+    int64_t arena; /* the most that one of them takes for activations */
 } needs;
 
 /* Whether what DeepCache keeps of the prompt at one sigma serves at a later one. */
@@ -110,6 +111,37 @@ static bool add_step(const graft_prepare_request *rq, size_t i, needs *v)
     return add_all(rq, *sigma, NULL, v) && (!parts || add_all(rq, *sigma, sigma - 1, v));
 }
 
+static void let_go(needs *v)
+{
+    while (v->n_held) graft_binding_release(v->held[--v->n_held]);
+}
+
+/* One more. *larger: it takes more for activations than those before, which are let go of, as they
+ * may have left too little. */
+static graft_status hold_one(const graft_prepare_request *rq, needs *v, graft_unet_use use,
+                             const graft_task *task, bool *larger, graft_err *e)
+{
+    graft_binding *b = NULL;
+    use.arena = v->arena;
+    if (graft_grow(&v->held, &v->cap_held, v->n_held + 1, sizeof *v->held))
+        return graft_fail_nomem(e, "sampling");
+    graft_status st = graft_model_bind_guided(rq->model, &use, task, &b, e);
+    if ((st == GRAFT_E_LIMIT || st == GRAFT_E_NOMEM) && v->n_held) {
+        let_go(v);
+        st = graft_model_bind_guided(rq->model, &use, task, &b, e);
+    }
+    if (st) return st;
+    *larger = b->offload && v->n_held && b->exe->arena_bytes > v->arena;
+    if (b->exe->arena_bytes > v->arena) v->arena = b->exe->arena_bytes;
+    if (*larger) {
+        let_go(v);
+        graft_binding_release(b);
+    } else {
+        v->held[v->n_held++] = b;
+    }
+    return GRAFT_OK;
+}
+
 /* Holds what the run will hold, to see whether it has room together. */
 static graft_status hold(const graft_prepare_request *rq, needs *v, const graft_unet_use *use,
                          const graft_task *task, graft_err *e)
@@ -117,12 +149,9 @@ static graft_status hold(const graft_prepare_request *rq, needs *v, const graft_
     graft_unet_use all[GRAFT_MODEL_USES];
     int n = graft_model_uses(rq->model, use, all);
     graft_status st = GRAFT_OK;
-    for (int i = 0; i < n && !st; i++) {
-        if (graft_grow(&v->held, &v->cap_held, v->n_held + 1, sizeof *v->held))
-            return graft_fail_nomem(e, "sampling");
-        st = graft_model_bind_guided(rq->model, &all[i], task, &v->held[v->n_held], e);
-        if (!st) v->n_held++;
-    }
+    bool larger = false;
+    for (int i = 0; i < n && !st; i = larger ? 0 : i + 1)
+        st = hold_one(rq, v, all[i], task, &larger, e);
     return st ? st : graft_unets_room(rq->model, v->held, v->n_held, use->beside, 0, e);
 }
 
@@ -237,7 +266,7 @@ static graft_status prepare(const graft_prepare_request *rq, needs *v, const nee
 
 static void finish(needs *v)
 {
-    for (size_t i = 0; i < v->n_held; i++) graft_binding_release(v->held[i]);
+    let_go(v);
     graft_regions_finish(&v->regions);
     graft_free(v->held);
     graft_free(v->list);

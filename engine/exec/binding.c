@@ -256,6 +256,17 @@ static uint64_t used_by_others(const bind_job *job, uint64_t room, const graft_o
     return stats.used_bytes;
 }
 
+/* Of `bytes` what is not left to weights that come behind; others: what these, or others, use. */
+static uint64_t less_behind(const bind_job *job, uint64_t bytes, uint64_t others)
+{
+    const graft_exe *x = job->b->exe;
+    const uint64_t behind = job->room->behind > others ? job->room->behind - others : 0;
+    const uint64_t half = bytes / 2, most = bytes - (behind < half ? behind : half);
+    if (x->weight_bytes <= most) return bytes;
+    const uint64_t least = graft_offload_least(x);
+    return most > least ? most : bytes < least ? bytes : least;
+}
+
 static graft_status choose(bind_job *job, const graft_offload_found *found, graft_err *e)
 {
     graft_binding *b = job->b;
@@ -267,6 +278,7 @@ static graft_status choose(bind_job *job, const graft_offload_found *found, graf
     uint64_t bytes = room->with_others > others ? room->with_others - others : 0;
     const bool is_limit = room->is_limit || room->own < bytes;
     if (bytes > room->own) bytes = room->own;
+    if (room->behind) bytes = less_behind(job, bytes, others);
     return graft_offload_choose(b->exe, bytes, is_limit, found, &b->offload, e);
 }
 

@@ -1,5 +1,7 @@
 #include "engine/exec/offload.h"
 
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "base/size.h"
 #include "engine/exec/exe.h"
@@ -169,12 +171,16 @@ static graft_status too_little(const graft_exe *x, const candidates *c, uint64_t
     const uint64_t arena = (uint64_t)x->arena_bytes;
     const uint64_t least = arena + x->weight_bytes - c->bytes + c->largest;
     const uint64_t left = (arena + bytes) >> 20;
+    const bool in_files = x->backend->info.host_memory;
+    char device[48] = "";
+    if (!in_files) snprintf(device, sizeof device, " on %s", x->backend->name);
     return graft_fail(e, is_limit ? GRAFT_E_LIMIT : GRAFT_E_NOMEM,
-                      "%s%s needs %llu MiB on %s even with its weights in the host's memory, "
-                      "%llu MiB are left for it",
+                      "%s%s needs %llu MiB%s even with weights in %s, and %llu MiB are left for "
+                      "it; a smaller picture or batch needs less%s",
                       is_limit ? "" : "out of memory: ", x->kind,
-                      (unsigned long long)graft_size_mib(least), x->backend->name,
-                      (unsigned long long)left);
+                      (unsigned long long)graft_size_mib(least), device,
+                      in_files ? "files" : "the host's memory", (unsigned long long)left,
+                      is_limit ? ", a higher limit gives it more" : "");
 }
 
 graft_status graft_offload_choose(const graft_exe *x, uint64_t bytes, bool is_limit,

@@ -23,7 +23,8 @@ typedef struct graft_offload_room {
     /* What weights and window may take on the device: by itself, and with what others use now,
      * which is `beside` at least. */
     uint64_t own, with_others, beside;
-    bool is_limit; /* someone set it; else the device has no more */
+    uint64_t behind; /* bytes of weights that will be wanted beside these: up to half is left */
+    bool is_limit;   /* someone set it; else the device has no more */
 } graft_offload_room;
 
 typedef struct graft_offload_piece {

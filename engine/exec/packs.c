@@ -1,5 +1,6 @@
 #include "engine/exec/packs.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
@@ -424,6 +425,18 @@ static void *allocate(graft_packs *p, graft_pack *k)
     return graft_malloc(bytes);
 }
 
+/* Behind allocate(). */
+static graft_status no_room(const graft_packs *p, const graft_pack *k, graft_err *e)
+{
+    char buf[128];
+    if (p->offloaded && k->backend->info.host_memory)
+        return graft_fail(e, GRAFT_E_NOMEM,
+                          "out of memory: weights that have no room in it cannot lie in %s: %s",
+                          p->spill, strerror_r(errno, buf, sizeof buf));
+    return graft_fail(e, GRAFT_E_NOMEM, "out of memory: %llu bytes of packed weights%s",
+                      (unsigned long long)k->bytes, p->offloaded ? " in the host's memory" : "");
+}
+
 /* Fills a pack that add() gave, NULL when it failed. Without the lock. */
 static graft_status fill_pack(graft_packs *p, graft_pack *k, graft_pack_fill *fill, void *ctx,
                               graft_pack **out, graft_err *e)
@@ -433,11 +446,7 @@ static graft_status fill_pack(graft_packs *p, graft_pack *k, graft_pack_fill *fi
     if (!k) return graft_fail_nomem(e, "packed weights");
     if (!k->data) k->data = allocate(p, k);
     if (!k->data)
-        st = graft_fail(e, GRAFT_E_NOMEM, "out of memory: %llu bytes of packed weights%s",
-                        (unsigned long long)k->bytes,
-                        !p->offloaded                  ? ""
-                        : k->backend->info.host_memory ? " on the disk"
-                                                       : " in the host's memory");
+        st = no_room(p, k, e);
     else
         st = fill(ctx, k->data, k->nameless ? &content : NULL, e);
     pthread_mutex_lock(&p->lock);

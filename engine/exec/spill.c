@@ -1,13 +1,33 @@
 #include "engine/exec/spill.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
+
+/* Of a folder that is not there, what it will be made in. */
+bool graft_spill_helps(const char *folder)
+{
+    char path[4096];
+    struct statfs s;
+    int n = snprintf(path, sizeof path, "%s", folder);
+    if (n < 0 || (size_t)n >= sizeof path) return false;
+    while (statfs(path, &s)) {
+        char *slash = strrchr(path, '/');
+        if (errno != ENOENT || !strcmp(path, ".") || !strcmp(path, "/")) return false;
+        if (slash > path)
+            *slash = '\0';
+        else
+            snprintf(path, sizeof path, "%s", slash ? "/" : ".");
+    }
+    return s.f_type != TMPFS_MAGIC && s.f_type != RAMFS_MAGIC;
+}
 
 /* A file that has no name any more; -1 where none can be made. */
 static int open_nameless(const char *folder)
@@ -22,13 +42,23 @@ static int open_nameless(const char *folder)
     return fd;
 }
 
-static int has_room(int fd, uint64_t bytes)
+static bool has_room(int fd, uint64_t bytes)
 {
     struct statfs s;
-    if (fstatfs(fd, &s) || s.f_type == TMPFS_MAGIC || s.f_type == RAMFS_MAGIC) return 0;
+    if (fstatfs(fd, &s)) return false;
     const uint64_t block = (uint64_t)s.f_bsize, blocks = (uint64_t)s.f_bavail;
+    errno = ENOSPC;
     return bytes <= INT64_MAX - GRAFT_SPILL_LEFT &&
            (bytes + GRAFT_SPILL_LEFT + block - 1) / block <= blocks;
+}
+
+/* Blocks are taken now, or a full disk would end the process when a page is written. */
+static bool take_room(int fd, uint64_t bytes)
+{
+    int why = EINTR; /* a signal's handler ran */
+    while (why == EINTR) why = posix_fallocate(fd, 0, (off_t)bytes);
+    errno = why;
+    return why == 0;
 }
 
 void *graft_spill_alloc(const char *folder, uint64_t bytes)
@@ -38,10 +68,11 @@ void *graft_spill_alloc(const char *folder, uint64_t bytes)
     int fd = open_nameless(folder);
     if (fd < 0) return NULL;
     void *p = MAP_FAILED;
-    /* Blocks are taken now, or a full disk would end the process when a page is written. */
-    if (has_room(fd, bytes) && !posix_fallocate(fd, 0, (off_t)bytes))
+    if (has_room(fd, bytes) && take_room(fd, bytes))
         p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    const int why = errno;
     close(fd);
+    errno = why;
     return p == MAP_FAILED ? NULL : p;
 }
 

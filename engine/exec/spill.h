@@ -3,10 +3,14 @@
  * nothing is left of them when the process ends, however it does. Any thread. */
 #ifndef GRAFT_EXEC_SPILL_H
 #define GRAFT_EXEC_SPILL_H
+#include <stdbool.h>
 #include <stdint.h>
 
-/* Zeros, at a page's begin, in a file of `folder`, which is made if need be. NULL where the disk
- * has not so much room and GRAFT_SPILL_LEFT beside it, or where the folder is in memory itself. */
+/* Whether files in the folder are in no memory themselves. It need not be there yet. */
+bool graft_spill_helps(const char *folder);
+/* Zeros, at a page's begin, in a file of `folder`, which is made if need be. NULL, with the reason
+ * in errno, where no file can be made or the disk has not so much room and GRAFT_SPILL_LEFT beside
+ * it. */
 #define GRAFT_SPILL_LEFT ((uint64_t)1 << 30) /* bytes that are left to others */
 void *graft_spill_alloc(const char *folder, uint64_t bytes);
 void graft_spill_free(void *p, uint64_t bytes); /* NULL is fine */

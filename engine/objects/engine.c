@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/quantity.h"
 #include "base/size.h"
+#include "engine/exec/spill.h"
 #include "engine/objects/objects.h"
 #include "engine/objects/room.h"
 
@@ -249,10 +250,11 @@ void graft_engine_release_unused(graft_engine *g)
     graft_alloc_trim();
 }
 
-/* Files are in the folder of the cache: without one there are none. */
+/* Files are in the folder of the cache: without one, or in memory, there are none. */
 static bool may_offload(const graft_engine *g, const graft_backend *b)
 {
-    return g->offload && graft_offload_possible(b) && (!b->info.host_memory || g->disk);
+    return g->offload && graft_offload_possible(b) &&
+           (!b->info.host_memory || (g->disk && graft_spill_helps(graft_cache_folder(g))));
 }
 
 /* How fast a run is then depends on the bus, or the disk: to be seen, but no mistake. */
@@ -277,7 +279,8 @@ static bool is_short(graft_engine *g, const graft_exe *x, const graft_compile_jo
                      graft_offload_room *room)
 {
     graft_packs_stats packs;
-    if (!job->offload || graft_engine_make_room(g, x, job, true, room, NULL)) return false;
+    if (!job->offload || job->backend->info.host_memory) return false;
+    if (graft_engine_make_room(g, x, job, true, room, NULL)) return false;
     graft_packs_stats_get(g->packs, &packs);
     return room->with_others < packs.used_bytes + x->weight_bytes;
 }

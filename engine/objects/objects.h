@@ -185,6 +185,7 @@ typedef struct graft_unet_use {
     int64_t perturbed;             /* the first so many rows once more (unet.h) */
     int64_t watched_from, watched; /* so many rows are looked at (unet.h) */
     int64_t beside;                /* bytes of packed weights that others need at the same time */
+    int64_t arena;                 /* bytes of activations that others of the run take in turn */
     int turn;                      /* of HyperTile's grids, below graft_model_turns() */
     bool shrink;                   /* by the model's downscale; without grids */
     bool attends;                  /* to the model's pictures, beside the prompt */
@@ -228,7 +229,7 @@ int graft_model_turns(const graft_model *m, int64_t height, int64_t width);
 /* Whether steps on such latents run the UNet in other shapes within: HyperTile's grids, or Deep
  * Shrink. DeepCache's steps do not count, which share their weights but for rarities. */
 bool graft_model_alternates(const graft_model *m, int64_t height, int64_t width);
-/* Whether one compiled UNet serves both: all but `beside`. */
+/* Whether one compiled UNet serves both: all but `beside` and `arena`. */
 bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b);
 /* pictures * entries; GRAFT_E_ARG when that is no batch. */
 graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e);

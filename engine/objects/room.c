@@ -14,7 +14,8 @@ typedef struct needs {
 
 static needs needs_of(const graft_exe *x, const graft_compile_job *job)
 {
-    const uint64_t arena = (uint64_t)x->arena_bytes, beside = (uint64_t)job->beside_bytes;
+    const int64_t most = x->arena_bytes > job->arena_bytes ? x->arena_bytes : job->arena_bytes;
+    const uint64_t arena = (uint64_t)most, beside = (uint64_t)job->beside_bytes;
     return (needs){arena, beside, arena + beside + x->weight_bytes};
 }
 
@@ -155,6 +156,7 @@ static graft_offload_room room_of(graft_engine *g, const graft_exe *x, const gra
                                 .own = own,
                                 .with_others = all < UINT64_MAX ? less(all, n->arena) : all,
                                 .beside = n->beside,
+                                .behind = job->behind_bytes,
                                 .is_limit = limit < device};
 }
 

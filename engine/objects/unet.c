@@ -105,6 +105,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
                      ? 0xc
                      : 0x4; /* context, and y where there is one */
     job.beside_bytes = use->beside;
+    job.arena_bytes = use->arena;
     job.offload = true;
     st = graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
     if (st) return st;
