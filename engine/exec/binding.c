@@ -489,8 +489,7 @@ static graft_status bind_some_away(bind_job *job, const graft_task *task, graft_
 {
     const graft_binding *b = job->b;
     graft_arenas *arenas = job->room->arenas;
-    graft_arena *a =
-        graft_arenas_take(arenas, b->exe->backend, (uint64_t)graft_binding_arena(b), e);
+    graft_arena *a = graft_binding_take_arena(b, arenas, e);
     if (!a) return GRAFT_E_NOMEM;
     job->passing = a->data;
     job->passing_bytes = (uint64_t)graft_binding_arena(b);
@@ -540,8 +539,8 @@ static void find_places(graft_binding *b)
             b->offload->ordinary += b->exe->use[i].bytes;
     }
     if (b->offload)
-        b->places = graft_hash_mix(b->places, b->offload->all.place,
-                                   n * sizeof *b->offload->all.place);
+        b->places =
+            graft_hash_mix(b->places, b->offload->all.place, n * sizeof *b->offload->all.place);
 }
 
 graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *packs,
@@ -607,6 +606,15 @@ uint64_t graft_bindings_bytes(graft_binding *const *list, size_t n)
 uint64_t graft_binding_bytes(const graft_binding *b)
 {
     return b->exe->weight_bytes - (b->offload ? b->offload->bytes : 0);
+}
+
+graft_arena *graft_binding_take_arena(const graft_binding *b, graft_arenas *arenas, graft_err *e)
+{
+    const uint64_t bytes = (uint64_t)graft_binding_arena(b);
+    graft_arena *a = graft_arenas_take(arenas, b->exe->backend, bytes, e);
+    if (a) return a;
+    graft_packs_trim(b->packs, 0);
+    return graft_arenas_take(arenas, b->exe->backend, bytes, e);
 }
 
 int64_t graft_binding_arena(const graft_binding *b)

@@ -119,6 +119,8 @@ void graft_binding_release(graft_binding *b);
 uint64_t graft_bindings_bytes(graft_binding *const *list, size_t n);
 /* What a run takes beside: activations, workspaces, and the window of weights that come and go. */
 int64_t graft_binding_arena(const graft_binding *b);
+/* So much, as graft_arenas_take() gives it; where there is none, packs that nobody uses go. */
+graft_arena *graft_binding_take_arena(const graft_binding *b, graft_arenas *arenas, graft_err *e);
 /* Bytes of its packed weights on the device. */
 uint64_t graft_binding_bytes(const graft_binding *b);
 /* The name of use i's pack in the store for this weight set. */

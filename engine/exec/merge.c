@@ -114,10 +114,8 @@ static graft_status prepare_part(const graft_exe *x, merge_part *p, const graft_
     p->term = graft_calloc(s->n_patches + 1, sizeof *p->term);
     p->product = graft_calloc(s->n_patches + 1, sizeof *p->product);
     if (!p->term || !p->product) return graft_fail_nomem(e, "LoRA");
-    *out = (graft_weight_part){.src = src,
-                               .rows = s->rows,
-                               .dtype = s->tensor->dtype,
-                               .term = p->term};
+    *out = (graft_weight_part){
+        .src = src, .rows = s->rows, .dtype = s->tensor->dtype, .term = p->term};
     for (size_t i = 0; i < s->n_patches && !st; i++) {
         const graft_patch *patch = &s->patch[i];
         graft_patch_product *m = &p->product[i];

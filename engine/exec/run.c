@@ -226,7 +226,7 @@ graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
     const graft_exe *x = b->exe;
     void *in[GRAFT_EXE_PLACES] = {NULL}, *out[GRAFT_EXE_PLACES] = {NULL};
     assert(x->graph->n_inputs <= GRAFT_EXE_PLACES && x->graph->n_outputs <= GRAFT_EXE_PLACES);
-    graft_arena *a = graft_arenas_take(arenas, x->backend, (uint64_t)graft_binding_arena(b), e);
+    graft_arena *a = graft_binding_take_arena(b, arenas, e);
     if (!a) return GRAFT_E_NOMEM;
     run r;
     graft_status st = begin(&r, b, a, series, e);
@@ -254,7 +254,7 @@ static graft_status run_whole(const graft_binding *b, graft_arenas *arenas,
     const graft_exe *x = b->exe;
     const graft_kernels_api *api = x->backend->api;
     graft_device *d = x->backend->device;
-    graft_arena *a = graft_arenas_take(arenas, x->backend, (uint64_t)graft_binding_arena(b), e);
+    graft_arena *a = graft_binding_take_arena(b, arenas, e);
     if (!a) return GRAFT_E_NOMEM;
     run r;
     char text[512] = "";

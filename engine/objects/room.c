@@ -113,8 +113,7 @@ static uint64_t within_reach(const graft_engine *g, const graft_backend *b, uint
     const uint64_t total = b->info.memory_total;
     if (b->info.host_memory) return total ? total : UINT64_MAX;
     graft_packs_stats_get(g->packs, &packs);
-    const uint64_t held =
-        packs.bytes + graft_arenas_bytes(g->arenas) + atomic_load(&b->recorded);
+    const uint64_t held = packs.bytes + graft_arenas_bytes(g->arenas) + atomic_load(&b->recorded);
     const uint64_t all = held + graft_arenas_bytes(g->kept);
     if (!asked && all < total / 2 && need < total / 2 - all) return UINT64_MAX;
     uint64_t left = free_on(b);
@@ -168,12 +167,14 @@ graft_status graft_engine_make_room(graft_engine *g, const graft_exe *x,
     const uint64_t budget = g->max_bytes ? g->max_bytes : x->backend->info.memory_total / 2;
     graft_status st = check(g, x, job, &n, e);
     if (st) return st;
-    *out = job->offload ? room_of(g, x, job, &n, asked) : (graft_offload_room){.own = UINT64_MAX};
+    *out = job->offload ? room_of(g, x, job, &n, asked)
+                        : (graft_offload_room){.own = UINT64_MAX, .with_others = UINT64_MAX};
     const bool short_of = job->offload && less(out->with_others, x->weight_bytes) == 0;
     if (!budget) return GRAFT_OK;
     const uint64_t recorded = make_room_of_recordings(g, x, job, &n);
     if ((g->max_bytes || short_of) && graft_arenas_bytes(g->arenas) > n.arena)
         graft_arenas_trim(g->arenas);
-    graft_packs_set_budget(g->packs, less(budget, n.arena + recorded));
+    const uint64_t most = less(budget, n.arena + recorded);
+    graft_packs_set_budget(g->packs, out->with_others < most ? out->with_others : most);
     return GRAFT_OK;
 }

@@ -25,7 +25,7 @@ typedef struct block {
     struct block *next;
 } block;
 
-static block *blocks, *folded;     /* of the device; of the host, see fold() */
+static block *blocks, *folded;     /* of the device; of the host, see fold() and hidden() */
 static int sticky;                 /* as a real context: after an error nothing works any more */
 static __thread CUcontext current; /* each thread has its own */
 
@@ -224,6 +224,23 @@ static void *fold(size_t bytes)
     return p;
 }
 
+/* Memory of the host that hide() reaches. */
+static void *hidden(size_t bytes)
+{
+    block *b = malloc(sizeof *b);
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!b || p == MAP_FAILED) abort();
+    *b = (block){p, (int64_t)bytes, true, folded};
+    folded = b;
+    return p;
+}
+
+static void hide(bool now)
+{
+    for (const block *b = folded; b && fake_cuda.hide_pinned; b = b->next)
+        if (mprotect(b->p, (size_t)b->bytes, now ? PROT_NONE : PROT_READ | PROT_WRITE)) abort();
+}
+
 static bool unfold(const void *p)
 {
     for (block **at = &folded; *at; at = &(*at)->next) {
@@ -244,7 +261,7 @@ EXPORT CUresult cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
     (void)flags;
     if (fake_cuda.fail_pinned == 1) return CUDA_ERROR_OUT_OF_MEMORY;
     if (fake_cuda.fail_pinned) fake_cuda.fail_pinned--;
-    *p = fold(bytes);
+    *p = fake_cuda.hide_pinned ? hidden(bytes) : fold(bytes);
     if (!*p) *p = malloc(bytes);
     fake_cuda.live_objects++;
     return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -346,15 +363,19 @@ static void play(const void *what)
 void fake_cuda_run(const fake_work *n)
 {
     pthread_mutex_lock(&lock);
+    hide(!n->copies);
     play(n);
+    hide(false);
     pthread_mutex_unlock(&lock);
 }
 
 void fake_cuda_run_overlapped(const fake_work *n, const fake_work *next)
 {
     pthread_mutex_lock(&lock);
+    hide(true);
     emulator_begin_early(play, n);
     play(next);
+    hide(false);
     fake_cuda.overlapped++;
     pthread_mutex_unlock(&lock);
 }

@@ -37,6 +37,7 @@ typedef struct fake_cuda_state {
     int fail_launch; /* the n-th launch from now fails; 0: none */
     int fail_wait, fail_event;
     int fail_pinned;  /* from the n-th on allocations of pinned memory fail */
+    int hide_pinned;  /* kernels that read pinned memory fault, which only copies shall do */
     int fail_record;  /* the n-th launch into a capture from now is refused, and the capture with it
                        */
     int skip_launch;  /* the n-th launch from now does nothing */

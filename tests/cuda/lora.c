@@ -292,6 +292,52 @@ static void host_merges_without_room(void)
     without_room(GRAFT_QUANT_INT8);
 }
 
+/* A run with this limit, 0: without; returns what came to the device for its weights. */
+static uint64_t run_within(const made_lora *l, bool lora, uint64_t limit, float out[OUT],
+                           uint64_t *all)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    g->max_bytes = limit;
+    graft_packs_use_slabs(g->packs, !limit);
+    graft_model *m = load_model(g, l->base), *n = lora ? with_lora(m, l->path, 0.7) : m;
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_engine_describe(g, "cuda", NULL, &e), &e);
+    const uint64_t before = fake->upload_bytes;
+    CHECK_OK(graft_model_bind(n, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    const uint64_t bytes = fake->upload_bytes - before;
+    CHECK((b->offload != NULL) == (limit > 0));
+    one_run(b, g, out, NULL);
+    *all = (uint64_t)b->exe->arena_bytes + b->exe->weight_bytes;
+    graft_binding_release(b);
+    if (lora) graft_model_release(n);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+    return bytes;
+}
+
+/* Where some weights stay away from the device (engine/exec/offload.h) what passes through it is
+ * merged there: beside the files' weights the factors come, and nothing else. With less memory the
+ * host merges what is too large for that. */
+static void merged_as_they_pass(void)
+{
+    made_lora l;
+    float want[OUT], out[OUT], plain[OUT];
+    uint64_t all, unused;
+    make_lora(&l, false, 1);
+    run_within(&l, true, 0, want, &all);
+    for (int i = 0; i < 2; i++) {
+        const uint64_t limit = i ? all - 1 : all * 3 / 5;
+        const uint64_t base = run_within(&l, false, limit, plain, &unused);
+        const uint64_t bytes = run_within(&l, true, limit, out, &unused);
+        CHECK(bytes > base && bytes <= base + l.factor_bytes);
+        if (i) CHECK_INT(bytes, base + l.factor_bytes);
+        CHECK(same_bits(out, want));
+        CHECK(!same_bits(out, plain));
+    }
+    finish_lora(&l);
+}
+
 /* Forms that are no product of two matrices are merged by the host. */
 static void other_forms(void)
 {
@@ -428,6 +474,7 @@ int main(void)
     RUN(strength_costs_factors);
     RUN(stacked_and_swapped);
     if (host_has_fma()) RUN(host_merges_without_room);
+    if (host_has_fma()) RUN(merged_as_they_pass);
     RUN(other_forms);
     RUN(wrong_calls);
     RUN(memory_failures);

@@ -2,48 +2,8 @@
  * limit, results have the bits that they have without one, and no more memory is taken. Copies
  * beside the launches are done as late as they must be, and as early as they may. */
 #include "engine/exec/invariants.h"
-#include "tests/cuda/both_ways.h"
+#include "tests/cuda/offload.h"
 #include "tests/engine/control.h"
-
-/* What the network takes without a limit, what it must have, and what it gives. */
-typedef struct whole {
-    uint64_t arena, weights, least;
-    float out[OUT];
-} whole;
-
-static whole without_limit(const char *path, const char *precision)
-{
-    whole w;
-    graft_engine *g = engine_in("cuda", precision);
-    graft_model *m = load_model(g, path);
-    graft_binding *b = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
-    one_run(b, g, w.out, NULL);
-    CHECK(!b->offload);
-    w.arena = (uint64_t)b->exe->arena_bytes;
-    w.weights = b->exe->weight_bytes;
-    w.least = w.arena + graft_offload_least(b->exe);
-    graft_binding_release(b);
-    graft_model_release(m);
-    graft_engine_destroy(g);
-    return w;
-}
-
-static graft_engine *limited(const char *precision, uint64_t limit)
-{
-    graft_engine *g = engine_in("cuda", precision);
-    g->max_bytes = limit;
-    graft_packs_use_slabs(g->packs, false);
-    return g;
-}
-
-static uint64_t held(const graft_engine *g)
-{
-    graft_packs_stats packs;
-    graft_packs_stats_get(g->packs, &packs);
-    return packs.bytes + graft_arenas_bytes(g->arenas);
-}
 
 static void within(const char *path, const char *precision, uint64_t limit, const whole *w)
 {
@@ -304,27 +264,91 @@ static void with_a_controlnet(void)
     CHECK(memcmp(want, out, n * sizeof *out) == 0);
 }
 
-/* Memory of the host that the device could read is short: the n-th piece of it. */
-static void no_host_memory(void)
+static void keep_pinned(void *ctx, int32_t level, const char *text)
+{
+    (void)level;
+    if (strstr(text, "pinned memory")) ++*(int *)ctx;
+}
+
+/* Memory of the host that the device reads by itself is short: the rest lies in ordinary memory,
+ * which a line of the log says, and results are the same. */
+static void pinned_memory_ends(const whole *w, int after)
+{
+    graft_engine *g = limited("bf16", w->least);
+    graft_model *m = load_model(g, SD1);
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float out[OUT];
+    int lines = 0;
+    const graft_task task = {.log = {&lines, keep_pinned}};
+    CHECK_OK(graft_engine_describe(g, "cuda", NULL, &e), &e);
+    fake->fail_pinned = after;
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, &task, &b, &e), &e);
+    fake->fail_pinned = 0;
+    const uint64_t captures = fake->captures;
+    CHECK(b->offload->ordinary > 0);
+    CHECK((b->offload->ordinary == b->offload->bytes) == (after == 1));
+    CHECK_INT(lines, 1);
+    for (int i = 0; i < 3; i++) {
+        one_run(b, g, out, NULL);
+        CHECK(same_bits(out, w->out));
+    }
+    CHECK_INT(fake->captures, captures);
+    graft_binding_release(b);
+    graft_packs_trim(g->offloaded, 0); /* there is some again */
+    b = record_and_repeat(g, m, out);
+    CHECK(b->offload && !b->offload->ordinary && same_bits(out, w->out));
+    graft_binding_release(b);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
+/* New weights take the places of those in ordinary memory, and all memory may be short. */
+static void ordinary_memory(const whole *w)
+{
+    const char *path = temp_path("ordinary.safetensors");
+    write_changed(path);
+    const whole other = without_limit(path, "bf16");
+    graft_engine *g = limited("bf16", w->least);
+    graft_model *m = load_model(g, SD1);
+    graft_err e = GRAFT_ERR_INIT;
+    float out[OUT];
+    CHECK_OK(graft_engine_describe(g, "cuda", NULL, &e), &e);
+    fake->fail_pinned = 4;
+    run_model(m, out);
+    for (int turn = 0; turn < 2; turn++) {
+        graft_model *next = swap_weights(m, turn ? SD1 : path, false);
+        graft_model_release(m);
+        m = next;
+        run_model(m, out);
+        CHECK(same_bits(out, turn ? w->out : other.out));
+    }
+    int failed = 0;
+    for (int at = 1; at < 200; at += SANITIZED ? 19 : 3) {
+        graft_packs_trim(g->offloaded, 0);
+        graft_alloc_fail_at(at);
+        const graft_status st = try_model(m, out, &e);
+        graft_alloc_fail_at(0);
+        CHECK(st == GRAFT_OK || st == GRAFT_E_NOMEM);
+        CHECK(st || same_bits(out, w->out));
+        failed += st != GRAFT_OK;
+    }
+    CHECK(failed > 0);
+    fake->fail_pinned = 0;
+    graft_model_release(m);
+    graft_engine_destroy(g);
+    unlink(path);
+}
+
+static void no_pinned_memory(void)
 {
     const whole w = without_limit(SD1, "bf16");
-    for (int n = 1; n < 12; n += SANITIZED ? 5 : 2) {
-        graft_engine *g = limited("bf16", w.least);
-        graft_model *m = load_model(g, SD1);
-        graft_binding *b = NULL;
-        graft_err e = GRAFT_ERR_INIT;
-        float out[OUT];
-        CHECK_OK(graft_engine_describe(g, "cuda", NULL, &e), &e);
-        fake->fail_pinned = n;
-        CHECK_INT(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), GRAFT_E_NOMEM);
-        CHECK(strstr(e.text, "in the host's memory") != NULL);
-        CHECK(!b);
-        fake->fail_pinned = 0;
-        run_model(m, out);
-        CHECK(same_bits(out, w.out));
-        graft_model_release(m);
-        graft_engine_destroy(g);
+    for (int i = 0; i < 3; i++) {
+        fake->eager = i;
+        for (int after = 1; after < 12; after += SANITIZED ? 10 : 5) pinned_memory_ends(&w, after);
     }
+    fake->eager = 0;
+    ordinary_memory(&w);
 }
 
 int main(void)
@@ -338,6 +362,6 @@ int main(void)
     swapped();
     with_a_second_graph();
     with_a_controlnet();
-    no_host_memory();
+    no_pinned_memory();
     return close_fake();
 }

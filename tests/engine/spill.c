@@ -138,6 +138,50 @@ static void any_limit(void)
     graft_engine_destroy(g);
 }
 
+static graft_engine *engine_at(const char *cache, char why[1100], graft_status *st)
+{
+    const graft_engine_config c = {
+        .kernel_dir = GRAFT_LIB_DIR, .backend = "cpu", .threads = 2, .cache_dir = cache};
+    graft_engine *g = NULL;
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_engine_create(&c, &g, &e), &e);
+    graft_model *m = load_model(g, DEMO);
+    CHECK_OK(bind_demo(m, &b, &e), &e);
+    g->max_bytes = b->exe->weight_bytes;
+    graft_binding_release(b);
+    *st = bind_demo(m, &b, &e);
+    snprintf(why, 1100, "%s", e.text);
+    graft_model_release(m);
+    return g;
+}
+
+/* A folder in memory is as none; one in which no file can be made is told. */
+static void other_folders(void)
+{
+    char why[1100];
+    graft_status st;
+    CHECK(graft_spill_helps(folder) && graft_spill_helps("relative") && graft_spill_helps("/"));
+    CHECK(!graft_spill_helps("/dev/null/below"));
+    graft_engine_destroy(engine_at("/proc/nowhere", why, &st));
+    CHECK_INT(st, GRAFT_E_NOMEM);
+    CHECK(strstr(why, "cannot lie in /proc/nowhere: No such file") != NULL);
+    if (access("/dev/shm", W_OK) != 0) {
+        printf("     skipped: there is no /dev/shm\n");
+        return;
+    }
+    CHECK(!graft_spill_helps("/dev/shm") && !graft_spill_helps("/dev/shm/not/there"));
+    graft_engine_destroy(engine_at("/dev/shm/graft-not-there", why, &st));
+    CHECK_INT(st, GRAFT_E_LIMIT);
+    CHECK(strstr(why, "the smallest GRAFT_MEMORY_MB that would do is ") != NULL);
+    graft_engine *g = engine_at("/dev/shm/graft-not-there", why, &st);
+    uint64_t entries;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_cache_clear(g, &entries, &e), &e);
+    graft_engine_destroy(g);
+    rmdir("/dev/shm/graft-not-there");
+}
+
 static void memory_in_files(void)
 {
     const uint64_t bytes = (uint64_t)3 << 20;
@@ -156,10 +200,6 @@ static void memory_in_files(void)
     graft_spill_free(NULL, 0);
     CHECK(graft_spill_alloc(folder, (uint64_t)1 << 60) == NULL); /* no disk has it */
     CHECK(graft_spill_alloc("/proc", 1) == NULL);
-    if (access("/dev/shm", W_OK) == 0)
-        CHECK(graft_spill_alloc("/dev/shm", 1) == NULL); /* that is memory */
-    else
-        printf("     skipped: there is no /dev/shm\n");
 }
 
 int main(void)
@@ -167,6 +207,7 @@ int main(void)
     folder = temp_path("spill");
     memory_in_files();
     any_limit();
+    other_folders();
     graft_engine *g = engine_of(0);
     graft_err e = GRAFT_ERR_INIT;
     uint64_t entries;

@@ -58,6 +58,7 @@ struct graft_device {
     CUstream stream;
     CUstream beside; /* of lanes' copies; NULL: there was none yet */
     bool follows;    /* the next launch waits for a copy of a lane */
+    bool no_pinned;  /* memory of the host had none when it was last asked for */
     CUmodule module;
     CUfunction function[GRAFT_CUDA_FUNCTIONS];
     pthread_mutex_t lock;   /* recursive */

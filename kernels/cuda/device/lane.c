@@ -20,6 +20,7 @@ void *graft_cuda_host_alloc(graft_device *d, uint64_t bytes)
     void *p = NULL;
     graft_cuda_lock(d);
     if (d->lost[0] || d->drv.pinned_alloc(&p, bytes, 0)) p = NULL;
+    d->no_pinned = !p;
     graft_cuda_unlock(d);
     return p;
 }
@@ -31,6 +32,7 @@ void graft_cuda_host_free(graft_device *d, void *p)
     graft_cuda_lock(d);
     if (!d->lost[0]) d->drv.stream_wait(d->stream);
     d->drv.pinned_free(p);
+    d->no_pinned = false;
     graft_cuda_unlock(d);
 }
 

@@ -148,6 +148,15 @@ static graft_fetch *take(graft_device *d, uint64_t bytes)
     return NULL;
 }
 
+/* That there is no pinned memory is left to the caller. */
+static graft_status pin(graft_device *d, uint64_t bytes, void **out)
+{
+    CUresult r = d->drv.pinned_alloc(out, bytes, 0);
+    if (r) *out = NULL;
+    d->no_pinned = r != CUDA_SUCCESS;
+    return r == CUDA_ERROR_OUT_OF_MEMORY ? GRAFT_E_NOMEM : graft_cuda_done(d, r, "pinned memory");
+}
+
 static graft_status make(graft_device *d, uint64_t bytes, graft_fetch **out)
 {
     graft_fetch *f = d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *f);
@@ -155,8 +164,7 @@ static graft_status make(graft_device *d, uint64_t bytes, graft_fetch **out)
     *f = (graft_fetch){.d = d, .capacity = bytes};
     graft_status st =
         graft_cuda_done(d, d->drv.event_create(&f->arrived, CU_EVENT_DISABLE_TIMING), "an event");
-    if (!st && bytes)
-        st = graft_cuda_done(d, d->drv.pinned_alloc(&f->pinned, bytes, 0), "pinned memory");
+    if (!st && bytes) st = pin(d, bytes, &f->pinned);
     if (st)
         fetch_finish(d, f);
     else
@@ -244,7 +252,7 @@ static void append(graft_device *d, graft_fetch *f)
 }
 
 /* What is larger than a buffer of the stage goes through that: pinned memory of its size would take
- * long to get, and stay. */
+ * long to get, and stay. So does what there is no pinned memory for. */
 static graft_status send_staged(graft_device *d, void *dst, const void *src, uint64_t bytes)
 {
     graft_cuda_lock(d);
@@ -260,7 +268,11 @@ graft_status graft_cuda_send_ahead(graft_device *d, void *dst, const void *src, 
     graft_cuda_lock(d);
     graft_status st = d->lost[0] ? GRAFT_E_DEVICE : collect(d);
     graft_fetch *f = st ? NULL : take(d, bytes);
-    if (!st && !f) st = make(d, bytes, &f);
+    if (!st && !f && (d->no_pinned || (st = make(d, bytes, &f)) == GRAFT_E_NOMEM)) {
+        st = send_staged(d, dst, src, bytes);
+        graft_cuda_unlock(d);
+        return st;
+    }
     if (!st) {
         memcpy(f->pinned, src, bytes);
         st = graft_cuda_done(
