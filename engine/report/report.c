@@ -540,8 +540,8 @@ static void print_engine(graft_str *s, const graft_report *r)
     graft_bytes_text(r->offloaded.bytes, all);
     graft_bytes_text(r->offloaded.used_bytes, used);
     graft_str_printf(s,
-                     "  offloaded    %s packed in the host's memory, or files, for lack of room, %s "
-                     "in use now: these come anew in each run\n",
+                     "  offloaded    %s packed in the host's memory, or files, for lack of room, "
+                     "%s in use now: these come anew in each run\n",
                      all, used);
 }
 
