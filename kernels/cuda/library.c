@@ -168,6 +168,8 @@ static void buffer_free(graft_device *d, void *p)
     graft_cuda_lock(d);
     if (!d->lost[0]) /* work that uses it may still wait its turn */
         graft_cuda_done(d, d->drv.stream_wait(d->stream), "the work before memory is freed");
+    else
+        graft_cuda_lanes_wait(d);
     d->drv.memory_free((CUdeviceptr)(uintptr_t)p);
     graft_cuda_unlock(d);
 }

@@ -25,12 +25,19 @@ void *graft_cuda_host_alloc(graft_device *d, uint64_t bytes)
     return p;
 }
 
-/* All copies from it are needed by a launch, so that waiting for the launches is enough. */
+void graft_cuda_lanes_wait(graft_device *d)
+{
+    if (!d->lost[0])
+        d->drv.stream_wait(d->stream);
+    else if (d->beside)
+        d->drv.stream_wait(d->beside);
+}
+
 void graft_cuda_host_free(graft_device *d, void *p)
 {
     if (!p) return;
     graft_cuda_lock(d);
-    if (!d->lost[0]) d->drv.stream_wait(d->stream);
+    graft_cuda_lanes_wait(d);
     d->drv.pinned_free(p);
     d->no_pinned = false;
     graft_cuda_unlock(d);
@@ -105,7 +112,7 @@ void graft_cuda_lane_free(graft_lane *l)
     if (!l) return;
     graft_device *d = l->d;
     graft_cuda_lock(d);
-    if (!d->lost[0]) d->drv.stream_wait(d->stream);
+    graft_cuda_lanes_wait(d);
     for (uint32_t i = 0; i < l->n; i++) {
         if (l->load[i].from) d->drv.event_destroy(l->load[i].from);
         if (l->load[i].there) d->drv.event_destroy(l->load[i].there);

@@ -11,4 +11,7 @@ graft_status graft_cuda_lane_load(graft_lane *l, uint32_t index, void *dst, cons
                                   uint64_t bytes);
 graft_status graft_cuda_lane_need(graft_lane *l, uint32_t index);
 void graft_cuda_lane_free(graft_lane *l);
+/* For copies whose memory is to be freed. Each is needed by a launch, so that waiting for those is
+ * enough; of a device that is lost some may have come without. The lock is held. */
+void graft_cuda_lanes_wait(graft_device *d);
 #endif
