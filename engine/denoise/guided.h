@@ -61,10 +61,6 @@ size_t graft_guided_group(graft_guided *g, size_t *which);
 graft_unet_variant graft_guided_variant(const graft_guided *g, bool fast);
 /* How a batch of these active entries uses the UNet. */
 graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size_t count);
-/* The UNet for that, bound; g keeps the reference. GRAFT_E_LIMIT where it is over the limit of
- * memory, alone or with the others of the run (graft_unets_room()). */
-graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft_binding **out,
-                               graft_err *e);
 /* Makes what steers a batch of active entries, or takes it from the last whole step where they are
  * fast. in: as for graft_controls_run(), in the memory that the controls are in. */
 graft_status graft_guided_steer(graft_guided *g, const size_t *which, size_t count,
@@ -89,10 +85,5 @@ float graft_guided_scale(const graft_guided *g, float sigma);
 void graft_guided_waves(double v, int64_t width, float *out);
 /* y of one picture, graft_net_y_width() values; negative: on which side the prompt stands. */
 void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y);
-/* GRAFT_E_LIMIT, saying what would do, where several UNets of one run and `beside` bytes of packed
- * ControlNets are over the model's limit of memory together. Those of different sizes or grids may
- * want their weights packed differently. arena: the largest of what else runs. */
-graft_status graft_unets_room(const graft_model *m, graft_binding *const *unet, size_t n,
-                              int64_t beside, int64_t arena, graft_err *e);
 graft_guidance_terms graft_guided_terms(const graft_guided *g, float sigma);
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "engine/denoise/adapters.h"
+#include "engine/denoise/bound.h"
 #include "engine/denoise/guided.h"
 #include "engine/denoise/known.h"
 #include "engine/objects/sight.h"
@@ -126,7 +127,7 @@ static graft_status hold_one(const graft_prepare_request *rq, needs *v, graft_un
     if (graft_grow(&v->held, &v->cap_held, v->n_held + 1, sizeof *v->held))
         return graft_fail_nomem(e, "sampling");
     graft_status st = graft_model_bind_guided(rq->model, &use, task, &b, e);
-    if ((st == GRAFT_E_LIMIT || st == GRAFT_E_NOMEM) && v->n_held) {
+    if (graft_bound_short_of_memory(st) && v->n_held) {
         let_go(v);
         st = graft_model_bind_guided(rq->model, &use, task, &b, e);
     }

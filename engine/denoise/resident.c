@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/denoise/bound.h"
 #include "engine/denoise/features.h"
 #include "engine/denoise/masked.h"
 #include "engine/denoise/sides.h"

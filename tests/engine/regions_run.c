@@ -2,6 +2,7 @@
  * quantizing, compiling ahead, limits of memory, masks of latents, and ways to end. What their
  * values are is regions.c's. */
 #include "base/size.h"
+#include "engine/denoise/bound.h"
 #include "engine/denoise/guided.h"
 #include "tests/engine/control.h"
 #include "tests/engine/regions.h"
