@@ -323,17 +323,16 @@ static void ordinary_memory(const whole *w)
         run_model(m, out);
         CHECK(same_bits(out, turn ? w->out : other.out));
     }
-    int failed = 0;
+    int came = 0;
     for (int at = 1; at < 200; at += SANITIZED ? 19 : 3) {
         graft_packs_trim(g->offloaded, 0);
         graft_alloc_fail_at(at);
         const graft_status st = try_model(m, out, &e);
-        graft_alloc_fail_at(0);
+        came += graft_alloc_fail_at(0) == 0;
         CHECK(st == GRAFT_OK || st == GRAFT_E_NOMEM);
         CHECK(st || same_bits(out, w->out));
-        failed += st != GRAFT_OK;
     }
-    CHECK(failed > 0);
+    CHECK(came > 5);
     fake->fail_pinned = 0;
     graft_model_release(m);
     graft_engine_destroy(g);
