@@ -15,9 +15,8 @@
 #define GRAFT_QWEN_VISION_WINDOW 4     /* cells a side */
 #define GRAFT_QWEN_VISION_MERGED 4     /* squares of a cell */
 #define GRAFT_QWEN_VISION_CELLS  16384 /* of the largest picture */
-#define GRAFT_QWEN_VISION_FRAMES                                                                   \
-    2 /* a square is one of two pictures of a video: twice the same                                \
-       */
+/* A square is one of two pictures of a video: twice the same. */
+#define GRAFT_QWEN_VISION_FRAMES  2
 #define GRAFT_QWEN_VISION_COLOURS 3
 
 /* Zero-filled before it is set: equal shapes are equal bytes. */
