@@ -159,7 +159,7 @@ static void machine_code_waits(void)
     each_kernel("sm_90a", look_at_hopper);
     printf("     %d kernels wait, %d of them touch memory behind it\n", waiting, loading);
     CHECK(waiting > 100 && loading >= waiting - 4);
-    CHECK_INT(with_tiles, 40);
+    CHECK_INT(with_tiles, 42);
     each_kernel("sm_89", look_at_ada);
 }
 

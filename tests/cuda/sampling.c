@@ -132,7 +132,7 @@ static void every_sampler(void)
         if (test_failures != failures) fprintf(stderr, "  with %s\n", *name);
         n++;
     }
-    CHECK_INT(n, 37);
+    CHECK_INT(n, 41);
     graft_model_release(m);
     graft_engine_destroy(g);
 }

@@ -400,7 +400,8 @@ static float *alone(const kernel_lib *lib, const kernel_case *all, graft_dtype t
 }
 
 /* Keys that do not count are as if they were not there, whatever they are, as integers, too, where
- * there are any. A count that cannot be does no harm. */
+ * there are any. A count that cannot be does no harm. Devices may have another kernel where nothing
+ * is counted. */
 static void counted_keys(const kernel_lib *lib, graft_dtype t, graft_quant quant, int32_t a,
                          int32_t b)
 {
@@ -420,8 +421,11 @@ static void counted_keys(const kernel_lib *lib, graft_dtype t, graft_quant quant
     float *both = run(lib, &c, t, val);
     for (int n = 0; n < 2; n++) {
         const int64_t keys = count[n] < 1 ? 1 : count[n] > KEYS ? KEYS : count[n];
+        const double most = lib->info.host_memory ? 0 : t == GRAFT_F32 ? 1e-5 : 4e-2;
         float *own = alone(lib, &c, t, val, n, keys);
-        CHECK(both && own && memcmp(both + n * QUERIES * 16, own, sizeof *own * QUERIES * 16) == 0);
+        CHECK(both && own);
+        for (int64_t i = 0; both && own && i < QUERIES * 16; i++)
+            CHECK(fabs((double)both[n * QUERIES * 16 + i] - (double)own[i]) <= most);
         free(own);
     }
     free(both);
