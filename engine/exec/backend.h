@@ -54,4 +54,10 @@ const graft_kernels_more *graft_backend_more(const graft_backend *b);
 bool graft_backend_wants(const graft_backend *b, uint32_t bit); /* GRAFT_WANTS_…; any thread */
 /* Whether it multiplies matrices of this type. Any thread. */
 bool graft_backend_computes_in(const graft_backend *b, graft_dtype dtype);
+/* So many bytes, up to where another value may begin in its memory. */
+static inline uint64_t graft_backend_aligned(const graft_backend *b, uint64_t bytes)
+{
+    const uint64_t align = b->info.alignment ? b->info.alignment : 256;
+    return (bytes + align - 1) / align * align;
+}
 #endif

@@ -333,8 +333,8 @@ static graft_merge_room room_to_merge(const bind_job *job, uint32_t use)
 {
     const graft_binding *b = job->b;
     if (!job->passing) return (graft_merge_room){.packs = b->packs, .slab = job->stored};
-    const uint64_t align = b->exe->backend->info.alignment, own = b->exe->use[use].bytes;
-    const uint64_t before = is_away(b, use) ? (own + align - 1) / align * align : 0;
+    const uint64_t own = graft_backend_aligned(b->exe->backend, b->exe->use[use].bytes);
+    const uint64_t before = is_away(b, use) ? own : 0;
     if (before > job->passing_bytes) return (graft_merge_room){.passing = job->passing};
     return (graft_merge_room){.passing = job->passing + before,
                               .bytes = job->passing_bytes - before};
@@ -619,6 +619,7 @@ graft_arena *graft_binding_take_arena(const graft_binding *b, graft_arenas *aren
 
 int64_t graft_binding_arena(const graft_binding *b)
 {
-    const int64_t align = b->exe->backend->info.alignment, own = b->exe->arena_bytes;
-    return b->offload ? (own + align - 1) / align * align + (int64_t)b->offload->window : own;
+    const int64_t own = b->exe->arena_bytes;
+    if (!b->offload) return own;
+    return (int64_t)(graft_backend_aligned(b->exe->backend, (uint64_t)own) + b->offload->window);
 }

@@ -70,12 +70,6 @@ static graft_status fill_stored(void *ctx, void *dst, graft_hash *content, graft
               : GRAFT_OK;
 }
 
-static uint64_t aligned(const graft_exe *x, uint64_t bytes)
-{
-    const uint64_t align = x->backend->info.alignment ? x->backend->info.alignment : 256;
-    return (bytes + align - 1) / align * align;
-}
-
 /* One source while its weight is merged. */
 typedef struct merge_part {
     graft_slot_source source;
@@ -99,7 +93,7 @@ static graft_status place_part(const graft_exe *x, merge_part *p, const graft_me
         return st;
     }
     uint8_t *place = (uint8_t *)room->passing + *taken;
-    *taken += aligned(x, s->tensor->bytes);
+    *taken += graft_backend_aligned(x->backend, s->tensor->bytes);
     *src = place;
     return fill_stored(&fill, place, NULL, e);
 }
@@ -149,8 +143,8 @@ static bool has_room(const graft_exe *x, const merge_part *part, size_t n,
     uint64_t left = room->bytes;
     for (size_t k = 0; k < n && !room->packs; k++) {
         const uint64_t bytes = part[k].source.tensor->bytes;
-        if (bytes > left || aligned(x, bytes) > left) return false;
-        left -= aligned(x, bytes);
+        if (bytes > left || graft_backend_aligned(x->backend, bytes) > left) return false;
+        left -= graft_backend_aligned(x->backend, bytes);
     }
     return true;
 }

@@ -232,16 +232,10 @@ static bool take_spare(graft_packs *p, graft_pack *k)
     return false;
 }
 
-static uint64_t in_slab(const graft_backend *backend, uint64_t bytes)
-{
-    uint64_t align = backend->info.alignment ? backend->info.alignment : 256;
-    return (bytes + align - 1) / align * align;
-}
-
 /* The next place of the slab; false when it is full. */
 static bool take_place(graft_slab *s, graft_pack *k)
 {
-    uint64_t bytes = s ? in_slab(s->backend, k->bytes) : 0;
+    uint64_t bytes = s ? graft_backend_aligned(s->backend, k->bytes) : 0;
     if (!bytes || s->backend != k->backend || bytes > s->bytes - s->taken) return false;
     k->data = s->data + s->taken;
     k->slab = s;
@@ -567,7 +561,7 @@ static uint64_t beyond_spares(graft_packs *p, const graft_backend *backend, cons
         if (s)
             s->promised = true;
         else
-            all += in_slab(backend, bytes[i]);
+            all += graft_backend_aligned(backend, bytes[i]);
     }
     return all;
 }

@@ -284,7 +284,7 @@ static graft_status bind(const graft_model *m, const graft_controlnet *net, graf
     job->arch = &arch;
     job->arch_bytes = sizeof arch;
     job->offload = true;
-    job->behind_bytes = m->weights ? graft_weights_stored_bytes(m->weights) : 0;
+    job->behind_bytes = graft_weights_stored_bytes(m->weights);
     st = graft_engine_bind(m->engine, &m->options, job, weights, task, out, e);
     graft_weights_release(weights);
     if (st != GRAFT_E_ARG) return st;

@@ -3,9 +3,9 @@
  * themselves. */
 #ifndef GRAFT_HOST_PROMPT_CHOICES_H
 #define GRAFT_HOST_PROMPT_CHOICES_H
+#include "base/json.h"
 #include "base/str.h"
 #include "plugin/loader.h"
-#include "base/json.h"
 
 /* In every text of an API prompt that asks for it (GRAFT_INPUT_DYNAMIC_PROMPTS). What is chosen
  * follows from the node and from all seeds of the prompt: the same seeds, the same words. */

@@ -152,6 +152,7 @@ graft_status golden_t2i(golden *g, graft_safetensors *f, graft_err *e)
     graft_sigma_table_init(&c->table, 0.00085, 0.012, false, false);
     GRAFT_TRY(graft_t2i_detect(f, graft_t2i_prefix(f), &c->net.arch.t2i, e));
     GRAFT_TRY(graft_weights_part(file, graft_t2i_prefix(f), &c->net.weights, e));
+    c->m.weights = c->net.weights; /* the model's own are not asked for */
     const graft_unet_arch unet = unet_for(&c->net.arch.t2i);
     graft_net_of_unet(&unet, &c->m.arch);
     GRAFT_TRY(graft_control_check(&c->m, &c->net, e));

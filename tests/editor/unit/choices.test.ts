@@ -5,6 +5,7 @@ import { test } from "node:test"
 import { chooseText, makeChoices } from "../../../host/editor/src/workflow/choices"
 import { toPrompt } from "../../../host/editor/src/workflow/convert"
 import { parseObjectInfo } from "../../../host/editor/src/workflow/schema"
+import { node } from "./node"
 
 const source = process.env.GRAFT_SOURCE_DIR!
 const specs = parseObjectInfo(
@@ -47,16 +48,6 @@ test("a text gives what it may give, and all of it", () => {
   chooseText("{".repeat(2000) + "}".repeat(2000), Math.random) // ends
 })
 
-const node = (id: number, type: string, more: any = {}) => ({
-  id,
-  type,
-  mode: 0,
-  order: id,
-  inputs: [],
-  outputs: [],
-  widgets_values: [],
-  ...more,
-})
 const text = (link: number | null) => ({ name: "text", type: "STRING", link, widget: { name: "text" } })
 
 test("what is sent is what the file says: of a node, of a primitive, of an instance of a sub-graph", () => {

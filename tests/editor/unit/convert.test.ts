@@ -14,6 +14,7 @@ import {
   parseObjectInfo,
   widgetPlaces,
 } from "../../../host/editor/src/workflow/schema"
+import { node } from "./node"
 
 const source = process.env.GRAFT_SOURCE_DIR!
 const info = JSON.parse(readFileSync(`${source}/tests/editor/mock/object_info.json`, "utf8"))
@@ -29,16 +30,6 @@ const bare = (prompt: any) =>
     ]),
   )
 
-const node = (id: number, type: string, more: any = {}) => ({
-  id,
-  type,
-  mode: 0,
-  order: id,
-  inputs: [],
-  outputs: [],
-  widgets_values: [],
-  ...more,
-})
 const image = (id: number, more: any = {}) =>
   node(id, "EmptyImage", {
     outputs: [{ name: "IMAGE", type: "IMAGE", links: [] }],
