@@ -77,9 +77,10 @@ typedef struct thread {
 } thread;
 
 /* What the lanes of a warp bring to a collective: the operands of a product, as numbers in their
- * places, or addresses of rows. */
+ * places, and what it is added to, or addresses of rows. */
 typedef struct warp_values {
-    float a[16][DEPTH], b[8][DEPTH]; /* (row, k), (column, k) */
+    float a[16][DEPTH], b[DEPTH][8], d[16][8]; /* (row, k), (k, column), (row, column) */
+    bool multiplied; /* d is the sum: the first lane that goes on does it */
     const void *row[32];
 } warp_values;
 
@@ -190,10 +191,9 @@ static warp_values *bring(void)
     return &e->value[side][me / 32];
 }
 
-static const warp_values *meet(const warp_values *w)
+static void meet(void)
 {
     leave(AT_WARP);
-    return w;
 }
 
 float emulator_shuffle_xor(float v, int mask)
@@ -214,7 +214,7 @@ static void bring_halves(warp_values *w, const uint32_t *a, const uint32_t *b,
         w->a[row + i / 2 % 2 * 8][k + i % 2 + i / 4 * 8] =
             to_float((uint16_t)(a[i / 2] >> i % 2 * 16));
     for (uint32_t i = 0; i < 4; i++)
-        w->b[row][k + i % 2 + i / 2 * 8] = to_float((uint16_t)(b[i / 2] >> i % 2 * 16));
+        w->b[k + i % 2 + i / 2 * 8][row] = to_float((uint16_t)(b[i / 2] >> i % 2 * 16));
 }
 
 /* Those of m16n8k32: four bytes along k. */
@@ -226,7 +226,7 @@ static void bring_bytes(warp_values *w, const uint32_t *a, const uint32_t *b,
         w->a[row + i / 4 % 2 * 8][k + i % 4 + i / 8 * 16] =
             to_float((uint8_t)(a[i / 4] >> i % 4 * 8));
     for (uint32_t i = 0; i < 8; i++)
-        w->b[row][k + i % 4 + i / 4 * 16] = to_float((uint8_t)(b[i / 4] >> i % 4 * 8));
+        w->b[k + i % 4 + i / 4 * 16][row] = to_float((uint8_t)(b[i / 4] >> i % 4 * 8));
 }
 
 static float level_to_float(uint8_t v)
@@ -234,23 +234,38 @@ static float level_to_float(uint8_t v)
     return (int8_t)v;
 }
 
-/* d += what this lane has of a and b, added in the order of k. */
-FAKE_UNCHECKED static void add_products(float *d, const warp_values *w, int depth)
+/* d += a b, added in the order of k. */
+FAKE_FAST static void multiply(warp_values *w, int depth)
 {
-    uint32_t lane = e->now % 32, column = lane % 4 * 2;
-    const float *a[2] = {w->a[lane / 4], w->a[lane / 4 + 8]};
-    const float *b[2] = {w->b[column], w->b[column + 1]};
-    float sum[4] = {d[0], d[1], d[2], d[3]};
-    for (int k = 0; k < depth; k++)
-        for (int i = 0; i < 4; i++) sum[i] += a[i / 2][k] * b[i % 2][k];
-    memcpy(d, sum, sizeof sum);
+    enum { TOGETHER = 4 };
+    for (int r = 0; r < 16; r += TOGETHER) {
+        float sum[TOGETHER][8];
+        memcpy(sum, w->d[r], sizeof sum);
+        for (int k = 0; k < depth; k++)
+            for (int i = 0; i < TOGETHER; i++)
+                for (int c = 0; c < 8; c++) sum[i][c] += w->a[r + i][k] * w->b[k][c];
+        memcpy(w->d[r], sum, sizeof sum);
+    }
+}
+
+/* d: this lane's, pairs of neighbours in rows 8 apart. */
+static void add_products(float *d, warp_values *w, int depth)
+{
+    uint32_t lane = e->now % 32, row = lane / 4, column = lane % 4 * 2;
+    float *place[2] = {&w->d[row][column], &w->d[row + 8][column]};
+    for (int i = 0; i < 2; i++) memcpy(place[i], d + 2 * i, 2 * sizeof *d);
+    w->multiplied = false;
+    meet();
+    if (!w->multiplied) multiply(w, depth);
+    w->multiplied = true;
+    for (int i = 0; i < 2; i++) memcpy(d + 2 * i, place[i], 2 * sizeof *d);
 }
 
 void emulator_mma(float *d, const uint32_t *a, const uint32_t *b, float (*to_float)(uint16_t))
 {
     warp_values *w = bring();
     bring_halves(w, a, b, to_float);
-    add_products(d, meet(w), 16);
+    add_products(d, w, 16);
 }
 
 void emulator_mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b)
@@ -258,7 +273,7 @@ void emulator_mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b)
     warp_values *w = bring();
     float sum[4] = {0}; /* of 32 products of levels: exact */
     bring_bytes(w, a, b, level_to_float);
-    add_products(sum, meet(w), 32);
+    add_products(sum, w, 32);
     for (int i = 0; i < 4; i++) d[i] += (int32_t)sum[i];
 }
 
@@ -266,7 +281,7 @@ void emulator_mma_fp8(float *d, const uint32_t *a, const uint32_t *b)
 {
     warp_values *w = bring();
     bring_bytes(w, a, b, graft_f8_e4m3_to_f32);
-    add_products(d, meet(w), 32);
+    add_products(d, w, 32);
 }
 
 void emulator_load_matrices(uint32_t *to, const void *row)
@@ -274,7 +289,7 @@ void emulator_load_matrices(uint32_t *to, const void *row)
     uint32_t lane = e->now % 32;
     warp_values *w = bring();
     w->row[lane] = row;
-    meet(w);
+    meet();
     for (uint32_t m = 0; m < 4; m++)
         memcpy(&to[m], (const char *)w->row[m * 8 + lane / 4] + lane % 4 * 4, 4);
 }

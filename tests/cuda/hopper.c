@@ -453,19 +453,44 @@ static void read_registers(const product *p, float *out)
         }
 }
 
+/* Whether four rows of a product are zeros, as those beyond a matrix are. */
+FAKE_UNCHECKED static bool all_zeros(const float *rows, int depth)
+{
+    float most = 0;
+    for (int i = 0; i < 4 * depth; i++) most = rows[i] == 0 ? most : 1;
+    return most == 0;
+}
+
+/* Whether all that zeros are multiplied with are numbers. */
+FAKE_FAST static bool all_finite(const strip (*b)[MOST_COLUMNS / TOGETHER], int n, int depth)
+{
+    strip sum = {0};
+    float any = 0;
+    for (int k = 0; k < depth; k++)
+        for (int c = 0; c * TOGETHER < n; c++) sum += b[k][c] * 0;
+    for (int i = 0; i < TOGETHER; i++) any += sum[i];
+    return any == 0;
+}
+
 /* Of a (ROWS, depth) and b (depth, n) into d; of levels as exact as integers would be. Columns
  * beyond n get what is of no use. Not checked by sanitizers, under which most of a test would go by
  * here: the arrays are compute()'s, and n was seen to be right. */
 FAKE_FAST static void multiply(const float *a, const strip (*b)[MOST_COLUMNS / TOGETHER], int n,
                                int depth, strip (*d)[MOST_COLUMNS / TOGETHER])
 {
-    for (int r = 0; r < ROWS; r += 4)
+    bool finite = all_finite(b, n, depth);
+    for (int r = 0; r < ROWS; r += 4) {
+        if (finite && all_zeros(a + r * depth, depth)) {
+            memset(d[r], 0, 4 * sizeof d[r]);
+            continue;
+        }
         for (int c = 0; c * TOGETHER < n; c++) {
             strip sum[4] = {{0}};
             for (int k = 0; k < depth; k++)
                 for (int i = 0; i < 4; i++) sum[i] += a[(r + i) * depth + k] * b[k][c];
             for (int i = 0; i < 4; i++) d[r + i][c] = sum[i];
         }
+    }
 }
 
 /* What thread t has of d, n values: pairs of rows 8 apart. Not checked likewise; held values and d
