@@ -5,7 +5,10 @@
 
 #include "base/alloc.h"
 
-#define SEARCH_WORK ((size_t)64 << 20) /* comparisons of a repair: about 0.1 s */
+/* Of a repair: pairs of buffers that are looked at (some 50 ms), and plans for each buffer, as few
+ * buffers need few. */
+#define SEARCH_WORK  ((size_t)4 << 20)
+#define SEARCH_PLANS 16
 
 static int64_t round_up(int64_t n, int64_t to)
 {
@@ -47,18 +50,48 @@ static int by_first(const void *a, const void *b)
     return x->first != y->first ? (x->first < y->first ? -1 : 1) : by_size(a, b);
 }
 
-static bool alive_together(const graft_interval *a, const graft_interval *b)
-{
-    return a->first <= b->last && b->first <= a->last;
-}
-
-/* The first step at which two live that are alive together: both are largest then. */
+/* The first step at which two live that live together at some: both are largest then. */
 static int32_t meeting(const graft_interval *a, const graft_interval *b)
 {
     return a->first > b->first ? a->first : b->first;
 }
 
-/* The lowest offset where `x` fits between those of placed[0..n), which is sorted by offset. One
+typedef struct search {
+    graft_interval *interval;
+    size_t n;
+    item *order;
+    size_t *near, *near_at; /* of interval i, those alive with it: near[near_at[i]..near_at[i+1]) */
+    graft_interval **placed; /* some of these, n at most */
+    int64_t *best;           /* offsets */
+    int64_t *live;           /* by step */
+    int64_t alignment, bound, total;
+} search;
+
+#define NOWHERE (-1) /* the offset of what is not placed yet */
+
+static int by_offset(const void *a, const void *b)
+{
+    const graft_interval *x = *(graft_interval *const *)a, *y = *(graft_interval *const *)b;
+    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static void sort_by_offset(graft_interval **list, size_t n)
+{
+    enum { FEW = 64 };
+    if (n > FEW) {
+        qsort(list, n, sizeof *list, by_offset);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        graft_interval *x = list[i];
+        size_t at = i;
+        for (; at > 0 && list[at - 1]->offset > x->offset; at--) list[at] = list[at - 1];
+        list[at] = x;
+    }
+}
+
+/* The lowest offset where `x` fits between placed[0..n), which live with it, sorted by offset. One
  * that shrinks may lie closely below another, and then not fit any more further up. */
 static int64_t lowest_gap(const graft_interval *x, graft_interval *const *placed, size_t n,
                           int64_t alignment)
@@ -67,7 +100,6 @@ static int64_t lowest_gap(const graft_interval *x, graft_interval *const *placed
     for (size_t i = 0; i < n; i++) {
         const graft_interval *p = placed[i];
         if (p->offset - at >= x->bytes) break;
-        if (!alive_together(x, p)) continue;
         int32_t step = meeting(x, p);
         if (p->offset - at >= graft_interval_bytes(x, step)) continue;
         int64_t end = round_up(p->offset + graft_interval_bytes(p, step), alignment);
@@ -78,39 +110,30 @@ static int64_t lowest_gap(const graft_interval *x, graft_interval *const *placed
     return at;
 }
 
-/* Places all in this order; the size of the arena. `placed` is scratch. */
-static int64_t place_all(const item *order, graft_interval **placed, size_t n, int64_t alignment)
+/* Places all in this order; the size of the arena. */
+static int64_t place_all(search *s)
 {
     int64_t total = 0;
-    for (size_t i = 0; i < n; i++) {
-        graft_interval *x = order[i].v;
-        x->offset = lowest_gap(x, placed, i, alignment);
-        size_t at = i;
-        while (at > 0 && placed[at - 1]->offset > x->offset) {
-            placed[at] = placed[at - 1];
-            at--;
+    for (size_t i = 0; i < s->n; i++) s->interval[i].offset = NOWHERE;
+    for (size_t i = 0; i < s->n; i++) {
+        graft_interval *x = s->order[i].v;
+        size_t self = (size_t)(x - s->interval), placed = 0;
+        for (size_t k = s->near_at[self]; k < s->near_at[self + 1]; k++) {
+            graft_interval *other = &s->interval[s->near[k]];
+            if (other->offset != NOWHERE) s->placed[placed++] = other;
         }
-        placed[at] = x;
-        int64_t end = round_up(x->offset + x->bytes, alignment);
+        sort_by_offset(s->placed, placed);
+        x->offset = lowest_gap(x, s->placed, placed, s->alignment);
+        int64_t end = round_up(x->offset + x->bytes, s->alignment);
         if (end > total) total = end;
     }
     return total;
 }
 
-typedef struct search {
-    graft_interval *interval;
-    size_t n;
-    item *order;
-    graft_interval **placed;
-    int64_t *best; /* offsets */
-    int64_t *live; /* by step */
-    int64_t alignment, bound, total;
-} search;
-
 /* One more plan; true when no better one is possible. */
 static bool attempt(search *s, int64_t *total)
 {
-    *total = place_all(s->order, s->placed, s->n, s->alignment);
+    *total = place_all(s);
     if (*total < s->total) {
         s->total = *total;
         for (size_t i = 0; i < s->n; i++) s->best[i] = s->interval[i].offset;
@@ -121,13 +144,14 @@ static bool attempt(search *s, int64_t *total)
 /* What reaches the top had too little room left: it comes earlier in the next attempt. */
 static bool repair(search *s)
 {
-    int64_t total = place_all(s->order, s->placed, s->n, s->alignment);
-    size_t work = s->n * s->n;
-    for (size_t spent = 0; spent < SEARCH_WORK; spent += work + 1) {
+    int64_t total = place_all(s);
+    size_t plans = SEARCH_WORK / (s->near_at[s->n] + 1);
+    if (plans > SEARCH_PLANS * s->n) plans = SEARCH_PLANS * s->n;
+    for (size_t i = 0; i < plans; i++) {
         size_t top = 0;
-        for (size_t i = 0; i < s->n; i++)
-            if (round_up(s->order[i].v->offset + s->order[i].v->bytes, s->alignment) == total)
-                top = i;
+        for (size_t k = 0; k < s->n; k++)
+            if (round_up(s->order[k].v->offset + s->order[k].v->bytes, s->alignment) == total)
+                top = k;
         if (top == 0) return false;
         item x = s->order[top];
         size_t to = top / 2;
@@ -151,6 +175,42 @@ static void run_search(search *s)
         qsort(s->order, s->n, sizeof *s->order, orders[i]);
         if (repair(s)) return;
     }
+}
+
+/* Calls each() for every two that live together at some step; by_start: all, by first step. */
+static void each_two(search *s, const item *by_start,
+                     void (*each)(search *s, size_t one, size_t other))
+{
+    for (size_t i = 0; i < s->n; i++)
+        for (size_t k = i + 1; k < s->n && by_start[k].v->first <= by_start[i].v->last; k++)
+            each(s, (size_t)(by_start[i].v - s->interval), (size_t)(by_start[k].v - s->interval));
+}
+
+static void count_two(search *s, size_t one, size_t other)
+{
+    s->near_at[one + 1]++;
+    s->near_at[other + 1]++;
+}
+
+static void note_two(search *s, size_t one, size_t other)
+{
+    s->near[s->near_at[one + 1]++] = other;
+    s->near[s->near_at[other + 1]++] = one;
+}
+
+/* Of each the others that live with it. */
+static graft_status find_near(search *s, graft_err *e)
+{
+    qsort(s->order, s->n, sizeof *s->order, by_first);
+    each_two(s, s->order, count_two);
+    for (size_t i = 0; i < s->n; i++) s->near_at[i + 1] += s->near_at[i];
+    size_t all = s->near_at[s->n];
+    s->near = graft_malloc_array(all + 1, sizeof *s->near);
+    if (!s->near) return graft_fail_nomem(e, "memory plan");
+    /* Entry i + 1 is where the list of i goes on while it is filled, and its end behind that. */
+    for (size_t i = s->n; i > 0; i--) s->near_at[i] = s->near_at[i - 1];
+    each_two(s, s->order, note_two);
+    return GRAFT_OK;
 }
 
 static int32_t last_step(const graft_interval *interval, size_t n)
@@ -184,18 +244,23 @@ graft_status graft_plan_offsets(graft_interval *interval, size_t n, int64_t alig
     *total = 0;
     if (!n) return GRAFT_OK;
     s.order = graft_malloc_array(n, sizeof *s.order);
+    s.near_at = graft_calloc(n + 1, sizeof *s.near_at);
     s.placed = graft_malloc_array(n, sizeof *s.placed);
     s.best = graft_malloc_array(n, sizeof *s.best);
     s.live = graft_calloc((size_t)last_step(interval, n) + 1, sizeof *s.live);
-    if (!s.order || !s.placed || !s.best || !s.live) {
+    if (!s.order || !s.near_at || !s.placed || !s.best || !s.live) {
         st = graft_fail_nomem(e, "memory plan");
-    } else {
-        note_pressure(&s);
-        run_search(&s);
-        for (size_t i = 0; i < n; i++) interval[i].offset = s.best[i];
-        *total = s.total;
+        goto out;
     }
+    note_pressure(&s);
+    GRAFT_TRY(find_near(&s, e));
+    run_search(&s);
+    for (size_t i = 0; i < n; i++) interval[i].offset = s.best[i];
+    *total = s.total;
+out:
     graft_free(s.order);
+    graft_free(s.near_at);
+    graft_free(s.near);
     graft_free(s.placed);
     graft_free(s.best);
     graft_free(s.live);
