@@ -466,7 +466,7 @@ static void memory_failures(void)
 
 int main(void)
 {
-    if (!open_fake()) return test_end();
+    if (!open_fake_without_wgmma()) return test_end();
     if (!host_has_fma())
         puts("skipped: the host's bits: this processor has no fused multiply-adds");
     else

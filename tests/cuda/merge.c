@@ -79,7 +79,7 @@ static void ratios_replace_each_other(void)
 
 int main(void)
 {
-    if (!open_fake()) return test_end();
+    if (!open_fake_without_wgmma()) return test_end();
     make_variant(path_a, "cuda-a.safetensors", 0.2f, GRAFT_F32);
     make_variant(path_b, "cuda-b.safetensors", 0.5f, GRAFT_F16);
     make_lora(path_lora, "cuda-merge-lora.safetensors");

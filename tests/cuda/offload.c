@@ -352,7 +352,7 @@ static void no_pinned_memory(void)
 
 int main(void)
 {
-    if (!open_fake()) return test_end();
+    if (!open_fake_without_wgmma()) return test_end();
     any_limit(SD1, "bf16");
     too_low(SD1);
     small_device(SD1);

@@ -404,7 +404,7 @@ static void calibration(void)
 
 int main(void)
 {
-    if (!open_fake()) return test_end();
+    if (!open_fake_without_wgmma()) return test_end();
     snprintf(other, sizeof other, "%s", temp_path("offload-beside.safetensors"));
     write_changed(other);
     RUN(unused_make_room);

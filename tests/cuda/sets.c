@@ -331,7 +331,7 @@ static void recordings_count(void)
 
 int main(void)
 {
-    if (!open_fake()) return test_end();
+    if (!open_fake_without_wgmma()) return test_end();
     RUN(one_allocation_a_set);
     RUN(resident_swaps_choose);
     RUN(dropped_sets_are_replaced_in_place);
