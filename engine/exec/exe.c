@@ -255,11 +255,11 @@ static graft_status plan_memory(exe_builder *b)
     int64_t align = x->backend->info.alignment < 64 ? 64 : x->backend->info.alignment;
     find_last_uses(b);
     make_intervals(b);
-    graft_status st = graft_plan_offsets(b->interval, b->n_intervals, align, &x->arena_bytes, b->e);
+    graft_status st = graft_plan_offsets(b->interval, b->n_intervals, align, &x->arena_bytes,
+                                         &x->arena_bound, b->e);
     if (st) return st;
     if (!graft_plan_valid(b->interval, b->n_intervals, align, x->arena_bytes))
         return graft_fail(b->e, GRAFT_E_INTERNAL, "the memory plan overlaps");
-    x->arena_bound = graft_plan_lower_bound(b->interval, b->n_intervals, align);
     note_live_bytes(b);
     resolve_offsets(b);
     return GRAFT_OK;

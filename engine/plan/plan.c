@@ -237,11 +237,11 @@ static void note_pressure(search *s)
 }
 
 graft_status graft_plan_offsets(graft_interval *interval, size_t n, int64_t alignment,
-                                int64_t *total, graft_err *e)
+                                int64_t *total, int64_t *bound, graft_err *e)
 {
     search s = {.interval = interval, .n = n, .alignment = alignment, .total = INT64_MAX};
     graft_status st = GRAFT_OK;
-    *total = 0;
+    *total = *bound = 0;
     if (!n) return GRAFT_OK;
     s.order = graft_malloc_array(n, sizeof *s.order);
     s.near_at = graft_calloc(n + 1, sizeof *s.near_at);
@@ -257,6 +257,7 @@ graft_status graft_plan_offsets(graft_interval *interval, size_t n, int64_t alig
     run_search(&s);
     for (size_t i = 0; i < n; i++) interval[i].offset = s.best[i];
     *total = s.total;
+    *bound = s.bound;
 out:
     graft_free(s.order);
     graft_free(s.near_at);

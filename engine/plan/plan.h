@@ -28,11 +28,11 @@ static inline int64_t graft_interval_bytes(const graft_interval *v, int32_t step
 /* Greedy: one buffer after another, each at the lowest place where it fits, largest first. When
  * that is above the lower bound other orders are tried, and orders that place earlier what came out
  * on top; the best plan wins. Offsets are multiples of `alignment` (a power of two). *total is the
- * arena's size. */
+ * arena's size, *bound the lower bound. */
 graft_status graft_plan_offsets(graft_interval *interval, size_t n, int64_t alignment,
-                                int64_t *total, graft_err *e);
+                                int64_t *total, int64_t *bound, graft_err *e);
 /* The largest sum of bytes (each rounded up to `alignment`) that live at one step: no plan can need
- * less. */
+ * less. Independent like the next one: n * n steps. */
 int64_t graft_plan_lower_bound(const graft_interval *interval, size_t n, int64_t alignment);
 /* The independent check: every buffer inside [0,total), none overlapping another in time and place.
  * Compares every two of them, and knows nothing of how the offsets came about. */

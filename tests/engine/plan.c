@@ -14,9 +14,10 @@
 
 static int64_t total_of(graft_interval *v, size_t n, int64_t align)
 {
-    int64_t total = -1;
+    int64_t total = -1, bound = -1;
     graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_plan_offsets(v, n, align, &total, &e), &e);
+    CHECK_OK(graft_plan_offsets(v, n, align, &total, &bound, &e), &e);
+    CHECK_INT(bound, graft_plan_lower_bound(v, n, align));
     CHECK(graft_plan_valid(v, n, align, total));
     return total;
 }
@@ -137,11 +138,11 @@ static void out_of_memory(void)
     graft_alloc_stats before, after;
     graft_alloc_stats_get(&before);
     for (int64_t at = 1; at < 20; at++) {
-        int64_t total;
+        int64_t total, bound;
         for (int i = 0; i < 20; i++)
             v[i] = (graft_interval){.bytes = 64 + i, .first = i / 2, .last = i};
         graft_alloc_fail_at(at);
-        graft_status st = graft_plan_offsets(v, 20, 64, &total, NULL);
+        graft_status st = graft_plan_offsets(v, 20, 64, &total, &bound, NULL);
         graft_alloc_fail_at(0);
         CHECK(st == GRAFT_OK || st == GRAFT_E_NOMEM);
         if (at == 1) CHECK(st == GRAFT_E_NOMEM);
