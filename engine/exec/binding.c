@@ -141,6 +141,8 @@ static graft_status fill(void *ctx, void *dst, graft_hash *content, graft_err *e
     if (!st && !done) st = fill_by_rows(j, dst, &done, e);
     if (!st && !done) st = fill_whole(j, dst, e);
     if (!st && content) st = content_of(j, content, e);
+    /* Who wrote into a file meanwhile may have left other values for the name than for the pack. */
+    if (!st && slot_of(j)) st = graft_weights_unchanged(j->weights, e);
     if (slot_of(j) && !j->forgets) graft_weights_forget(j->weights, slot_of(j));
     return st;
 }
