@@ -415,6 +415,37 @@ static void several_at_once(void)
                number("GRAFT_MIXED_RUNS", 60) / 3 + 1);
 }
 
+/* Two layers, for keys and for values as wide as the small UNet's first ones. */
+static void make_hypernetwork(void)
+{
+    enum { WIDTH = 32, HIDDEN = 64, EACH = WIDTH * HIDDEN, TENSORS = 4 };
+    graft_str header = GRAFT_STR_INIT, file = GRAFT_STR_INIT;
+    graft_err e = GRAFT_ERR_INIT;
+    chance c = {5};
+    graft_str_puts(&header, "{\"__metadata__\":{\"activation_func\":\"relu\"}");
+    for (int i = 0; i < TENSORS; i++)
+        graft_str_printf(&header,
+                         ",\"%d.%d.linear.%d.weight\":{\"dtype\":\"F32\",\"shape\":[%d,%d],"
+                         "\"data_offsets\":[%d,%d]}",
+                         WIDTH, i / 2, i % 2 * 2, i % 2 ? WIDTH : HIDDEN, i % 2 ? HIDDEN : WIDTH,
+                         i * EACH * 4, (i + 1) * EACH * 4);
+    graft_str_puts(&header, "}");
+    while (header.len % 8) graft_str_puts(&header, " ");
+    const uint64_t length = header.len;
+    graft_str_append(&file, (const char *)&length, sizeof length);
+    graft_str_append(&file, header.data, header.len);
+    for (int i = 0; i < TENSORS * EACH; i++) {
+        const float v = (float)(below(&c, 2001) - 1000) * 2e-4f;
+        graft_str_append(&file, (const char *)&v, sizeof v);
+    }
+    CHECK_OK(graft_dir_make(WORKFLOW_MODELS "/hypernetworks", &e), &e);
+    CHECK_OK(
+        graft_file_write(WORKFLOW_MODELS "/hypernetworks/" HYPERNETWORK, file.data, file.len, &e),
+        &e);
+    graft_str_finish(&header);
+    graft_str_finish(&file);
+}
+
 int main(void)
 {
     char command[128];
@@ -425,6 +456,7 @@ int main(void)
                               .output = (char *)"output",
                               .temp = (char *)"temp",
                               .plugins = (char *)GRAFT_LIB_DIR};
+    make_hypernetwork();
     RUN(draw_plain);
     RUN(compiled_ahead);
     RUN(one_after_another);

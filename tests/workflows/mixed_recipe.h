@@ -34,13 +34,16 @@ static bool one_in(chance *c, int n)
 
 /* ------------------------------------------------------------------ what is drawn */
 
+#define HYPERNETWORK "mixed.safetensors" /* made by mixed.c */
+
 /* Files of one architecture. */
 typedef struct kit {
     const char *loader, *input; /* of its models */
     const char *checkpoint[2];
     const char *words; /* what gives its CLIP; NULL: its checkpoint */
     const char *lora;  /* NULL, as those below: there is none */
-    const char *control, *adapter;
+    const char *control, *adapter, *hypernetwork;
+    const char *second; /* another ControlNet; NULL: the same file */
     bool unet;
 } kit;
 static const kit kits[] = {
@@ -51,6 +54,8 @@ static const kit kits[] = {
      "tiny-sd1-lora.safetensors",
      "tiny-sd1-control.safetensors",
      "tiny-sd1-ip.safetensors",
+     HYPERNETWORK,
+     NULL,
      true},
     {"CheckpointLoaderSimple",
      "ckpt_name",
@@ -59,6 +64,8 @@ static const kit kits[] = {
      NULL,
      "tiny-sdxl-control.safetensors",
      "tiny-sdxl-ip-plus.safetensors",
+     NULL,
+     "tiny-sdxl-union.safetensors",
      true},
     {"CheckpointLoaderSimple",
      "ckpt_name",
@@ -67,11 +74,15 @@ static const kit kits[] = {
      "tiny-sd3-lora.safetensors",
      NULL,
      NULL,
+     NULL,
+     NULL,
      false},
     {"UNETLoader",
      "weight_dtype':'default','unet_name",
      {"tiny-chroma.safetensors", "tiny-chroma-b.safetensors"},
      "'CLIPLoader','inputs':{'clip_name':'tiny-t5.safetensors','type':'chroma'",
+     NULL,
+     NULL,
      NULL,
      NULL,
      NULL,
@@ -96,6 +107,7 @@ typedef enum change {
     ITSELF,
     DOWNSCALE,
     PICTURE,
+    HYPER,
     QUANTIZED,
     CHANGES
 } change;
@@ -110,8 +122,8 @@ typedef struct recipe {
     char area[200];          /* of the second one; or "" */
     int width, height, batch;
     char sampler[200];
-    char again[200]; /* of a second sampler on the latent, enlarged; or "" */
-    bool masked;
+    char again[200];    /* of a second sampler on the latent, enlarged; or "" */
+    bool masked, twice; /* twice: two ControlNets */
 } recipe;
 
 #define SET(r, what, ...)                                                                          \
@@ -217,6 +229,10 @@ static void draw_pictures(recipe *r, chance *c)
             "'weight_type':'standard'%s",
             one_in(c, 2) ? "1" : "0.4", one_in(c, 3) ? "0.3" : "0", one_in(c, 3) ? "0.6" : "1",
             one_in(c, 3) ? ",'attn_mask':['mask',0]" : "");
+    if (r->kit->hypernetwork && one_in(c, 6))
+        SET(r, HYPER, "'HypernetworkLoader','inputs':{'hypernetwork_name':'%s','strength':%s",
+            r->kit->hypernetwork, one_in(c, 2) ? "1" : "0.5");
+    r->twice = one_in(c, 3);
     if (r->kit->control && !r->has[DOWNSCALE] && one_in(c, 4))
         snprintf(r->control, sizeof r->control, "'strength':%s,'start_percent':%s,'end_percent':%s",
                  one_in(c, 2) ? "1" : "0.3", one_in(c, 3) ? "0.4" : "0",
@@ -347,6 +363,15 @@ static void add_prompt(graft_str *s, int slot, const char *id, const char *text)
         slot, text);
 }
 
+static void add_control(graft_str *s, const char *id, const char *positive, const char *negative,
+                        const char *net, const char *numbers)
+{
+    graft_str_printf(s,
+                     "'%s':{'class_type':'ControlNetApplyAdvanced','inputs':{'positive':['%s',0],"
+                     "'negative':['%s',%d],'control_net':['%s',0],'image':['image',0],%s}},",
+                     id, positive, negative, strcmp(negative, "negative") != 0, net, numbers);
+}
+
 static void add_conditioning(graft_str *s, const recipe *r, const char **positive)
 {
     const int slot = r->kit->words ? 0 : 1;
@@ -364,13 +389,16 @@ static void add_conditioning(graft_str *s, const recipe *r, const char **positiv
     }
     if (!r->control[0]) return;
     graft_str_printf(s,
-                     "'net':{'class_type':'ControlNetLoader','inputs':{"
-                     "'control_net_name':'%s'}},"
-                     "'steered':{'class_type':'ControlNetApplyAdvanced','inputs':{"
-                     "'positive':['%s',0],'negative':['negative',0],'control_net':['net',0],"
-                     "'image':['image',0],%s}},",
-                     r->kit->control, *positive, r->control);
+                     "'net':{'class_type':'ControlNetLoader','inputs':{'control_net_name':'%s'}},"
+                     "'second_net':{'class_type':'ControlNetLoader','inputs':{"
+                     "'control_net_name':'%s'}},",
+                     r->kit->control, r->kit->second ? r->kit->second : r->kit->control);
+    add_control(s, "steered", *positive, "negative", "net", r->control);
     *positive = "steered";
+    if (!r->twice) return;
+    add_control(s, "steered_again", "steered", "steered", "second_net",
+                "'strength':0.6,'start_percent':0.2,'end_percent':0.9");
+    *positive = "steered_again";
 }
 
 static const char *text_of(const recipe *r, const form *f, int step)
@@ -423,8 +451,8 @@ static void add_sampler(graft_str *s, const recipe *r, const char *id, const cha
     graft_str_printf(s,
                      "'%s':{'class_type':'KSampler','inputs':{'model':['%s',0],"
                      "'positive':['%s',0],'negative':['%s',%d],'latent_image':['%s',0],%s}},",
-                     id, model, positive, r->control[0] ? "steered" : "negative",
-                     r->control[0] != 0, latent, numbers);
+                     id, model, positive, r->control[0] ? positive : "negative", r->control[0] != 0,
+                     latent, numbers);
 }
 
 /* The prompt as JSON; `name`: of the file that it saves. */
