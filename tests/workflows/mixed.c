@@ -68,6 +68,11 @@ typedef struct drawn {
     size_t bytes;
 } drawn;
 
+static void path_of(const char *name, char path[256])
+{
+    snprintf(path, 256, "output/%s_00001_.latent", name);
+}
+
 /* Takes what SaveLatent wrote. */
 static void take_file(const char *name, drawn *out)
 {
@@ -75,7 +80,7 @@ static void take_file(const char *name, drawn *out)
     size_t size = 0;
     uint64_t header = 0;
     graft_err e = GRAFT_ERR_INIT;
-    snprintf(path, sizeof path, "output/%s_00001_.latent", name);
+    path_of(name, path);
     graft_status st = graft_file_read(path, (size_t)1 << 24, &data, &size, &e);
     CHECK_OK(st, &e);
     if (!st && size > 8) memcpy(&header, data, 8);
@@ -113,6 +118,9 @@ static drawn draw_with(graft_session *s, graft_executor *x, const char *json, co
         out.st = GRAFT_E_ARG;
     }
     const graft_run_request request = {v.prompt, NULL, &events, &end.asked, false};
+    char path[256];
+    path_of(name, path);
+    unlink(path); /* of a run that was interrupted behind its end */
     if (stopping && stopping->microseconds) {
         end.microseconds = stopping->microseconds;
         timed = pthread_create(&timer, NULL, stop_later, &end) == 0;
