@@ -121,6 +121,7 @@ typedef struct recipe {
     char prompts[3][120];    /* positive, negative, a second positive one; or "" */
     char area[200];          /* of the second one; or "" */
     int width, height, batch;
+    const char *precision;
     char sampler[200];
     char again[200];    /* of a second sampler on the latent, enlarged; or "" */
     bool masked, twice; /* twice: two ControlNets */
@@ -264,6 +265,7 @@ static void draw_recipe(recipe *r, chance *c)
     static const char *const schedulers[] = {"normal", "karras", "simple", "sgm_uniform"};
     static const char *const cfg[] = {"1", "3", "7.5", "7.5"};
     static const int sides[] = {32, 40, 48, 64};
+    static const char *const precisions[] = {"auto", "auto", "auto", "f32", "bf16"};
     memset(r, 0, sizeof *r);
     r->kit = &kits[one_in(c, 2) ? 0 : 1 + below(c, 3)];
     r->checkpoint = below(c, 2);
@@ -275,6 +277,7 @@ static void draw_recipe(recipe *r, chance *c)
     r->width = ONE_OF(c, sides);
     r->height = ONE_OF(c, sides);
     r->batch = one_in(c, 3) ? 2 : 1;
+    r->precision = ONE_OF(c, precisions);
     snprintf(r->sampler, sizeof r->sampler,
              "'seed':%d,'steps':%d,'cfg':%s,'sampler_name':'%s','scheduler':'%s','denoise':%s",
              below(c, 3), 2 + below(c, 4), ONE_OF(c, cfg), ONE_OF(c, samplers),
@@ -299,11 +302,40 @@ typedef struct form {
     bool limited; /* memory may be too short */
 } form;
 
-static void plain_form(const recipe *r, form *f)
+static void put_first(form *f, int step)
+{
+    memmove(f->step + 1, f->step, (size_t)f->n * sizeof *f->step);
+    f->step[0] = step;
+    f->n++;
+}
+
+/* max_memory_mb 0: no limit; width 0: nothing is compiled ahead. */
+static void compile(const recipe *r, form *f, int max_memory_mb, const char *cache, int width)
+{
+    snprintf(f->compile, sizeof f->compile,
+             "'CompileModel','inputs':{'precision':'%s','tuning':'off','max_memory_mb':%d,"
+             "'device':'auto','cache':'%s','width':%d,'height':%d,'batch_size':%d",
+             r->precision, max_memory_mb, cache, width, r->height, r->batch);
+    put_first(f, COMPILED);
+}
+
+static void begin_form(const recipe *r, form *f)
 {
     *f = (form){.from = r->checkpoint};
     for (int i = 0; i < CHANGES; i++)
         if (r->has[i]) f->step[f->n++] = i;
+}
+
+/* Another precision than the usual one is not had without CompileModel. */
+static bool is_usual(const recipe *r)
+{
+    return strcmp(r->precision, "auto") == 0;
+}
+
+static void plain_form(const recipe *r, form *f)
+{
+    begin_form(r, f);
+    if (!is_usual(r)) compile(r, f, 0, "disable", 0);
 }
 
 static bool changes_weights(int step)
@@ -327,16 +359,9 @@ static void shuffle(form *f, chance *c)
     }
 }
 
-static void put_first(form *f, int step)
-{
-    memmove(f->step + 1, f->step, (size_t)f->n * sizeof *f->step);
-    f->step[0] = step;
-    f->n++;
-}
-
 static void draw_form(const recipe *r, chance *c, form *f)
 {
-    plain_form(r, f);
+    begin_form(r, f);
     if (one_in(c, 2)) {
         f->from = below(c, 2);
         snprintf(f->swap, sizeof f->swap,
@@ -344,14 +369,10 @@ static void draw_form(const recipe *r, chance *c, form *f)
                  r->kit->checkpoint[r->checkpoint], one_in(c, 2) ? "enable" : "disable");
         put_first(f, SWAPPED);
     }
-    if (one_in(c, 2)) {
+    if (!is_usual(r) || one_in(c, 2)) {
         f->limited = one_in(c, 3);
-        snprintf(f->compile, sizeof f->compile,
-                 "'CompileModel','inputs':{'precision':'auto','tuning':'off','max_memory_mb':%d,"
-                 "'device':'auto','cache':'%s','width':%d,'height':%d,'batch_size':%d",
-                 f->limited ? 1 + below(c, 12) : 0, one_in(c, 2) ? "enable" : "disable",
-                 one_in(c, 2) ? r->width : 0, r->height, r->batch);
-        put_first(f, COMPILED);
+        compile(r, f, f->limited ? 1 + below(c, 12) : 0, one_in(c, 2) ? "enable" : "disable",
+                one_in(c, 2) ? r->width : 0);
     }
     shuffle(f, c);
 }
