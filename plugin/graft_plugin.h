@@ -264,7 +264,12 @@ enum { /* graft_input.flags */
         * ["id", slot]. The origin runs before the node all the same. */
        GRAFT_INPUT_RAW_LINK = 4096,
        GRAFT_INPUT_EXACT = 8192, /* a FLOAT that editors must not round, not to its step either */
-       GRAFT_INPUT_IMAGE_OUTPUT = 16384 /* beside IMAGE_UPLOAD: pictures of the output folder */
+       GRAFT_INPUT_IMAGE_OUTPUT = 16384, /* beside IMAGE_UPLOAD: pictures of the output folder */
+       /* An optional STRING that stands for any number of inputs, whose names are its own and
+        * something behind it ("lora_": "lora_1", "lora_2", …), and whose values no other type has,
+        * such as objects: the node gets those that the prompt has as JSON, an object of them by
+        * name. Links and null do not count. Editors' files have the values one after the other. */
+       GRAFT_INPUT_MANY = 32768
 };
 typedef struct graft_input {
     uint32_t size, flags;
@@ -333,7 +338,8 @@ typedef struct graft_fingerprint_api {
 } graft_fingerprint_api;
 
 /* "graft.validate/1": checks literal inputs before anything runs, beyond type and range. Linked
- * inputs are GRAFT_NONE. On failure *input names the one at fault and `text` says why. */
+ * inputs are GRAFT_NONE. On failure *input names the one at fault and `text` says why. The name
+ * lasts, or stands in `text`, behind the end of what it says. */
 #define GRAFT_VALIDATE_ID "graft.validate/1"
 typedef struct graft_validate_api {
     graft_status (*check)(const graft_host *h, const graft_arg *in, const char **input, char *text,

@@ -44,6 +44,10 @@ static graft_status check_input(const graft_node *n, size_t i, graft_err *e)
     if (in->kind == GRAFT_CHOICE && !in->choices && !asked && !(in->flags & GRAFT_INPUT_SOCKET))
         return graft_fail(e, GRAFT_E_FORMAT, "node %s: input %s: no choices, and no \"%s\"", n->id,
                           in->name, GRAFT_CHOICES_ID);
+    if ((in->flags & GRAFT_INPUT_MANY) &&
+        (in->kind != GRAFT_STRING || !(in->flags & GRAFT_INPUT_OPTIONAL)))
+        return graft_fail(e, GRAFT_E_FORMAT, "node %s: input %s: many, but no optional STRING",
+                          n->id, in->name);
     if ((in->flags & GRAFT_INPUT_LAZY) && (i >= 64 || !n->query || !n->query(GRAFT_LAZY_ID)))
         return graft_fail(e, GRAFT_E_FORMAT, "node %s: input %s: lazy without \"%s\"", n->id,
                           in->name, GRAFT_LAZY_ID);

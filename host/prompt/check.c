@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "host/prompt/hint.h"
 #include "host/schema/object_info.h"
+#include "host/schema/schema.h"
 #include "host/services/services.h"
 #include "base/tree.h"
 
@@ -196,9 +197,32 @@ static graft_status check_literal(graft_check *c, size_t node, const graft_input
     return st;
 }
 
+/* An input that stands for many gets all of them. */
+static graft_status take_many(const graft_input *in, const cJSON *inputs, graft_literal *out,
+                              graft_err *e)
+{
+    cJSON *all = cJSON_CreateObject();
+    const cJSON *item;
+    bool ok = all;
+    cJSON_ArrayForEach(item, inputs)
+    {
+        if (!ok || cJSON_IsArray(item) || cJSON_IsNull(item)) continue;
+        if (graft_schema_one_of(in, item->string))
+            ok = graft_tree_put(all, item->string, cJSON_Duplicate(item, 1));
+    }
+    if (ok && all->child) {
+        out->text = graft_json_print(all);
+        ok = out->text;
+        if (ok) out->value = (graft_arg){.kind = GRAFT_STRING, .u.s = out->text};
+    }
+    cJSON_Delete(all);
+    return ok ? GRAFT_OK : graft_fail_nomem(e, "a node's inputs");
+}
+
 static graft_status check_input(graft_check *c, size_t node, const graft_input *in, cJSON *inputs,
                                 graft_prompt_input *out)
 {
+    if (in->flags & GRAFT_INPUT_MANY) return take_many(in, inputs, &out->literal, c->e);
     bool optional = in->flags & GRAFT_INPUT_OPTIONAL;
     const cJSON *item = graft_tree_get(inputs, in->name);
     if (!item || (cJSON_IsNull(item) && optional)) {

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "host/schema/describe.h"
+#include "host/schema/schema.h"
 #include "base/tree.h"
 
 enum { HINTS = 16, NAMES_MAX = 2000, SHOWN = 3 };
@@ -73,6 +74,9 @@ bool graft_hint_choice(graft_check *c, cJSON *extra, const graft_offer *offer, c
 bool graft_hint_file(graft_check *c, cJSON *extra, const char *folder, const cJSON *value)
 {
     const graft_folders_api *api = *folder ? c->host->query(c->host, GRAFT_FOLDERS_ID) : NULL;
+    const cJSON *member = cJSON_IsObject(value) ? value->child : NULL;
+    while (member && !cJSON_IsString(member)) member = member->next;
+    if (member) value = member; /* of an object the first text names a file */
     if (!api || !cJSON_IsString(value) || !may(c)) return true;
     const char *slash = strrchr(folder, '/');
     char **names = api->list(c->host, slash ? slash + 1 : folder);
@@ -115,6 +119,7 @@ static void check_stray(const graft_prompt_node *n, const cJSON *inputs, const c
     graft_near_init(&near, name);
     for (size_t i = 0; i < n->n_in; i++) {
         if (strcmp(n->inputs[i]->name, name) == 0) return;
+        if (graft_schema_one_of(n->inputs[i], name)) return;
         if (!graft_tree_get(inputs, n->inputs[i]->name)) graft_near_add(&near, n->inputs[i]->name);
     }
     if (near.count)

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "host/schema/describe.h"
 #include "host/prompt/literal.h"
+#include "host/schema/schema.h"
 #include "base/tree.h"
 #include "base/webp.h"
 
@@ -248,6 +249,8 @@ static graft_status find_input(const cJSON *node, const graft_node *schema, cons
     graft_near_init(&near, name);
     for (size_t i = 0; i < graft_schema_inputs(schema); i++) {
         *out = schema->inputs[i];
+        if (graft_schema_one_of(*out, name)) return GRAFT_OK;
+        if ((*out)->flags & GRAFT_INPUT_MANY) continue;
         if (strcmp((*out)->name, name) == 0) return GRAFT_OK;
         graft_near_add(&near, (*out)->name);
     }
@@ -255,10 +258,23 @@ static graft_status find_input(const cJSON *node, const graft_node *schema, cons
                       schema->id, name, graft_near_text(&near, text));
 }
 
+/* An input that is one of many has JSON for its value. */
+static graft_status value_of(const cJSON *node, const graft_input *in, const char *name,
+                             const char *text, cJSON **out, graft_err *e)
+{
+    char what[300];
+    if (!(in->flags & GRAFT_INPUT_MANY)) {
+        *out = graft_literal_from_text(in, text);
+        return *out ? GRAFT_OK : graft_fail_nomem(e, "an input");
+    }
+    snprintf(what, sizeof what, "node %s, input %.80s", node->string, name);
+    return graft_json_parse(text, strlen(text), what, out, e);
+}
+
 graft_status graft_workflow_set(cJSON *prompt, const graft_registry *r, const char *node,
                                 const char *input, const char *text, graft_err *e)
 {
-    cJSON *found, *inputs;
+    cJSON *found, *inputs, *value;
     graft_status st = find_named(prompt, node, r, &found, e);
     if (st) return st;
     const char *class_type = graft_json_str(found, "class_type", "");
@@ -274,7 +290,6 @@ graft_status graft_workflow_set(cJSON *prompt, const graft_registry *r, const ch
         inputs = cJSON_CreateObject();
         if (!graft_tree_set(found, "inputs", inputs)) return graft_fail_nomem(e, "an input");
     }
-    if (!graft_tree_set(inputs, input, graft_literal_from_text(in, text)))
-        return graft_fail_nomem(e, "an input");
-    return GRAFT_OK;
+    if ((st = value_of(found, in, input, text, &value, e))) return st;
+    return graft_tree_set(inputs, input, value) ? GRAFT_OK : graft_fail_nomem(e, "an input");
 }

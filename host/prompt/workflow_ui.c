@@ -1,5 +1,6 @@
 /* The editor's graph to the API prompt. The rules are those of ComfyUI's editor, as observed: which
  * entry of `widgets_values` belongs to which input follows from the node's schema alone. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,33 @@ static bool put_or_default(cJSON *inputs, const graft_input *in, const cJSON *va
 {
     if (!value || cJSON_IsNull(value)) return put_default(inputs, in);
     return put_value(inputs, in->name, value);
+}
+
+/* Inputs of any number stand in a list one after the other, among what the editor drew between
+ * them, which has a type, or by their names. */
+static bool take_many(const graft_input *in, const cJSON *values, cJSON *inputs)
+{
+    const cJSON *value;
+    size_t n = 0;
+    cJSON_ArrayForEach(value, values)
+    {
+        char name[100];
+        bool one = cJSON_IsObject(value) && value->child && !graft_tree_get(value, "type");
+        if (!one || (value->string && !graft_schema_one_of(in, value->string))) continue;
+        snprintf(name, sizeof name, "%.60s%zu", in->name, ++n);
+        const char *called = value->string ? value->string : name;
+        if (!graft_tree_put(inputs, called, cJSON_Duplicate(value, 1))) return false;
+    }
+    return true;
+}
+
+static bool take_all_many(const graft_node *node, const cJSON *values, cJSON *inputs)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < graft_schema_inputs(node); i++)
+        if (node->inputs[i]->flags & GRAFT_INPUT_MANY)
+            ok = take_many(node->inputs[i], values, inputs);
+    return ok;
 }
 
 static bool take_values(const graft_node *node, const cJSON *values, cJSON *inputs)
@@ -129,6 +157,7 @@ static graft_status write_node(struct writer *w, const graft_litegraph_node *n)
     if (ok && entry) {
         ok = cJSON_IsObject(values) ? take_named(entry->node, values, inputs)
                                     : take_values(entry->node, values, inputs);
+        ok = ok && take_all_many(entry->node, values, inputs);
         ok = ok && take_promoted(entry->node, n, inputs);
     }
     ok = ok && take_links(n, inputs);

@@ -139,6 +139,12 @@ static graft_status put_values(graft_str *t, const graft_host *host, const graft
     return GRAFT_OK;
 }
 
+static void put_many(graft_str *out, const graft_input *in)
+{
+    graft_str_printf(out, "  %s1, %s2, …  any number (optional)\n", in->name, in->name);
+    paragraph(out, INDENT, in->tooltip);
+}
+
 static graft_status put_input(graft_str *out, const graft_host *host, const graft_node *node,
                               const graft_input *in, graft_err *e)
 {
@@ -187,7 +193,12 @@ graft_status graft_describe(const graft_host *host, const graft_node *node, graf
     put_head(out, node);
     size_t inputs = graft_schema_inputs(node), outputs = graft_schema_outputs(node);
     if (inputs) graft_str_puts(out, "\nInputs\n");
-    for (size_t i = 0; i < inputs && !st; i++) st = put_input(out, host, node, node->inputs[i], e);
+    for (size_t i = 0; i < inputs && !st; i++) {
+        if (node->inputs[i]->flags & GRAFT_INPUT_MANY)
+            put_many(out, node->inputs[i]);
+        else
+            st = put_input(out, host, node, node->inputs[i], e);
+    }
     if (outputs) graft_str_puts(out, "\nOutputs\n");
     for (size_t i = 0; i < outputs && !st; i++) {
         const graft_output *o = node->outputs[i];

@@ -152,6 +152,7 @@ static graft_status add_section(const graft_host *host, const graft_node *node, 
     for (size_t i = 0; i < graft_schema_inputs(node); i++) {
         const graft_input *in = node->inputs[i];
         if (!(in->flags & GRAFT_INPUT_OPTIONAL) == optional) continue;
+        if (in->flags & GRAFT_INPUT_MANY) continue; /* no single one that could be shown */
         if (!section && (!graft_tree_put(inputs, name, cJSON_CreateObject()) ||
                          !graft_tree_put(order, name, cJSON_CreateArray())))
             return graft_fail_nomem(e, "a node's schema");

@@ -31,12 +31,18 @@ bool graft_schema_literal(const graft_input *in)
 
 bool graft_schema_widget(const graft_input *in)
 {
-    return graft_schema_literal(in) && !(in->flags & GRAFT_INPUT_SOCKET);
+    return graft_schema_literal(in) && !(in->flags & (GRAFT_INPUT_SOCKET | GRAFT_INPUT_MANY));
 }
 
 bool graft_schema_combo(const graft_input *in)
 {
     return strcmp(in->type, "COMBO") == 0;
+}
+
+bool graft_schema_one_of(const graft_input *in, const char *name)
+{
+    size_t n = strlen(in->name);
+    return (in->flags & GRAFT_INPUT_MANY) && strncmp(name, in->name, n) == 0 && name[n];
 }
 
 const char *graft_schema_of_kind(graft_kind kind)

@@ -16,6 +16,8 @@ bool graft_schema_literal(const graft_input *in);
 /* A literal type that an editor shows as a widget: it has a place in `widgets_values`. */
 bool graft_schema_widget(const graft_input *in);
 bool graft_schema_combo(const graft_input *in);
+/* Whether `in` stands for many inputs, of which `name` is one. */
+bool graft_schema_one_of(const graft_input *in, const char *name);
 /* "INT" for GRAFT_INT, …; "" for objects and what is not set. */
 const char *graft_schema_of_kind(graft_kind kind);
 /* Sockets match: equal, "*" on either side, or comma-separated unions that overlap. */

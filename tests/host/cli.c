@@ -247,7 +247,8 @@ static void did_you_mean(void)
 static void nodes(void)
 {
     CHECK_INT(graft("nodes" PLUGINS), 0);
-    CHECK(strstr(out_text, "test\n") && strstr(out_text, "  TestSeed     TestSeed title\n"));
+    CHECK(strstr(out_text, "test\n") &&
+          strstr(out_text, "  TestSeed                     TestSeed title\n"));
     CHECK_INT(graft("nodes --json" PLUGINS), 0);
     cJSON *json = NULL;
     graft_err e = GRAFT_ERR_INIT;

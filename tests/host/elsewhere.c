@@ -135,6 +135,12 @@ static void everywhere(void)
     shared(ELSEWHERE_CASES "/everywhere.json");
 }
 
+/* rgthree's rows of LoRAs. */
+static void loras(void)
+{
+    shared(ELSEWHERE_CASES "/loras.json");
+}
+
 static void group_nodes(void)
 {
     shared(ELSEWHERE_CASES "/groupnodes.json");
@@ -175,6 +181,7 @@ int main(void)
     RUN(group_nodes);
     RUN(group_nodes_refused);
     RUN(everywhere);
+    RUN(loras);
     RUN(nodes_of_extensions);
     RUN(any_switch);
     RUN(rings_of_switches);

@@ -137,6 +137,35 @@ static void caching(void)
     close_executor();
 }
 
+/* Inputs of any number come as one, and what is in them counts; links and null are none. */
+static void many_inputs(void)
+{
+    static const char prompt[] = "{'1':{'class_type':'Power Lora Loader (rgthree)','inputs':{%s}},"
+                                 "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}";
+    static const struct {
+        const char *inputs, *shown, *events;
+    } list[] = {
+        {"'lora_1':{'on':true,'s':[1]},'x':1,'lora_b':5,'lora_':2,'lora_3':null,'lora_4':['1',0]",
+         "{'2':{'text':['{^lora_1^:{^on^:true,^s^:[1]},^lora_b^:5}']}}",
+         "start cached() run(1) done(1) run(2) done(2!) success"},
+        {"'lora_1':{'on':true,'s':[1]},'lora_b':5",
+         "{'2':{'text':['{^lora_1^:{^on^:true,^s^:[1]},^lora_b^:5}']}}",
+         "start cached(1,2) kept(2!) success"},
+        {"'lora_1':{'on':true,'s':[1]},'lora_b':6",
+         "{'2':{'text':['{^lora_1^:{^on^:true,^s^:[1]},^lora_b^:6}']}}",
+         "start cached() run(1) done(1) run(2) done(2!) success"},
+        {"'other':1", "{'2':{'text':['none']}}",
+         "start cached() run(1) done(1) run(2) done(2!) success"}};
+    char text[400];
+    with_cache();
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        snprintf(text, sizeof text, prompt, list[i].inputs);
+        EXPECT(text, list[i].shown);
+        CHECK_STR(events, list[i].events);
+    }
+    close_executor();
+}
+
 /* Some of what earlier prompts left is kept, what was used last first. */
 static void recent(void)
 {
@@ -274,6 +303,7 @@ int main(void)
     RUN(lazy);
     RUN(failures);
     RUN(caching);
+    RUN(many_inputs);
     RUN(recent);
     RUN(warnings);
     RUN(never_cached);

@@ -338,6 +338,33 @@ static graft_status run_own(void *self, graft_job *j, const graft_arg *in, graft
     return GRAFT_OK;
 }
 
+/* The inputs of any number as they came. It bears the name of a node that has some in editors. */
+static graft_status run_many(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
+{
+    (void)j;
+    snprintf(self, 64, "%s", in[0].kind == GRAFT_STRING ? in[0].u.s : "none");
+    for (char *p = self; *p; p++)
+        if (*p == '"') *p = '^';
+    give_text(out, self);
+    return GRAFT_OK;
+}
+static graft_status many_check(const graft_host *h, const graft_arg *in, const char **input,
+                               char *text, uint64_t n)
+{
+    char *path = NULL;
+    if (in[0].kind != GRAFT_STRING || !strstr(in[0].u.s, "wrong")) return GRAFT_OK;
+    folders_api->resolve(h, "loras", "wrong", &path, NULL, 0);
+    snprintf(text, n, "no such thing");
+    snprintf(text + 20, n - 20, "lora_2");
+    *input = text + 20;
+    return GRAFT_E_NOTFOUND;
+}
+static const void *many_query(const char *id)
+{
+    static const graft_validate_api api = {many_check};
+    return strcmp(id, GRAFT_VALIDATE_ID) == 0 ? &api : NULL;
+}
+
 static graft_status run_save(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
 {
     char *path, *name, *sub, why[300] = "", json[600];
@@ -490,6 +517,8 @@ IN(in_part, "part", "STRING", .kind = GRAFT_STRING, .initial.s = "");
 IN(in_results, "results", "STRING", .kind = GRAFT_STRING, .initial.s = "[]");
 IN(in_twice, "twice", "BOOLEAN", .kind = GRAFT_BOOL, .flags = GRAFT_INPUT_OPTIONAL);
 IN(in_raw, "raw", "*", .kind = GRAFT_OBJECT, .flags = GRAFT_INPUT_RAW_LINK);
+IN(in_many, "lora_", "STRING", .kind = GRAFT_STRING,
+   .flags = GRAFT_INPUT_OPTIONAL | GRAFT_INPUT_MANY);
 IN(in_either, "either", "THING,FLOAT", .kind = GRAFT_OBJECT);
 OUT(out_int, "INT", 0);
 OUT(out_ints, "INT", GRAFT_OUTPUT_LIST);
@@ -517,6 +546,7 @@ static const graft_node *node(uint32_t i)
  *const ins_save[] = {&in_text, &in_prefix, NULL},
  *const ins_expand[] = {&in_part, &in_results, &in_twice, NULL},
  *const ins_look[] = {&in_text, &in_raw, NULL}, *const ins_each[] = {&in_n, &in_ms, NULL},
+ *const ins_many[] = {&in_many, NULL},
  *const ins_own[] = {&in_value, &in_mode, &in_either, &in_text, NULL};
     static const graft_output
         *const o_int[] = {&out_int, NULL},
@@ -551,6 +581,7 @@ static const graft_node *node(uint32_t i)
         NODE("TestCaution", GRAFT_NODE_ASYNC, ins_n, o_int, run_warn, NULL),
         NODE("TestLook", 0, ins_look, o_text, run_look, NULL),
         NODE("TestChecks", 0, ins_own, o_text, run_own, own_query),
+        NODE("Power Lora Loader (rgthree)", 0, ins_many, o_text, run_many, many_query),
         NODE("TestSave", GRAFT_NODE_OUTPUT, ins_save, no_out, run_save, NULL),
     };
     return i < sizeof nodes / sizeof *nodes ? &nodes[i] : NULL;

@@ -1,3 +1,6 @@
+#include <errno.h>
+#include <sys/stat.h>
+
 #include "base/clock.h"
 #include "tests/host/fixture.h"
 #include "tests/locale.h"
@@ -410,6 +413,35 @@ static void own_checks(void)
     graft_validation_finish(&v);
 }
 
+/* Of inputs of any number the fault is that of the one that the node names, and the file that it
+ * holds is looked for. */
+static void one_of_many(void)
+{
+    CHECK(mkdir("models", 0777) == 0 || errno == EEXIST);
+    CHECK(mkdir("models/loras", 0777) == 0);
+    check_text("models/loras/wrongs.safetensors", "x");
+    EXPECT("Power Lora Loader (rgthree)",
+           "{'lora_1':{'lora':'right'},'lora_2':{'on':true,'lora':'wrong.safetensors'}}",
+           "[{'type':'custom_validation_failed','message':'Custom validation failed for node',"
+           "'details':'lora_2 - no such thing','extra_info':{'input_name':'lora_2',"
+           "'folder':'models/loras','suggestions':['wrongs.safetensors']}}]");
+    CHECK(remove("models/loras/wrongs.safetensors") == 0 && rmdir("models/loras") == 0);
+    /* By name on a command line; JSON, since no type says what it is. */
+    graft_err e = GRAFT_ERR_INIT;
+    cJSON *prompt = parse("{'1':{'class_type':'Power Lora Loader (rgthree)','inputs':{}}}");
+    CHECK_OK(graft_workflow_set(prompt, fixture.registry, "1", "lora_7",
+                                "{\"on\": false, \"lora\": \"x\"}", &e),
+             &e);
+    CHECK_JSON(prompt, "{'1':{'class_type':'Power Lora Loader (rgthree)','inputs':{'lora_7':"
+                       "{'on':false,'lora':'x'}}}}");
+    CHECK_INT(graft_workflow_set(prompt, fixture.registry, "1", "lora_7", "{x", &e),
+              GRAFT_E_FORMAT);
+    CHECK(strstr(e.text, "node 1, input lora_7") != NULL);
+    CHECK_INT(graft_workflow_set(prompt, fixture.registry, "1", "lora_", "{}", &e),
+              GRAFT_E_NOTFOUND);
+    cJSON_Delete(prompt);
+}
+
 /* On a socket of any type a literal is what its form says, and stays it in the queue. */
 static void written_forms(void)
 {
@@ -713,6 +745,7 @@ int main(void)
     RUN(suggested_files);
     RUN(targets_and_custom);
     RUN(own_checks);
+    RUN(one_of_many);
     RUN(written_forms);
     RUN(numbers_in_another_locale);
     RUN(hostile);

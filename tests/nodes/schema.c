@@ -38,6 +38,7 @@ static void check_flags(const cJSON *want, const graft_input *in)
         {"image_output", GRAFT_INPUT_IMAGE_OUTPUT},
         {"list", GRAFT_INPUT_LIST},
         {"lazy", GRAFT_INPUT_LAZY},
+        {"many", GRAFT_INPUT_MANY},
         {"forceInput", GRAFT_INPUT_SOCKET},
     };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)

@@ -22,6 +22,8 @@ UNUSED static const graft_input count = {
 #endif
 #ifdef BAD_LAZY
     .flags = GRAFT_INPUT_LAZY,
+#elif defined(BAD_MANY)
+    .flags = GRAFT_INPUT_MANY | GRAFT_INPUT_OPTIONAL,
 #endif
     .name = "count",
 #ifndef BAD_INPUT_TYPE

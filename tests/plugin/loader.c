@@ -120,6 +120,7 @@ static void broken_records_are_refused(void)
     refused("bad_kind", GRAFT_E_FORMAT, "does not fit type INT");
     refused("bad_choices", GRAFT_E_FORMAT, "input choice: no choices");
     refused("bad_lazy", GRAFT_E_FORMAT, "lazy");
+    refused("bad_many", GRAFT_E_FORMAT, "input count: many");
     refused("bad_endless", GRAFT_E_LIMIT, "more than");
 }
 

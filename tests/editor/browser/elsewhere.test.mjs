@@ -9,6 +9,7 @@ import { doubleClick, openBrowser, pointOf } from "./drive.mjs"
 const objectInfo = JSON.parse(
   readFileSync(join(process.env.GRAFT_SOURCE_DIR, "tests/editor/mock/object_info.json"), "utf8"),
 )
+objectInfo.LoraLoader.input.required.lora_name[0] = ["one.safetensors", "sub/two.safetensors"]
 let mock, browser, page
 
 before(async () => {
@@ -365,6 +366,124 @@ test("a group node whose values do not fit is said", async () => {
   const data = { ...GROUPED, nodes, groups: [], version: 0.4 }
   const note = await page.evaluate((data) => graft.editor.load(data), data)
   assert.match(note, /values of “two pictures” could not be told/)
+})
+
+const loras = (values, more = {}) =>
+  node(1, "Power Lora Loader (rgthree)", [100, 100], {
+    inputs: [
+      { name: "model", type: "MODEL", link: null },
+      { name: "clip", type: "CLIP", link: null },
+    ],
+    outputs: [
+      { name: "MODEL", type: "MODEL", links: [] },
+      { name: "CLIP", type: "CLIP", links: [] },
+    ],
+    size: [400, 160],
+    widgets_values: values,
+    ...more,
+  })
+const ROWS = [
+  { on: true, lora: "one.safetensors", strength: 0.5, strengthTwo: null },
+  { on: false, lora: "gone.safetensors", strength: 1, strengthTwo: 0.25 },
+]
+const DRAWN = [{}, { type: "PowerLoraLoaderHeaderWidget" }, ...ROWS, {}, ""]
+const loraInputs = () => page.evaluate(() => graft.editor.toPrompt().prompt[1].inputs)
+// A place of a row, in pixels from its left edge or, below 0, from its right one.
+const clickRow = async (name, x) => {
+  const at = await page.evaluate(
+    ([name, x]) => {
+      const node = graft.editor.node(1)
+      const { ds, canvas } = graft.editor.canvas
+      const { left, top } = canvas.getBoundingClientRect()
+      const widget = node.widgets.find((w) => w.name === name)
+      const place = x < 0 ? node.size[0] + x : x
+      return {
+        x: left + (node.pos[0] + place + ds.offset[0]) * ds.scale,
+        y: top + (node.pos[1] + widget.y + 10 + ds.offset[1]) * ds.scale,
+      }
+    },
+    [name, x],
+  )
+  await page.mouse.click(at.x, at.y)
+  await page.waitForTimeout(400)
+}
+
+test("rows of LoRAs are shown, changed, added and removed, and kept in files", async () => {
+  await show([loras(DRAWN)])
+  assert.deepEqual(await loraInputs(), { lora_1: ROWS[0], lora_2: ROWS[1] })
+  await clickRow("lora_2", 26)
+  assert.equal((await loraInputs()).lora_2.on, true)
+  await clickRow("lora_1", -15 - 22 - 7) // the arrow that adds
+  assert.equal((await loraInputs()).lora_1.strength, 0.55)
+  await clickRow("lora_2", -15 - 22 - 68 - 61) // the other one of the first of two strengths
+  assert.deepEqual(await loraInputs(), {
+    lora_1: { ...ROWS[0], strength: 0.55 },
+    lora_2: { ...ROWS[1], on: true, strength: 0.95 },
+  })
+  await clickRow("lora_1", -15 - 22 - 34) // the number itself
+  await page.locator(".inline-editor").fill("-2")
+  await page.keyboard.press("Enter")
+  await page.waitForTimeout(200)
+  assert.equal((await loraInputs()).lora_1.strength, -2)
+  await clickRow("lora_2", 100)
+  await page.getByRole("option", { name: "sub/two.safetensors" }).click()
+  assert.equal((await loraInputs()).lora_2.lora, "sub/two.safetensors")
+  await page.locator("#undo").click()
+  await page.waitForTimeout(200)
+  assert.equal((await loraInputs()).lora_2.lora, "gone.safetensors", "it can be undone")
+  await press(1, "add")
+  await page.getByRole("option", { name: "one.safetensors" }).click()
+  const added = { on: true, lora: "one.safetensors", strength: 1, strengthTwo: null }
+  assert.deepEqual((await loraInputs()).lora_3, added)
+  await clickRow("lora_1", -26)
+  const left = { lora_1: { ...ROWS[1], on: true, strength: 0.95 }, lora_2: added }
+  assert.deepEqual(await loraInputs(), left)
+  const saved = await page.evaluate(() => graft.editor.toWorkflow())
+  assert.deepEqual(saved.nodes[0].widgets_values, Object.values(left))
+  await page.evaluate((saved) => graft.editor.load(saved), saved)
+  assert.deepEqual(await loraInputs(), left)
+})
+
+test("a row whose file is not there is marked, also by its name in another folder", async () => {
+  const marked = (lora, on) =>
+    page.evaluate(
+      (row) => {
+        graft.editor.node(1).widgets[0].value = row
+        return graft.editor.node(1).widgets[0].isMissing()
+      },
+      { lora, on, strength: 1 },
+    )
+  await show([loras(ROWS)])
+  assert.equal(await marked("gone.safetensors", true), true)
+  assert.equal(await marked("gone.safetensors", false), false)
+  assert.equal(await marked("x\\two", true), false)
+  assert.equal(await marked("None", true), false)
+})
+
+test("the Node panel has the rows, for the keyboard", async () => {
+  await show([loras(ROWS)])
+  await page.evaluate(() => graft.editor.canvas.selectItems([graft.editor.node(1)]))
+  await page.locator("#tab-node").click()
+  await page.getByLabel("lora_2: on").press("Space")
+  await page.getByLabel("lora_1: file").selectOption("sub/two.safetensors")
+  await page.getByLabel("lora_1: strength for the text encoder").fill("0.25")
+  await page.getByLabel("lora_2: strength", { exact: true }).fill("much")
+  await page.getByLabel("lora_2: strength for the text encoder").fill("")
+  await page.getByLabel("lora_2: on").focus()
+  assert.deepEqual(await loraInputs(), {
+    lora_1: { ...ROWS[0], lora: "sub/two.safetensors", strengthTwo: 0.25 },
+    lora_2: { ...ROWS[1], on: true, strengthTwo: null },
+  })
+  await page.getByRole("button", { name: "Add LoRA" }).click()
+  assert.deepEqual((await loraInputs()).lora_3, {
+    on: true,
+    lora: "None",
+    strength: 1,
+    strengthTwo: null,
+  })
+  await page.getByRole("group", { name: "lora_1" }).getByRole("button", { name: "Remove" }).click()
+  assert.deepEqual(Object.keys(await loraInputs()), ["lora_1", "lora_2"])
+  await page.locator("#tab-node").click()
 })
 
 test("nothing went wrong on the page", () => assert.deepEqual(browser.faults, []))

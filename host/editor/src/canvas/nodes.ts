@@ -2,6 +2,8 @@
 import { LGraphNode, LiteGraph } from "@comfyorg/litegraph"
 import { viewUrl } from "../server/api"
 import { fileOf, isElsewhere } from "./chosen"
+import { buildLoras, isLoraWidget } from "./loras"
+import { isLoras, loraFiles } from "../workflow/loras"
 import { widgetPlaces, type NodeSpec, type Specs } from "../workflow/schema"
 import { theme } from "../page/theme"
 import { addWidget, picturesOf, showPictures } from "./widgets"
@@ -107,6 +109,7 @@ export function widen(node: GraftNode) {
 
 // A value that its list does not have: a model that this server lacks, say.
 export function isMissing(widget: any): boolean {
+  if (isLoraWidget(widget)) return widget.isMissing()
   const values = widget.options?.values
   return (
     widget.type === "combo" &&
@@ -117,7 +120,7 @@ export function isMissing(widget: any): boolean {
   )
 }
 
-function build(node: GraftNode, spec: NodeSpec) {
+function build(node: GraftNode, spec: NodeSpec, specs: Specs) {
   node.spec = spec
   node.serialize_widgets = true
   node.properties["Node name for S&R"] = spec.name
@@ -136,6 +139,7 @@ function build(node: GraftNode, spec: NodeSpec) {
       node.addInput(place.name, place.input.type, { widget: { name: place.name } })
   }
   for (const output of spec.outputs) node.addOutput(output.name, output.type)
+  if (isLoras(spec.name)) buildLoras(node, loraFiles(specs))
   watchUpload(node, spec)
   dress(node)
   const [width, height] = node.computeSize()
@@ -187,7 +191,7 @@ export function registerNodes(specs: Specs) {
       static title = spec.title
       constructor(title: string) {
         super(title || spec.title, spec.name)
-        build(this as GraftNode, spec)
+        build(this as GraftNode, spec, specs)
       }
     }
     LiteGraph.registerNodeType(spec.name, Node as any)

@@ -203,7 +203,12 @@ function addControl(node: LGraphNode, of: string) {
 function addUpload(node: LGraphNode, target: any) {
   const widget: any = node.addWidget("button", "upload", "image", () => pickFile(node, target), {})
   widget.label = "Choose a picture…"
-  // As round as the other widgets, which the library's own is not.
+  roundButton(widget)
+  return widget
+}
+
+// As round as the other widgets, which the library's own is not.
+export function roundButton(widget: any) {
   widget.drawWidget = (ctx: CanvasRenderingContext2D, { width }: { width: number }) => {
     const { height, y } = widget
     ctx.beginPath()
@@ -215,7 +220,6 @@ function addUpload(node: LGraphNode, target: any) {
     widget.drawLabel(ctx, width / 2)
     ctx.textAlign = "left"
   }
-  return widget
 }
 
 function pickFile(node: LGraphNode, target: any) {

@@ -4,6 +4,9 @@ import { h, icon } from "../page/dom"
 import type { Editor } from "../canvas/graph"
 import { isMissing, type GraftNode } from "../canvas/nodes"
 import { isLinked } from "../canvas/linked"
+import { isLoraWidget, lorasOf } from "../canvas/loras"
+import { addLoraField, loraField } from "./lorafields"
+import { isLoras } from "../workflow/loras"
 import { compatible, type InputSpec } from "../workflow/schema"
 import { addTo, clampNumber, notTaken, showNumber } from "../workflow/values"
 
@@ -31,6 +34,7 @@ export class Inspector {
           node.faults,
           node.warnings,
           node.widgets?.length,
+          lorasOf(node).map(({ value }) => value),
           node.result,
         ])
       : String(this.editor.nodes.map((n) => [n.id, n.title]))
@@ -134,6 +138,7 @@ export class Inspector {
     )
     if (widgets.length)
       parts.push(h("h3", {}, "Settings"), ...widgets.map((widget) => this.setting(node, widget)))
+    if (isLoras(node.type)) parts.push(addLoraField(node, () => this.render(true)))
     if (node.result)
       parts.push(
         h("h3", {}, "Result"),
@@ -229,6 +234,8 @@ export class Inspector {
   }
 
   private setting(node: GraftNode, widget: any): Node {
+    if (isLoraWidget(widget))
+      return loraField(node, widget, this.fieldClass(node, widget.name), () => this.render(true))
     const input = node.spec?.inputs.find((i) => i.name === widget.name)
     const linked = isLinked(node, widget.name)
     const set = (value: unknown) => {

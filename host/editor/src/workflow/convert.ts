@@ -8,6 +8,7 @@ import {
   type Specs,
 } from "./schema"
 import { linkEverywhere } from "./everywhere"
+import { isLoras, rowInputs } from "./loras"
 import { BYPASSED, MUTED, ROLES } from "./virtual"
 
 export interface UiSlot {
@@ -148,7 +149,11 @@ class Converter {
     const spec = this.specs.get(node.type)
     if (!spec) this.unknown.add(node.type)
     const title = node.title || spec?.title || node.type
-    const named = spec ? this.literals(spec, node) : namedValues(node)
+    const named = isLoras(node.type)
+      ? rowInputs(node.widgets_values)
+      : spec
+        ? this.literals(spec, node)
+        : namedValues(node)
     const inputs: Record<string, unknown> = named ?? {}
     if (!named) this.lost.push({ title, type: node.type, values: node.widgets_values as unknown[] })
     for (const slot of node.inputs ?? []) {

@@ -8,6 +8,7 @@ import {
   type UiSlot,
   type UiWorkflow,
 } from "./convert"
+import { isLoras, rowsOf } from "./loras"
 import { widgetPlaces, type NodeSpec, type Specs } from "./schema"
 
 class Importer {
@@ -55,7 +56,11 @@ class Importer {
       mode: 0,
       inputs,
       properties: { "Node name for S&R": node.class_type },
-      widgets_values: spec ? valuesOf(spec, literals) : literals, // by name
+      widgets_values: isLoras(node.class_type)
+        ? rowsOf(literals)
+        : spec
+          ? valuesOf(spec, literals)
+          : literals, // by name
     }
   }
 

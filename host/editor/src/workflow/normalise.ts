@@ -2,6 +2,7 @@
 import type { UiNode, UiWorkflow } from "./convert"
 import { keepConnectable } from "./everywhere"
 import { expandGroupNodes } from "./groupnodes"
+import { isLoras, loraFiles, rowsOf } from "./loras"
 import { settlePromoted } from "./promoted"
 import { alignValues, defaultValue, widgetPlaces, type Specs } from "./schema"
 
@@ -10,6 +11,11 @@ function asListed(value: unknown, choices: (string | number)[] | undefined): unk
   if (typeof value !== "string" || !value.includes("\\") || choices?.includes(value)) return value
   const turned = value.replaceAll("\\", "/")
   return choices?.includes(turned) ? turned : value
+}
+
+function loraRows(values: unknown, specs: Specs) {
+  const files = loraFiles(specs)
+  return rowsOf(values).map((row) => ({ ...row, lora: asListed(row.lora, files) }))
 }
 
 // The library expects every input of a node that it shows to be in the file, and a value for every
@@ -23,12 +29,13 @@ export function normalise(given: UiWorkflow, specs: Specs, notes: string[] = [])
     if (!spec) return node
     const places = widgetPlaces(spec)
     const values = alignValues(places, node.widgets_values)
-    const widgets_values = places.map((place, i) => {
+    const own = places.map((place, i) => {
       if (values[i] !== undefined)
         return place.kind === "value" ? asListed(values[i], place.input.choices) : values[i]
       if (place.kind === "value") return defaultValue(place.input)
       return place.kind === "control" ? "fixed" : place.kind === "upload" ? "image" : ""
     })
+    const widgets_values = isLoras(node.type) ? loraRows(node.widgets_values, specs) : own
     const inputs = (node.inputs ?? []).map((slot) => ({ ...slot }))
     for (const input of spec.inputs) {
       const slot = inputs.find((candidate) => candidate.name === input.name)
