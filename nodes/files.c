@@ -47,6 +47,8 @@ graft_status graft_files_resolve(const graft_host *h, const char *folder, const 
     const char *where = folder;
     char *plain = graft_strndup(name, annotation(name, &where));
     if (!plain) return graft_fail_nomem(e, "a file's name");
+    for (char *p = plain; *p; p++)
+        if (*p == '\\') *p = '/'; /* from Windows; no name may have one */
     graft_status st = resolve(h, where, plain, path, e);
     graft_free(plain);
     return st;

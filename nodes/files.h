@@ -5,7 +5,7 @@
 #include "nodes/call.h"
 
 /* Absolute path of an existing file in a folder (graft_free). A name may end in " [input]",
- * " [output]" or " [temp]", which then is the folder. */
+ * " [output]" or " [temp]", which then is the folder. Back-slashes stand for slashes. */
 graft_status graft_files_resolve(const graft_host *h, const char *folder, const char *name,
                                  char **path, graft_err *e);
 /* The file that input `i` of the call names; failures are about that input. */

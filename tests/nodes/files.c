@@ -480,6 +480,40 @@ static void pictures_are_loaded(void)
     CHECK_STR(host.fail_input, "image");
 }
 
+/* Names from Windows, also with a folder behind them. */
+static void pictures_in_folders_are_found(void)
+{
+    static const char *const names[] = {"a/b/c.png", "a\\b\\c.png", "a\\b/c.png [input]",
+                                        "sub\\pic_00001_.png [output]",
+                                        "sub/pic_00001_.png [output]"};
+    graft_arg in[2] = {{0}, choice("red")}, out[4], picture[4];
+    make_image(7, 9, 1, 0, picture);
+    save("SaveImage", &picture[0], "a/b/c", GRAFT_OK);
+    fake_host_release(picture, 4);
+    char from[1024], to[1024];
+    fake_host_path(&host, "output", "a/b/c_00001_.png", from, sizeof from);
+    fake_host_put(&host, "input", "a/b/x", "", 0);
+    fake_host_path(&host, "input", "a/b/c.png", to, sizeof to);
+    CHECK(rename(from, to) == 0);
+    const char *const ids[] = {"LoadImage", "LoadImageMask"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (int k = 0; k < 2; k++) {
+            const graft_node *n = fake_host_node(ids[k]);
+            const graft_validate_api *check = n->query(GRAFT_VALIDATE_ID);
+            const char *input = NULL;
+            char text[300] = "";
+            in[0] = choice(names[i]);
+            CHECK_INT(check->check(&host.host, in, &input, text, sizeof text), GRAFT_OK);
+            CHECK_INT(run(ids[k], in, out), GRAFT_OK);
+            if (k == 0 && !strstr(names[i], "output")) check_shape(&out[0], 1, 9, 7, 3);
+            fake_host_release(out, 4);
+        }
+    in[0] = choice("..\\output\\sub\\pic_00001_.png");
+    CHECK(run("LoadImage", in, out) != GRAFT_OK);
+    in[0] = choice("..\\input\\a\\b\\c.png [output]");
+    CHECK(run("LoadImage", in, out) != GRAFT_OK);
+}
+
 static void bad_pictures_name_the_input(void)
 {
     graft_arg in[2] = {choice("bad.png"), choice("red")}, out[4];
@@ -686,6 +720,7 @@ int main(void)
     RUN(pictures_go_to_who_asked);
     RUN(saving_survives_races_and_reports_errors);
     RUN(pictures_are_loaded);
+    RUN(pictures_in_folders_are_found);
     RUN(bad_pictures_name_the_input);
     RUN(latents_come_back_from_files);
     RUN(only_readable_files_are_offered);

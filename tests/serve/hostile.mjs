@@ -144,7 +144,8 @@ async function paths() {
   }
   equal(fs.readdirSync(outside), [], 'nothing was written outside');
   const load = (image) => ({ 1: { class_type: 'LoadImage', inputs: { image } }, 2: { class_type: 'SaveImage', inputs: { images: ['1', 0], filename_prefix: 'x' } } });
-  for (const image of ['../../../etc/passwd', '/etc/passwd', 'x.png [output]/../..'])
+  for (const image of ['../../../etc/passwd', '/etc/passwd', 'x.png [output]/../..',
+    '..\\..\\..\\etc\\passwd', '\\etc\\passwd', '..\\state\\graft.sqlite [output]'])
     equal((await post(s, '/prompt', { prompt: load(image) })).status, 400, image);
   for (const url of ['/userdata/..%2Fgraft.sqlite', '/userdata/%2e%2e%2fgraft.sqlite', '/userdata/workflows%2F..%2F..%2Fgraft.sqlite',
     '/view_metadata/checkpoints?filename=..%2F..%2Fstate%2Fgraft.sqlite', '/models/..%2F..%2Fx', '/internal/files/..', '/extensions/..%2f..%2fetc%2fpasswd'])

@@ -376,6 +376,18 @@ test("a back-slash in the name of a file is the server's slash", () => {
   }
 })
 
+test("a picture's name has slashes, also where no list has it", () => {
+  const [have] = specs.get("LoadImage")!.inputs[0].choices!
+  for (const [name, want] of [
+    ["a\\b\\c.png [output]", "a/b/c.png [output]"],
+    [have, have],
+  ]) {
+    const nodes = [node(1, "LoadImage", { widgets_values: [name, "image"] })]
+    const settled = normalise({ nodes, links: [] } as any, specs)
+    assert.deepEqual(settled.nodes[0].widgets_values, [want, "image"])
+  }
+})
+
 test("places of links that are gone are passed over", () => {
   const { links } = normalise({ nodes: [], links: [null, [1, 2, 0, 3, 0, "X"], undefined] }, specs)
   assert.deepEqual(links, [[1, 2, 0, 3, 0, "X"]])

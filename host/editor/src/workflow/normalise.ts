@@ -4,14 +4,18 @@ import { keepConnectable } from "./everywhere"
 import { expandGroupNodes } from "./groupnodes"
 import { isLoras, loraFiles, rowsOf } from "./loras"
 import { settlePromoted } from "./promoted"
-import { alignValues, defaultValue, widgetPlaces, type Specs } from "./schema"
+import { alignValues, defaultValue, widgetPlaces, type InputSpec, type Specs } from "./schema"
 
-// Files that were made on Windows have back-slashes between the folders of a model's name.
-function asListed(value: unknown, choices: (string | number)[] | undefined): unknown {
+// Files that were made on Windows have back-slashes between the folders of a file's name. The lists of
+// pictures lack those in folders.
+function asListed(value: unknown, choices?: (string | number)[], pictures = false): unknown {
   if (typeof value !== "string" || !value.includes("\\") || choices?.includes(value)) return value
   const turned = value.replaceAll("\\", "/")
-  return choices?.includes(turned) ? turned : value
+  return pictures || choices?.includes(turned) ? turned : value
 }
+
+const listed = (value: unknown, { choices, options }: InputSpec) =>
+  asListed(value, choices, options.image_upload)
 
 function loraRows(values: unknown, specs: Specs) {
   const files = loraFiles(specs)
@@ -31,7 +35,7 @@ export function normalise(given: UiWorkflow, specs: Specs, notes: string[] = [])
     const values = alignValues(places, node.widgets_values)
     const own = places.map((place, i) => {
       if (values[i] !== undefined)
-        return place.kind === "value" ? asListed(values[i], place.input.choices) : values[i]
+        return place.kind === "value" ? listed(values[i], place.input) : values[i]
       if (place.kind === "value") return defaultValue(place.input)
       return place.kind === "control" ? "fixed" : place.kind === "upload" ? "image" : ""
     })
