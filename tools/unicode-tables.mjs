@@ -56,13 +56,13 @@ function caseClass(cp) {
   return /\p{Cased}/u.test(c) ? 1 : 0;
 }
 
-// Lower case as runs: first, last, step, difference.
-function lowerRuns() {
+// Another case as runs: first, last, step, difference.
+function caseRuns(other) {
   const runs = [];
   for (const cp of scalars()) {
-    const low = points(str(cp).toLowerCase());
-    if (low.length !== 1 || low[0] === cp) continue;
-    const d = low[0] - cp;
+    const mapped = points(other(str(cp)));
+    if (mapped.length !== 1 || mapped[0] === cp) continue;
+    const d = mapped[0] - cp;
     const r = runs[runs.length - 1];
     if (r && r.d === d && r.first === r.last && cp - r.last <= 2) {
       r.step = cp - r.last;
@@ -74,6 +74,40 @@ function lowerRuns() {
     }
   }
   return runs.flatMap((r) => [r.first, r.last, r.step, r.d]);
+}
+
+const upper = (c) => c.toUpperCase();
+const lower = (c) => c.toLowerCase();
+
+// Where the upper case is two or three characters: the code point, and these, or 0.
+function upperMore() {
+  return [...scalars()].flatMap((cp) => {
+    const up = points(upper(str(cp)));
+    return up.length < 2 ? [] : [cp, up[0], up[1], up[2] ?? 0];
+  });
+}
+
+// JavaScript does not give title case, but the letters that are in it; and of what else becomes
+// more than one letter only the first is large there, unless it is an apostrophe; a Greek iota is the
+// mark below. Modern Georgian has none.
+function titles() {
+  const one = new Map();
+  for (const cp of scalars()) {
+    const c = str(cp);
+    if (/\p{Lt}/u.test(c)) {
+      for (const other of [c, lower(c), upper(c)])
+        if (points(other).length === 1) one.set(other.codePointAt(0), [cp]);
+    }
+    if (cp >= 0x10d0 && cp <= 0x10ff && upper(c) !== c) one.set(cp, [cp]);
+  }
+  for (const cp of scalars()) {
+    const up = points(upper(str(cp)));
+    if (up.length < 2 || one.has(cp)) continue;
+    const small = points(up.slice(1).map((u) => lower(str(u === 0x399 ? 0x345 : u))).join(''));
+    if (up[0] !== 0x2bc && small.some((u, i) => u !== up[i + 1])) one.set(cp, [up[0], ...small]);
+  }
+  return [...one].sort(([a], [b]) => a - b)
+    .flatMap(([cp, t]) => [cp, t[0], t[1] ?? 0, t[2] ?? 0]);
 }
 
 // JavaScript does not give combining classes, but shows their order: normalizing swaps two marks
@@ -137,7 +171,13 @@ ${array('uint32_t', 'case_change', transitions(2, caseClass))}
 /* code point << 6 | rank of the combining class, 0 for none */
 ${array('uint32_t', 'mark_change', transitions(6, (cp) => ranks.get(cp) ?? 0))}
 /* first, last, step, difference to the lower case */
-${array('int32_t', 'lower_run', lowerRuns())}
+${array('int32_t', 'lower_run', caseRuns(lower))}
+/* the same to the upper case */
+${array('int32_t', 'upper_run', caseRuns(upper))}
+/* code point, and the upper case of two or three, 0 at the end */
+${array('uint32_t', 'upper_more', upperMore())}
+/* code point, and its title case where that is not the upper case */
+${array('uint32_t', 'title_more', titles())}
 /* the zero of each set of ten decimal digits */
 ${array('uint32_t', 'digit_zero', zeros)}
 /* code point, canonical equivalent */

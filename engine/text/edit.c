@@ -96,25 +96,37 @@ graft_status graft_text_replace(const char *text, const char *find, const char *
     return take(&s, out, e);
 }
 
-graft_status graft_text_lower(const char *text, char **out, graft_err *e)
+static size_t in_case(const uint32_t *in, size_t n, graft_text_case to, uint32_t *out)
+{
+    switch (to) {
+    case GRAFT_TEXT_LOWER:
+        return graft_unicode_lower(in, n, out);
+    case GRAFT_TEXT_UPPER:
+        return graft_unicode_upper(in, n, out);
+    default:
+        return graft_unicode_title(in, n, to == GRAFT_TEXT_CAPITALIZE, out);
+    }
+}
+
+graft_status graft_text_in_case(const char *text, graft_text_case to, char **out, graft_err *e)
 {
     const char *end = text + strlen(text);
     size_t room = (size_t)(end - text), n = 0;
     uint32_t *in = graft_malloc_array(room + 1, sizeof *in);
-    uint32_t *low = graft_malloc_array(room + 1, 2 * sizeof *low);
+    uint32_t *other = graft_malloc_array(room + 1, 3 * sizeof *other);
     graft_str s = GRAFT_STR_INIT;
     *out = NULL;
-    graft_status st = in && low ? GRAFT_OK : graft_fail_nomem(e, "a text");
+    graft_status st = in && other ? GRAFT_OK : graft_fail_nomem(e, "a text");
     while (!st && text < end) text = next(text, end, &in[n++]);
-    size_t count = st ? 0 : graft_unicode_lower(in, n, low);
+    size_t count = st ? 0 : in_case(in, n, to, other);
     for (size_t i = 0; i < count; i++) {
         uint8_t bytes[4];
-        graft_str_append(&s, (const char *)bytes, graft_unicode_encode(low[i], bytes));
+        graft_str_append(&s, (const char *)bytes, graft_unicode_encode(other[i], bytes));
     }
     graft_str_append(&s, "", 0);
     if (!st) st = take(&s, out, e);
     graft_str_finish(&s);
     graft_free(in);
-    graft_free(low);
+    graft_free(other);
     return st;
 }

@@ -233,35 +233,91 @@ static bool sigma_is_final(const uint32_t *in, size_t n, size_t at)
     return after == n || case_class(in[after]) != CASE_CASED;
 }
 
-static uint32_t lower_one(uint32_t cp)
+/* In another case by `count` runs. */
+static uint32_t by_run(uint32_t cp, const int32_t *runs, size_t count)
 {
-    if (cp < 0x80) return cp >= 'A' && cp <= 'Z' ? cp + 32 : cp;
-    size_t lo = 0, hi = COUNT(lower_run) / 4; /* runs [0..lo) start at or before cp */
+    size_t lo = 0, hi = count; /* runs [0..lo) start at or before cp */
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if ((uint32_t)lower_run[mid * 4] <= cp)
+        if ((uint32_t)runs[mid * 4] <= cp)
             lo = mid + 1;
         else
             hi = mid;
     }
     if (lo == 0) return cp;
-    const int32_t *run = lower_run + (lo - 1) * 4;
+    const int32_t *run = runs + (lo - 1) * 4;
     int32_t c = (int32_t)cp;
     return c <= run[1] && (c - run[0]) % run[2] == 0 ? (uint32_t)(c + run[3]) : cp;
+}
+
+static uint32_t lower_one(uint32_t cp)
+{
+    if (cp < 0x80) return cp >= 'A' && cp <= 'Z' ? cp + 32 : cp;
+    return by_run(cp, lower_run, COUNT(lower_run) / 4);
+}
+
+/* Of in[i]; returns how many code points it is. */
+static size_t lower_at(const uint32_t *in, size_t n, size_t i, uint32_t *out)
+{
+    if (in[i] == DOTTED_CAPITAL_I) {
+        out[0] = 'i';
+        out[1] = COMBINING_DOT;
+        return 2;
+    }
+    out[0] = in[i] == CAPITAL_SIGMA && sigma_is_final(in, n, i) ? FINAL_SIGMA : lower_one(in[i]);
+    return 1;
 }
 
 size_t graft_unicode_lower(const uint32_t *in, size_t n, uint32_t *out)
 {
     size_t len = 0;
+    for (size_t i = 0; i < n; i++) len += lower_at(in, n, i, out + len);
+    return len;
+}
+
+/* The entry of a table of four numbers each; returns how many code points it has, 0 without one. */
+static size_t more_of(uint32_t cp, const uint32_t *table, size_t count, uint32_t *out)
+{
+    size_t lo = 0, hi = count, len = 0;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (table[mid * 4] < cp)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo == count || table[lo * 4] != cp) return 0;
+    while (len < 3 && table[lo * 4 + 1 + len]) out[len] = table[lo * 4 + 1 + len], len++;
+    return len;
+}
+
+static size_t upper_one(uint32_t cp, uint32_t *out)
+{
+    size_t len = more_of(cp, upper_more, COUNT(upper_more) / 4, out);
+    if (!len) out[len++] = by_run(cp, upper_run, COUNT(upper_run) / 4);
+    return len;
+}
+
+static size_t title_one(uint32_t cp, uint32_t *out)
+{
+    size_t len = more_of(cp, title_more, COUNT(title_more) / 4, out);
+    return len ? len : upper_one(cp, out);
+}
+
+size_t graft_unicode_upper(const uint32_t *in, size_t n, uint32_t *out)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++) len += upper_one(in[i], out + len);
+    return len;
+}
+
+size_t graft_unicode_title(const uint32_t *in, size_t n, bool first_only, uint32_t *out)
+{
+    size_t len = 0;
+    bool inside = false; /* of a word */
     for (size_t i = 0; i < n; i++) {
-        if (in[i] == DOTTED_CAPITAL_I) {
-            out[len++] = 'i';
-            out[len++] = COMBINING_DOT;
-        } else if (in[i] == CAPITAL_SIGMA && sigma_is_final(in, n, i)) {
-            out[len++] = FINAL_SIGMA;
-        } else {
-            out[len++] = lower_one(in[i]);
-        }
+        len += inside ? lower_at(in, n, i, out + len) : title_one(in[i], out + len);
+        inside = first_only || case_class(in[i]) == CASE_CASED;
     }
     return len;
 }

@@ -1,4 +1,5 @@
-/* What the tokenizer needs of Unicode: reading UTF-8, character classes, composition, lower case.
+/* What the tokenizer needs of Unicode: reading UTF-8, character classes, composition, upper and
+ * lower case.
  *
  * The tables are of the Unicode version that engine/text/unicode_tables.h names. All functions: any
  * thread. Code points are uint32_t; surrogates never occur. */
@@ -40,4 +41,10 @@ size_t graft_unicode_nfc_room(size_t n);
 /* Lower case of in[0..n), as Python's str.lower(): Greek sigma by its place in the word, dotted
  * capital I as two code points. `out` holds 2*n code points and does not overlap `in`. */
 size_t graft_unicode_lower(const uint32_t *in, size_t n, uint32_t *out);
+/* Upper case, as Python's str.upper(). `out` holds 3*n. */
+size_t graft_unicode_upper(const uint32_t *in, size_t n, uint32_t *out);
+/* The first letter of each word in title case, the others in lower case, as Python's str.title(),
+ * where words are what stands between characters that are no letters with a case, apostrophes among
+ * them; or first_only: of the whole text, as its str.capitalize(). `out` holds 3*n. */
+size_t graft_unicode_title(const uint32_t *in, size_t n, bool first_only, uint32_t *out);
 #endif
