@@ -154,6 +154,33 @@ typedef struct graft_stitching {
  * other words, for pictures of unlike channels, and for a spacing below 0. */
 graft_status graft_image_stitch(const graft_image *a, const graft_image *b,
                                 const graft_stitching *how, graft_image **out, graft_err *e);
+/* Brightness and the two differences of colour of the first three channels, each as a picture whose
+ * channels, as many as `i` has, are alike: Y = 0.299 R + 0.587 G + 0.114 B, U = 0.564 (B - Y) +
+ * 0.5, V = 0.713 (R - Y) + 0.5 (ITU-R BT.601, rounded as kornia.color.rgb_to_ycbcr() has it). */
+graft_status graft_image_to_yuv(const graft_image *i, graft_image *out[3], graft_err *e);
+/* The reverse, of the means of their channels: R = Y + 1.403 v, G = Y - 0.714 v - 0.344 u, B = Y +
+ * 1.773 u, with u = U - 0.5 and v = V - 0.5; not clipped. GRAFT_E_ARG for pictures of unlike sizes.
+ */
+graft_status graft_image_from_yuv(const graft_image *const yuv[3], graft_image **out, graft_err *e);
+/* Scaled to lie within these sides, in the same aspect, and in the middle of a margin, `white` or
+ * black, that makes them full; a margin of an odd size is larger at the right and below. */
+graft_status graft_image_fit(const graft_image *i, const char *method, int64_t width,
+                             int64_t height, bool white, graft_image **out, graft_err *e);
+/* Tiles of `width` x `height` from left to right and row by row, each `overlap` pixels over the one
+ * before, but at least a quarter of a tile further; the last of a row, and the last row, end with
+ * the picture. */
+typedef struct graft_image_tiling {
+    int64_t width, height, overlap;
+} graft_image_tiling;
+/* *out: *count pictures in graft_malloc'ed memory, each of them the caller's; both are empty after
+ * a failure. */
+graft_status graft_image_split_tiles(const graft_image *i, const graft_image_tiling *t,
+                                     graft_image ***out, size_t *count, graft_err *e);
+/* A picture of these sides of such tiles, all of the first one's size: where they overlap they
+ * fade into each other. GRAFT_E_ARG unless they are as many as such a picture has, and alike. */
+graft_status graft_image_merge_tiles(const graft_image *const *tiles, size_t count, int64_t overlap,
+                                     int64_t width, int64_t height, graft_image **out,
+                                     graft_err *e);
 /* Room around a picture, grey; sides: left, top, right, bottom, in pixels. The mask is white there,
  * and fades into the picture over `feathering` pixels f: ((f - d) / f)^2 at distance d from the
  * room, where the outermost pixel is 0 away at the left and above, 1 at the right and below. Where

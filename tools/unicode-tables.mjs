@@ -1,6 +1,7 @@
-// Writes engine/text/unicode_tables.h from the Unicode data that node carries:
+// Writes engine/text/unicode_tables.h and unicode_cases.h from the Unicode data that node carries:
 //
 //     node tools/unicode-tables.mjs > engine/text/unicode_tables.h
+//     node tools/unicode-tables.mjs cases > engine/text/unicode_cases.h
 //
 // Run it again only to move to a newer Unicode version; the result is kept in the repository.
 
@@ -162,14 +163,9 @@ for (const z of zeros)
     if (!/\p{Nd}/u.test(str(z + i))) throw new Error(`digits at ${z} have a gap`);
 
 const version = process.versions.unicode;
-console.log(`/* Unicode ${version}, made by tools/unicode-tables.mjs: do not edit. */
+if (process.argv[2] === 'cases') {
+  console.log(`/* Unicode ${version}, made by tools/unicode-tables.mjs cases: do not edit. */
 /* clang-format off */
-/* code point << 3 | class, where the class changes (graft_unicode_class) */
-${array('uint32_t', 'class_change', transitions(3, textClass))}
-/* code point << 2 | 1 cased, 2 ignored when looking for a cased neighbour */
-${array('uint32_t', 'case_change', transitions(2, caseClass))}
-/* code point << 6 | rank of the combining class, 0 for none */
-${array('uint32_t', 'mark_change', transitions(6, (cp) => ranks.get(cp) ?? 0))}
 /* first, last, step, difference to the lower case */
 ${array('int32_t', 'lower_run', caseRuns(lower))}
 /* the same to the upper case */
@@ -178,6 +174,17 @@ ${array('int32_t', 'upper_run', caseRuns(upper))}
 ${array('uint32_t', 'upper_more', upperMore())}
 /* code point, and its title case where that is not the upper case */
 ${array('uint32_t', 'title_more', titles())}
+/* clang-format on */`);
+  process.exit();
+}
+console.log(`/* Unicode ${version}, made by tools/unicode-tables.mjs: do not edit. */
+/* clang-format off */
+/* code point << 3 | class, where the class changes (graft_unicode_class) */
+${array('uint32_t', 'class_change', transitions(3, textClass))}
+/* code point << 2 | 1 cased, 2 ignored when looking for a cased neighbour */
+${array('uint32_t', 'case_change', transitions(2, caseClass))}
+/* code point << 6 | rank of the combining class, 0 for none */
+${array('uint32_t', 'mark_change', transitions(6, (cp) => ranks.get(cp) ?? 0))}
 /* the zero of each set of ten decimal digits */
 ${array('uint32_t', 'digit_zero', zeros)}
 /* code point, canonical equivalent */

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "engine/text/unicode_cases.h"
 #include "engine/text/unicode_tables.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -62,15 +63,6 @@ graft_status graft_route_models(graft_serve *s, const graft_http_request *q, con
     return graft_http_str(r, 200, &t, e);
 }
 
-graft_status graft_route_models_folder(graft_serve *s, const graft_http_request *q,
-                                       const char *rest, graft_http_response *r, graft_err *e)
-{
-    char **names;
-    (void)q;
-    graft_status st = list_folder(s, rest, &names, r, e);
-    return names ? answer_names(names, r, e) : st;
-}
-
 /* The folder is named by its key: answers hold no absolute path. */
 graft_status graft_route_experiment_models(graft_serve *s, const graft_http_request *q,
                                            const char *rest, graft_http_response *r, graft_err *e)
@@ -131,6 +123,57 @@ static cJSON *read_header(const char *path)
     }
     close(fd);
     return json;
+}
+
+static bool has_one(const cJSON *header, const char *const *prefix)
+{
+    for (const cJSON *tensor = header ? header->child : NULL; tensor; tensor = tensor->next)
+        for (size_t i = 0; prefix[i]; i++)
+            if (graft_str_starts(tensor->string, prefix[i])) return true;
+    return false;
+}
+
+/* Whether a checkpoint has a text encoder and a VAE beside the network, by how their tensors are
+ * called in files of that form. */
+static bool is_whole(const graft_serve *s, const char *name)
+{
+    static const char *const text[] = {"cond_stage_model.", "conditioner.", "text_encoders.", NULL};
+    static const char *const vae[] = {"first_stage_model.", "vae.", NULL};
+    char *path = NULL;
+    cJSON *header = NULL;
+    if (!graft_folders_resolve(&s->session.folders, "checkpoints", name, &path, NULL))
+        header = read_header(path);
+    const bool whole = has_one(header, text) && has_one(header, vae);
+    cJSON_Delete(header);
+    graft_free(path);
+    return whole;
+}
+
+/* Keeps the first `most` names of whole checkpoints. */
+static void keep_whole(const graft_serve *s, char **names, int64_t most)
+{
+    int64_t kept = 0;
+    for (size_t i = 0; names[i]; i++) {
+        if (kept < most && is_whole(s, names[i])) {
+            char *name = names[i];
+            names[i] = NULL;
+            names[kept++] = name;
+        } else {
+            graft_free(names[i]);
+            names[i] = NULL;
+        }
+    }
+}
+
+graft_status graft_route_models_folder(graft_serve *s, const graft_http_request *q,
+                                       const char *rest, graft_http_response *r, graft_err *e)
+{
+    char **names;
+    const char *most = graft_http_arg(q, "whole");
+    graft_status st = list_folder(s, rest, &names, r, e);
+    if (names && most && strcmp(rest, "checkpoints") == 0)
+        keep_whole(s, names, strtoll(most, NULL, 10));
+    return names ? answer_names(names, r, e) : st;
 }
 
 graft_status graft_route_view_metadata(graft_serve *s, const graft_http_request *q,

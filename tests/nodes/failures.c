@@ -182,6 +182,9 @@ static void memory_may_end_anywhere(void)
         if (strcmp(n->id, "EmptyLatentImage") == 0 || strcmp(n->id, "EmptyImage") == 0)
             set_i(n, in, "width", 16), set_i(n, in, "height", 16);
         if (strcmp(n->id, "KSamplerSelect") == 0) edit_select(n, in);
+        if (strcmp(n->id, "ImageMergeTileList") == 0)
+            set_i(n, in, "final_width", 64), set_i(n, in, "final_height", 16),
+                set_i(n, in, "overlap", 0);
         graft_alloc_stats_get(&before);
         for (int fail_at = 1; st != GRAFT_OK && fail_at < 500; fail_at++) {
             fake_host_clear(&host), fake_engine_reset();

@@ -34,6 +34,17 @@ fs.writeFileSync(at('old.pt'), 'a pickle');
 fs.writeFileSync(at('damaged.safetensors'), 'nonsense');
 fs.writeFileSync(path.join(models, 'secret.safetensors'), fs.readFileSync(at('cat.safetensors')));
 
+// A checkpoint without a text encoder, one without a VAE, and what is none.
+const headed = (...names) => {
+  const text = JSON.stringify(Object.fromEntries(names.map((name) => [name, { dtype: 'F32', shape: [0], data_offsets: [0, 0] }])));
+  const head = Buffer.alloc(8);
+  head.writeBigUInt64LE(BigInt(text.length));
+  return Buffer.concat([head, Buffer.from(text)]);
+};
+const others = { 'a-unet': headed('model.diffusion_model.x', 'first_stage_model.x'), 'b-text': headed('cond_stage_model.x', 'text_encoders.y'), 'c-none': Buffer.from('{') };
+for (const [name, data] of Object.entries(others)) fs.writeFileSync(path.join(models, `checkpoints/${name}.safetensors`), data);
+fs.writeFileSync(path.join(models, 'checkpoints/e-whole.safetensors'), headed('model.x', 'conditioner.x', 'vae.x'));
+
 const s = await start({ dir, models });
 
 const workflow = (text) => ({
@@ -72,6 +83,11 @@ async function lists() {
   equal((await get(s, '/models/embeddings')).json(), ['cat.safetensors', 'damaged.safetensors', 'sub/pets.sft'], 'files');
   equal((await get(s, '/experiment/models/embeddings')).json().map((x) => x.name), ['cat.safetensors', 'damaged.safetensors', 'sub/pets.sft'], 'files, with sizes');
   check((await get(s, '/models')).json().includes('embeddings'), 'the folder');
+  equal((await get(s, '/models/checkpoints')).json().length, 5, 'all checkpoints');
+  equal((await get(s, '/models/checkpoints?whole=1')).json(), ['demo.safetensors'], 'the first with all parts');
+  equal((await get(s, '/models/checkpoints?whole=9')).json(), ['demo.safetensors', 'e-whole.safetensors'], 'all with all parts');
+  equal((await get(s, '/models/checkpoints?whole=0')).json(), [], 'none of them');
+  equal((await get(s, '/models/embeddings?whole=1')).json().length, 3, 'other folders as they are');
   equal((await get(s, '/view_metadata/embeddings?filename=cat.safetensors')).json(), { title: 'a cat' }, 'metadata');
 }
 

@@ -1,6 +1,6 @@
 // Puts the page together.
 import * as api from "./server/api"
-import { defaultPrompt, placeDemo } from "./workflow/default"
+import { defaultPrompt, needsCheckpoint, placeDemo } from "./workflow/default"
 import { lastRun } from "./app/again"
 import { installArrivals } from "./app/arrivals"
 import { installContextMenus } from "./canvas/context"
@@ -108,9 +108,14 @@ function paintUndo() {
   byId<HTMLButtonElement>("undo").disabled = !steps.canUndo
   byId<HTMLButtonElement>("redo").disabled = !steps.canRedo
 }
-function loadDemo() {
+async function loadDemo() {
+  const other = needsCheckpoint(editor.specs)
+  const whole = other ? await api.wholeCheckpoint() : ""
   open(() => {
-    const note = editor.load(defaultPrompt(editor.specs), "text to picture")
+    const said = editor.load(defaultPrompt(editor.specs, whole), "text to picture")
+    const apart =
+      "No checkpoint here has a text encoder and a VAE in it: this workflow needs loaders for them."
+    const note = other && !whole ? [said, apart].filter(Boolean).join(" ") : said
     placeDemo(editor.nodes as any, matchMedia("(max-width: 900px)").matches)
     editor.frame()
     changed()
@@ -260,7 +265,7 @@ function workflowMenu(): (MenuItem | null)[] {
   }
   return [
     { label: "New", run: clear },
-    { label: "Demo: text to picture", run: loadDemo },
+    { label: "Demo: text to picture", run: () => void loadDemo() },
     { label: "Open…", keys: "Ctrl+O", run: () => void files.browse() },
     { label: "Open a file…", run: () => files.pickFile() },
     { label: "Refresh lists of files", keys: "R", run: () => void refreshChoices() },
@@ -596,7 +601,7 @@ function showOutputs(outputs: api.HistoryEntry["outputs"]) {
   }
 }
 
-function firstWorkflow() {
+async function firstWorkflow() {
   const saved = savedWorkflow()
   if (!saved) return loadDemo()
   picturesWanted = true
@@ -656,7 +661,7 @@ async function start() {
     ),
     editor.canvas,
   )
-  firstWorkflow()
+  await firstWorkflow()
   keepOnLeaving()
   new api.Connection(client, runner, () => (client = newClient()))
   void history.refresh()

@@ -388,6 +388,29 @@ test("a picture's name has slashes, also where no list has it", () => {
   }
 })
 
+test("a value at a socket is kept, by a node that can be changed", () => {
+  const show = { input: { required: { any: ["*", {}] } }, output: [], output_node: true }
+  const text = { input: { required: { text: ["STRING", { forceInput: true }] } }, output: ["STRING"] }
+  const known = parseObjectInfo({ ...info, Show: show, Text: text })
+  for (const value of ["words", 0, 7, -2.5, true, false, "18446744073709551615"]) {
+    const prompt: any = {
+      a: { class_type: "Show", inputs: { any: value } },
+      4: { class_type: "Text", inputs: { text: "hello" } },
+      5: { class_type: "Show", inputs: { any: ["4", 0] } },
+    }
+    const workflow = normalise(fromPrompt(prompt, known), known)
+    const back = bare(toPrompt(workflow, known).prompt)
+    const ids = Object.keys(back).filter((id) => back[id].inputs.any === value)
+    assert.equal(ids.length, 1)
+    assert.deepEqual(back[4].inputs, { text: "hello" })
+    assert.deepEqual(back[5].inputs, { any: ["4", 0] })
+    const givers = workflow.nodes.filter(({ type }) => type === "PrimitiveNode")
+    assert.deepEqual(givers.map((giver) => giver.widgets_values).sort(), [[value], ["hello"]].sort())
+    assert.equal(new Set(workflow.nodes.map(({ id }) => id)).size, workflow.nodes.length)
+    assert.equal((workflow as any).last_node_id, Math.max(...workflow.nodes.map((n) => Number(n.id))))
+  }
+})
+
 test("places of links that are gone are passed over", () => {
   const { links } = normalise({ nodes: [], links: [null, [1, 2, 0, 3, 0, "X"], undefined] }, specs)
   assert.deepEqual(links, [[1, 2, 0, 3, 0, "X"]])

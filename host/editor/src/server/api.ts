@@ -109,6 +109,16 @@ export async function objectInfo(): Promise<Specs> {
   return parseObjectInfo(await get("object_info"))
 }
 
+// The first checkpoint that needs no other files; "" when there is none, or the server does not tell.
+export async function wholeCheckpoint(): Promise<string> {
+  try {
+    const names: unknown = await get("models/checkpoints?whole=1")
+    return Array.isArray(names) && names.length === 1 ? String(names[0]) : ""
+  } catch {
+    return ""
+  }
+}
+
 export interface Submission {
   prompt: Prompt
   workflow: unknown

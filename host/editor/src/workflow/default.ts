@@ -51,14 +51,24 @@ const DEMO: Prompt = {
   },
 }
 
-// The demo; with the server's first checkpoint, at a usual size, when the demo's is not there.
-export function defaultPrompt(specs: Specs): Prompt {
+const OWN = "emoji-64.safetensors"
+
+const checkpoints = (specs: Specs) =>
+  specs.get("CheckpointLoaderSimple")?.inputs.find((i) => i.name === "ckpt_name")?.choices ?? []
+
+// Whether another checkpoint has to take the place of the demo's.
+export const needsCheckpoint = (specs: Specs): boolean =>
+  checkpoints(specs).length > 0 && !checkpoints(specs).includes(OWN)
+
+// The demo; when its checkpoint is not there with another, at a usual size: `whole`, which needs no
+// other files, or else the server's first.
+export function defaultPrompt(specs: Specs, whole = ""): Prompt {
   const prompt = structuredClone(DEMO)
-  const choices =
-    specs.get("CheckpointLoaderSimple")?.inputs.find((i) => i.name === "ckpt_name")?.choices ?? []
-  if (choices.length && !choices.includes("emoji-64.safetensors")) {
-    prompt["1"].inputs.ckpt_name = choices[0]
-    if (choices[0] !== "emoji-32.safetensors")
+  const choices = checkpoints(specs)
+  if (needsCheckpoint(specs)) {
+    const chosen = choices.includes(whole) ? whole : choices[0]
+    prompt["1"].inputs.ckpt_name = chosen
+    if (chosen !== "emoji-32.safetensors")
       Object.assign(prompt["4"].inputs, { width: 512, height: 512 })
   }
   return prompt

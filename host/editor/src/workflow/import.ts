@@ -14,6 +14,8 @@ import { widgetPlaces, type NodeSpec, type Specs } from "./schema"
 class Importer {
   readonly nodes: UiNode[] = []
   readonly links: unknown[] = []
+  private readonly givers: UiNode[] = [] // of values to sockets
+  private last: number // id of a node
   private readonly ids: Map<string, number>
   private readonly outgoing = new Map<string, Map<number, number[]>>() // id -> slot -> links
 
@@ -23,10 +25,12 @@ class Importer {
     private readonly notes: string[],
   ) {
     this.ids = numberIds(Object.keys(prompt))
+    this.last = Math.max(0, ...this.ids.values())
     for (const [key, node] of Object.entries(prompt)) this.nodes.push(this.node(key, node))
     Object.entries(prompt).forEach(([key, node], i) => {
       this.nodes[i].outputs = this.outputs(key, specs.get(node.class_type))
     })
+    this.nodes.push(...this.givers)
   }
 
   private node(key: string, node: ApiNode): UiNode {
@@ -39,7 +43,11 @@ class Importer {
       const value = node.inputs?.[name]
       const linked = isLink(value) && value[0] in this.prompt
       const type = input?.type ?? "*"
-      const link = linked ? this.link(value, key, inputs.length, type) : null
+      const link = linked
+        ? this.link(value, key, inputs.length, type)
+        : input && !input.widget && isPlain(value)
+          ? this.give(value, name, key, inputs.length, type)
+          : null
       if (isLink(value) && !linked && !input?.widget)
         this.notes.push(
           `Node ${key} takes “${name}” from node ${value[0]}, which the file does not have.`,
@@ -74,6 +82,23 @@ class Importer {
     return id
   }
 
+  // A value at a socket, which shows none, comes from a node of its own.
+  private give(value: unknown, name: string, key: string, index: number, type: string): number {
+    const id = this.links.length + 1
+    this.links.push([id, ++this.last, 0, this.ids.get(key), index, type])
+    this.givers.push({
+      id: this.last,
+      type: "PrimitiveNode",
+      title: name,
+      mode: 0,
+      inputs: [],
+      outputs: [{ name: type, type, links: [id], slot_index: 0 }],
+      properties: {},
+      widgets_values: [value],
+    })
+    return id
+  }
+
   private outputs(key: string, spec: NodeSpec | undefined): UiSlot[] {
     const slots = this.outgoing.get(key) ?? new Map<number, number[]>()
     const used = [...slots.keys()].map((slot) => slot + 1)
@@ -101,6 +126,8 @@ export function fromPrompt(prompt: Prompt, specs: Specs, notes: string[] = []): 
   const rest = { groups: [], config: {}, extra: {}, version: 0.4 }
   return { last_node_id: last, last_link_id: links.length, nodes, links, ...rest }
 }
+
+const isPlain = (value: unknown) => ["string", "number", "boolean"].includes(typeof value)
 
 function unwrap(value: unknown): unknown {
   const inner = (value as { __value__?: unknown } | null)?.__value__
