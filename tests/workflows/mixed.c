@@ -318,15 +318,23 @@ static void spoil_cache(chance *c)
     graft_names_free(name, n);
 }
 
-/* The least that would do, by an error of a limit; 0: it says none. */
-static int named_limit(const char *text)
+/* The number behind a word; 0: the word is not there. */
+static int number_behind(const char *text, const char *word)
 {
-    static const char *const words[] = {"would do is ", "the model needs ", "needs "};
-    for (int i = 0; i < 3; i++) {
-        const char *at = strstr(text, words[i]);
-        if (at) return atoi(at + strlen(words[i]));
-    }
-    return 0;
+    const char *at = strstr(text, word);
+    return at ? atoi(at + strlen(word)) : 0;
+}
+
+/* The least that would do, by an error of the limit `mb`; 0: it says none. Beside others' weights
+ * it says how much is needed and how much was left. */
+static int named_limit(const char *text, int mb)
+{
+    const int whole = number_behind(text, "would do is "),
+              model = number_behind(text, "the model needs ");
+    const int own = number_behind(text, "needs "), left = number_behind(text, ", and ");
+    if (whole || model) return whole ? whole : model;
+    if (!own) return 0;
+    return mb + (own > left ? own - left : 1);
 }
 
 /* A limit that is refused names another, which does; or one that is refused in turn, as that of a
@@ -336,7 +344,7 @@ static void heed_limit(worker *w, graft_executor *x, int which, form *f, const d
     drawn d = *refused;
     d.data = NULL;
     for (int i = 0; i < 6 && d.st == GRAFT_E_LIMIT; i++) {
-        const int mb = named_limit(d.error.text);
+        const int mb = named_limit(d.error.text, number_behind(f->compile, "'max_memory_mb':"));
         char name[48], *at = strstr(f->compile, "'max_memory_mb':"), rest[200];
         must(mb > 0, "a limit is named");
         if (!at || mb <= 0) return;
@@ -453,7 +461,7 @@ static void named_memory(void)
             d = draw_with(&s, x, json, "named", NULL);
             graft_executor_destroy(x);
             graft_session_finish(&s);
-            const int more = d.st == GRAFT_E_LIMIT ? named_limit(d.error.text) : mb;
+            const int more = d.st == GRAFT_E_LIMIT ? named_limit(d.error.text, mb) : mb;
             CHECK(more > mb || d.st != GRAFT_E_LIMIT);
             if (more <= mb && d.st == GRAFT_E_LIMIT) fprintf(stderr, "%d: %s\n", mb, d.error.text);
             mb = more;
