@@ -28,8 +28,15 @@ static graft_status fail_errno(graft_err *e, const char *path, const char *doing
     return graft_fail(e, st, "%s: cannot %s: %s", path, doing, why);
 }
 
+static graft_file_id id_of(const struct stat *s)
+{
+    return (graft_file_id){(uint64_t)s->st_dev, (uint64_t)s->st_ino, (uint64_t)s->st_size,
+                           s->st_mtim.tv_sec,   s->st_mtim.tv_nsec,  s->st_ctim.tv_sec,
+                           s->st_ctim.tv_nsec};
+}
+
 /* Opens a regular file; anything else (folder, pipe, device) is refused without blocking on it. */
-static graft_status open_regular(const char *path, int *fd, uint64_t *size, graft_err *e)
+static graft_status open_regular(const char *path, int *fd, graft_file_id *id, graft_err *e)
 {
     struct stat s;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -40,7 +47,7 @@ static graft_status open_regular(const char *path, int *fd, uint64_t *size, graf
     else if (!S_ISREG(s.st_mode))
         st = graft_fail(e, GRAFT_E_IO, "%s: not a regular file", path);
     else
-        *size = (uint64_t)s.st_size;
+        *id = id_of(&s);
     if (st != GRAFT_OK) close(*fd);
     return st;
 }
@@ -49,9 +56,7 @@ bool graft_file_identify(const char *path, graft_file_id *out)
 {
     struct stat s;
     if (stat(path, &s)) return false;
-    *out = (graft_file_id){(uint64_t)s.st_dev, (uint64_t)s.st_ino, (uint64_t)s.st_size,
-                           s.st_mtim.tv_sec,   s.st_mtim.tv_nsec,  s.st_ctim.tv_sec,
-                           s.st_ctim.tv_nsec};
+    *out = id_of(&s);
     return true;
 }
 
@@ -66,11 +71,18 @@ bool graft_file_was_changed(const char *path, const graft_file_id *id)
 
 graft_status graft_file_map(const char *path, graft_mapping *out, graft_err *e)
 {
+    graft_file_id id;
+    return graft_file_map_identified(path, out, &id, e);
+}
+
+graft_status graft_file_map_identified(const char *path, graft_mapping *out, graft_file_id *id,
+                                       graft_err *e)
+{
     int fd;
-    uint64_t size = 0;
     *out = (graft_mapping){NULL, 0};
-    graft_status st = open_regular(path, &fd, &size, e);
+    graft_status st = open_regular(path, &fd, id, e);
     if (st != GRAFT_OK) return st;
+    const uint64_t size = id->size;
     if (size > SIZE_MAX / 2) {
         st = graft_fail(e, GRAFT_E_LIMIT, "%s: too large to map", path);
     } else if (size) {
@@ -153,12 +165,12 @@ out:
 graft_status graft_file_read(const char *path, size_t limit, char **out, size_t *size, graft_err *e)
 {
     int fd;
-    uint64_t expected;
+    graft_file_id id;
     *out = NULL;
     *size = 0;
-    graft_status st = open_regular(path, &fd, &expected, e);
+    graft_status st = open_regular(path, &fd, &id, e);
     if (st != GRAFT_OK) return st;
-    st = drain(fd, path, expected, limit, out, size, e);
+    st = drain(fd, path, id.size, limit, out, size, e);
     close(fd);
     return st;
 }

@@ -29,6 +29,10 @@ bool graft_file_was_changed(const char *path, const graft_file_id *id);
  * shows when somebody writes into the file is undefined, and reading beyond a new end of it ends
  * the process (SIGBUS): see graft_file_was_changed(). */
 graft_status graft_file_map(const char *path, graft_mapping *out, graft_err *e);
+/* The same, and which file that is: asked of what was opened, as the name may stand for another one
+ * by then. */
+graft_status graft_file_map_identified(const char *path, graft_mapping *out, graft_file_id *id,
+                                       graft_err *e);
 void graft_file_unmap(graft_mapping *m);
 /* Lets the system drop pages of the mapping that were read (they come back from the file). */
 void graft_file_forget(const graft_mapping *m, size_t offset, size_t size);

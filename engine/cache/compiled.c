@@ -266,19 +266,20 @@ static graft_exe *revive(graft_compiled *c, const graft_compile_job *job, graft_
 /* Tells what was done: to everybody when filling caches is all that was asked for. */
 static void tell(const graft_task *task, const graft_exe *x, bool from_disk, double seconds)
 {
-    const graft_gvalue *in = &x->graph->value[x->graph->input[0]];
+    /* One from the disk may have any form that can be run. */
+    const graft_graph *g = x->graph;
+    const graft_gvalue *in = g->n_inputs ? &g->value[g->input[0]] : NULL;
     char shape[96] = "";
     size_t at = 0;
     if (!task) return;
-    for (int i = 0; i < in->rank && at < sizeof shape; i++)
+    for (int i = 0; in && i < in->rank && at < sizeof shape; i++)
         at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%lld", i ? "x" : "",
                                (long long)in->dim[i]);
     graft_log_printf(&task->log, task->compile_only ? GRAFT_LOG_INFO : GRAFT_LOG_DEBUG,
                      "%-10s %-12s %-16s %-5s %7.2f s, %zu operators, %lld MiB of activations, "
                      "%lld MiB of weights",
                      from_disk ? "from cache" : "compiled", x->kind, shape, x->backend->name,
-                     seconds, x->graph->n_nodes, mib(x->arena_bytes),
-                     mib((int64_t)x->weight_bytes));
+                     seconds, g->n_nodes, mib(x->arena_bytes), mib((int64_t)x->weight_bytes));
 }
 
 static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_hash key,

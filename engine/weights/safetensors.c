@@ -544,8 +544,7 @@ graft_status graft_safetensors_open(const char *path, graft_safetensors **out, g
     graft_status st = GRAFT_OK;
     *out = NULL;
     GRAFT_TRY(create(path, &f, e));
-    graft_file_identify(path, &f->id); /* where it fails, mapping tells why */
-    GRAFT_TRY(graft_file_map(path, &f->map, e));
+    GRAFT_TRY(graft_file_map_identified(path, &f->map, &f->id, e));
     GRAFT_TRY(parse(f, f->map.data, f->map.size, e));
     *out = f;
     f = NULL;
