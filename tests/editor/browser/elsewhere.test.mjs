@@ -486,4 +486,19 @@ test("the Node panel has the rows, for the keyboard", async () => {
   await page.locator("#tab-node").click()
 })
 
+test("a node that is too low for its widgets in a file gets their height, and room", async () => {
+  await show([image(1, [100, 100], { size: [240, 40] }), image(2, [100, 240], { size: [240, 300] })])
+  const [low, below] = await page.evaluate(() =>
+    graft.editor.nodes.map((node) => ({
+      height: node.size[1],
+      least: node.computeSize()[1],
+      top: node.pos[1],
+    })),
+  )
+  assert.ok(low.least > 100, `${low.least}`)
+  assert.equal(low.height, low.least)
+  assert.equal(below.height, 300)
+  assert.ok(below.top > low.top + low.height, `${below.top}`)
+})
+
 test("nothing went wrong on the page", () => assert.deepEqual(browser.faults, []))

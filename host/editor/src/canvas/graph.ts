@@ -12,7 +12,7 @@ import { unknownNodes } from "../server/errors"
 import { installBroadcasts } from "./broadcasts"
 import { closeEditor, openEditor, placeEditor } from "./inline"
 import { layout, type Space } from "../workflow/layout"
-import { dress, widen, type GraftNode } from "./nodes"
+import { dress, heighten, widen, type GraftNode } from "./nodes"
 import { placeNotes } from "./notes"
 import { normalise } from "../workflow/normalise"
 import { readFile, type Found } from "../workflow/read"
@@ -384,7 +384,10 @@ export class Editor {
     const view = { scale: this.canvas.ds.scale, offset: [...this.canvas.ds.offset] }
     this.canvas.deselectAll()
     if (workflow.version === undefined) workflow.version = 0.4
-    withRoom(() => this.graph.configure(structuredClone(workflow) as any))
+    withRoom(() => {
+      this.graph.configure(structuredClone(workflow) as any)
+      if (!keepView) this.nodes.forEach(heighten)
+    })
     const missing = this.markUnknown()
     showInside(this.graph)
     this.onLoad(keepView)

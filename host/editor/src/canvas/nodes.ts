@@ -6,6 +6,7 @@ import { buildLoras, isLoraWidget } from "./loras"
 import { isLoras, loraFiles } from "../workflow/loras"
 import { widgetPlaces, type NodeSpec, type Specs } from "../workflow/schema"
 import { theme } from "../page/theme"
+import { growNode } from "./room"
 import { addWidget, picturesOf, showPictures } from "./widgets"
 import { registerVirtual } from "./virtual"
 
@@ -105,6 +106,13 @@ function roomFor(node: GraftNode): number {
 export function widen(node: GraftNode) {
   const width = node.spec ? roomFor(node) : 0
   if (width > node.size[0]) node.setSize([width, node.size[1]])
+}
+
+// High enough for its widgets, which another editor may have drawn lower. Pictures make room for
+// themselves.
+export function heighten(node: GraftNode) {
+  const height = node.spec && !node.flags.collapsed && !node.grown ? node.computeSize()[1]! : 0
+  if (height > node.size[1]) growNode(node, [node.size[0], height])
 }
 
 // A value that its list does not have: a model that this server lacks, say.
