@@ -102,13 +102,21 @@ out:
     return st;
 }
 
-static graft_status put_file(const graft_host *h, const cJSON *item, graft_str *out, graft_err *e)
+/* *path: of the row's file, NULL where it changes nothing. */
+static graft_status find_row(const graft_host *h, const cJSON *item, bool encoder, row *r,
+                             char **path, graft_err *e)
+{
+    *path = NULL;
+    graft_status st = read_row(item, encoder, r, e);
+    return st == GRAFT_OK && r->file ? find(h, r->file, path, e) : st;
+}
+
+static graft_status put_file(const graft_host *h, const cJSON *item, graft_str *out)
 {
     row r;
-    char *path = NULL;
-    graft_status st = read_row(item, true, &r, e);
-    if (st == GRAFT_OK && r.file) st = find(h, r.file, &path, e);
-    if (st == GRAFT_OK && r.file) st = graft_files_put_identity(path, out);
+    char *path;
+    graft_status st = find_row(h, item, true, &r, &path, NULL);
+    if (path) st = graft_files_put_identity(path, out);
     graft_free(path);
     return st;
 }
@@ -120,7 +128,7 @@ static graft_status fingerprint(const graft_host *h, const graft_arg *in, char *
     const cJSON *item;
     char hex[33];
     graft_status st = parse(&in[LORAS], &rows, NULL);
-    cJSON_ArrayForEach(item, rows) if (st == GRAFT_OK) st = put_file(h, item, &all, NULL);
+    cJSON_ArrayForEach(item, rows) if (st == GRAFT_OK) st = put_file(h, item, &all);
     if (all.failed) st = GRAFT_E_NOMEM;
     if (st == GRAFT_OK) {
         graft_hash_hex(graft_hash128(all.data ? all.data : "", all.len), hex);
@@ -136,12 +144,14 @@ static graft_status validate(const graft_host *h, const graft_arg *in, const cha
                              char *text, uint64_t n)
 {
     graft_err e = GRAFT_ERR_INIT;
-    graft_str files = GRAFT_STR_INIT;
     cJSON *rows;
     graft_status st = parse(&in[LORAS], &rows, &e);
     const cJSON *item = rows ? rows->child : NULL;
     while (st == GRAFT_OK && item) {
-        st = put_file(h, item, &files, &e);
+        row r;
+        char *path;
+        st = find_row(h, item, true, &r, &path, &e);
+        graft_free(path);
         if (st == GRAFT_OK) item = item->next;
     }
     if (st != GRAFT_OK) {
@@ -150,7 +160,6 @@ static graft_status validate(const graft_host *h, const graft_arg *in, const cha
         snprintf(text + end, n - end, "%s", item ? item->string : inputs[LORAS]->name);
         *input = text + end;
     }
-    graft_str_finish(&files);
     cJSON_Delete(rows);
     return st;
 }
@@ -171,9 +180,8 @@ static graft_status add(graft_call *c, const cJSON *item, graft_model **model, g
     char *path = NULL;
     graft_model *next = NULL;
     graft_clip *next_clip = NULL;
-    GRAFT_TRY(read_row(item, *clip, &r, &c->err));
-    if (!r.file) goto out;
-    GRAFT_TRY(find(c->self->host, r.file, &path, &c->err));
+    GRAFT_TRY(find_row(c->self->host, item, *clip, &r, &path, &c->err));
+    if (!path) goto out;
     GRAFT_TRY(graft_lora_apply(*model, *clip, path, r.model, r.clip, &c->task, &next,
                                *clip ? &next_clip : NULL, &c->err));
     graft_model_release(*model);

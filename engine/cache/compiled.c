@@ -110,7 +110,7 @@ static graft_status from_text(const char *text, size_t size, graft_graph **g, in
     size_t n = strtoul(text + 9, &p, 10);
     graft_status st = graft_graph_parse(graph, size - (size_t)(graph - text), g, e);
     if (st) return st;
-    bool fits = n == (*g)->n_nodes;
+    bool fits = n == (*g)->n_nodes && (*g)->n_inputs && (*g)->n_outputs;
     if (fits) *variant = graft_malloc_array(n, sizeof **variant);
     if (*variant) {
         for (size_t i = 0; i < n; i++) (*variant)[i] = (int32_t)strtol(p, &p, 10);
@@ -119,7 +119,8 @@ static graft_status from_text(const char *text, size_t size, graft_graph **g, in
     graft_graph_destroy(*g);
     *g = NULL;
     return fits ? graft_fail_nomem(e, "kernel variants")
-                : graft_fail(e, GRAFT_E_FORMAT, "variants do not fit the graph");
+                : graft_fail(e, GRAFT_E_FORMAT,
+                             "variants do not fit the graph, or nothing goes in or out");
 }
 
 static const graft_log *log_of(const graft_task *task)
@@ -266,20 +267,19 @@ static graft_exe *revive(graft_compiled *c, const graft_compile_job *job, graft_
 /* Tells what was done: to everybody when filling caches is all that was asked for. */
 static void tell(const graft_task *task, const graft_exe *x, bool from_disk, double seconds)
 {
-    /* One from the disk may have any form that can be run. */
-    const graft_graph *g = x->graph;
-    const graft_gvalue *in = g->n_inputs ? &g->value[g->input[0]] : NULL;
+    const graft_gvalue *in = &x->graph->value[x->graph->input[0]];
     char shape[96] = "";
     size_t at = 0;
     if (!task) return;
-    for (int i = 0; in && i < in->rank && at < sizeof shape; i++)
+    for (int i = 0; i < in->rank && at < sizeof shape; i++)
         at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%lld", i ? "x" : "",
                                (long long)in->dim[i]);
     graft_log_printf(&task->log, task->compile_only ? GRAFT_LOG_INFO : GRAFT_LOG_DEBUG,
                      "%-10s %-12s %-16s %-5s %7.2f s, %zu operators, %lld MiB of activations, "
                      "%lld MiB of weights",
                      from_disk ? "from cache" : "compiled", x->kind, shape, x->backend->name,
-                     seconds, g->n_nodes, mib(x->arena_bytes), mib((int64_t)x->weight_bytes));
+                     seconds, x->graph->n_nodes, mib(x->arena_bytes),
+                     mib((int64_t)x->weight_bytes));
 }
 
 static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_hash key,

@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 
-/* Of a repair: pairs of buffers that are looked at (some 50 ms), and plans for each buffer, as few
- * buffers need few. */
+/* Of a repair: pairs of buffers that are looked at (less than 0.1 s), and plans for each buffer, as
+ * few buffers need few. */
 #define SEARCH_WORK  ((size_t)4 << 20)
 #define SEARCH_PLANS 16
 

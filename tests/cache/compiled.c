@@ -215,6 +215,7 @@ static void nonsense_on_disk(void)
                                         "variants",
                                         "variants 3\n0 0 0 \n",
                                         "variants 9\n0 0 0 \ngraft-graph 1\n",
+                                        "variants 0\n\ngraft-graph 1\n",
                                         "variants 0\n\ngraft-graph 1\nslot plain [",
                                         "variants 1\n0 \ngraft-graph 2\n",
                                         "variants 99999999999999999999\n0 \ngraft-graph 1\n"};

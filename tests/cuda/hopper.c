@@ -456,9 +456,9 @@ static void read_registers(const product *p, float *out)
 /* Whether four rows of a product are zeros, as those beyond a matrix are. */
 FAKE_UNCHECKED static bool all_zeros(const float *rows, int depth)
 {
-    float most = 0;
-    for (int i = 0; i < 4 * depth; i++) most = rows[i] == 0 ? most : 1;
-    return most == 0;
+    bool any = false;
+    for (int i = 0; i < 4 * depth; i++) any |= rows[i] != 0;
+    return !any;
 }
 
 /* Whether all that zeros are multiplied with are numbers. */
@@ -478,9 +478,9 @@ FAKE_FAST static bool all_finite(const strip (*b)[MOST_COLUMNS / TOGETHER], int 
 FAKE_FAST static void multiply(const float *a, const strip (*b)[MOST_COLUMNS / TOGETHER], int n,
                                int depth, strip (*d)[MOST_COLUMNS / TOGETHER])
 {
-    bool finite = all_finite(b, n, depth);
+    bool finite = false; /* b, as far as is known */
     for (int r = 0; r < ROWS; r += 4) {
-        if (finite && all_zeros(a + r * depth, depth)) {
+        if (all_zeros(a + r * depth, depth) && (finite = finite || all_finite(b, n, depth))) {
             memset(d[r], 0, 4 * sizeof d[r]);
             continue;
         }

@@ -2,7 +2,7 @@
  * runs, weights that are swapped, files that are quantized already, and what all that weighs. */
 #include "tests/cuda/networks.h"
 
-#if defined(__SANITIZE_ADDRESS__) /* the emulator is ten times slower under it */
+#if defined(__SANITIZE_ADDRESS__) /* `make test` runs it under that alone */
 static const graft_quant quants[] = {GRAFT_QUANT_INT8};
 enum { SANITIZED = 1 };
 #else

@@ -107,29 +107,35 @@ static void take_file(const char *name, drawn *out)
     graft_free(data);
 }
 
+/* Checks a prompt, which has no faults; false when it has. */
+static bool check_prompt(graft_session *s, const char *json, graft_validation *v, graft_err *e)
+{
+    cJSON *prompt = NULL;
+    must(!graft_json_parse(json, strlen(json), "test", &prompt, e), e->text);
+    const graft_status st = graft_validate(s->registry, &s->services.host, prompt, NULL, 0, v, e);
+    must(!st, e->text);
+    const bool good = !st && !v->error && !(v->node_errors && v->node_errors->child);
+    must(good, "the prompt has no faults");
+    if (good) return true;
+    char *text = v->node_errors ? graft_json_print(v->node_errors) : NULL;
+    fprintf(stderr, "%s\n%s\n", json, text ? text : "");
+    graft_free(text);
+    return false;
+}
+
 static drawn draw_with(graft_session *s, graft_executor *x, const char *json, const char *name,
                        const stop *stopping)
 {
     graft_validation v = {0};
     graft_run_result result = {0};
     graft_err e = GRAFT_ERR_INIT;
-    cJSON *prompt = NULL;
     stop end = {.left = stopping ? stopping->left : 0};
     pthread_t timer;
     bool timed = false;
     const graft_events events = {.ctx = &end, .progress = on_progress};
     drawn out = {0};
-    must(!graft_json_parse(json, strlen(json), "test", &prompt, &e), e.text);
-    out.st = graft_validate(s->registry, &s->services.host, prompt, NULL, 0, &v, &e);
-    must(!out.st, e.text);
-    const bool good = !out.st && !v.error && !(v.node_errors && v.node_errors->child);
-    must(good, "the prompt has no faults");
-    if (!good) {
-        char *text = v.node_errors ? graft_json_print(v.node_errors) : NULL;
-        fprintf(stderr, "%s\n%s\n", json, text ? text : "");
-        graft_free(text);
-        out.st = GRAFT_E_ARG;
-    }
+    const bool good = check_prompt(s, json, &v, &e);
+    if (!good) out.st = GRAFT_E_ARG;
     const graft_run_request request = {v.prompt, NULL, &events, &end.asked, false};
     char path[256];
     path_of(name, path);
@@ -177,9 +183,7 @@ static void draw_plain(void)
         draw_recipe(&recipes[i], &c);
         plain_form(&recipes[i], &f);
         char *json = write_prompt(&recipes[i], &f, "plain");
-        char command[128];
-        snprintf(command, sizeof command, "rm -rf no-cache");
-        CHECK(system(command) == 0);
+        CHECK(system("rm -rf no-cache") == 0);
         begin_session(&s);
         CHECK_OK(graft_executor_create(&s.services.host, false, &x, &e), &e);
         plain[i] = draw_with(&s, x, json, "plain", NULL);
@@ -223,10 +227,8 @@ static void compiled_ahead(void)
             graft_err e = GRAFT_ERR_INIT;
             graft_validation v = {0};
             graft_run_result result = {0};
-            cJSON *prompt = NULL;
             atomic_store(&compiled, 0);
-            CHECK_OK(graft_json_parse(json, strlen(json), "test", &prompt, &e), &e);
-            CHECK_OK(graft_validate(s.registry, &s.services.host, prompt, NULL, 0, &v, &e), &e);
+            CHECK(check_prompt(&s, json, &v, &e));
             CHECK_OK(graft_executor_create(&s.services.host, false, &x, &e), &e);
             const graft_run_request request = {v.prompt, NULL, &events, NULL, run == 0};
             CHECK_OK(graft_executor_run(x, &request, &result, &e), &e);

@@ -1,16 +1,10 @@
 // Comments and choices in prompts. The texts are those of tests/host/choices.c.
 import assert from "node:assert/strict"
-import { readFileSync } from "node:fs"
 import { test } from "node:test"
 import { chooseText, makeChoices } from "../../../host/editor/src/workflow/choices"
 import { toPrompt } from "../../../host/editor/src/workflow/convert"
-import { parseObjectInfo } from "../../../host/editor/src/workflow/schema"
+import { specs } from "./given"
 import { node } from "./node"
-
-const source = process.env.GRAFT_SOURCE_DIR!
-const specs = parseObjectInfo(
-  JSON.parse(readFileSync(`${source}/tests/editor/mock/object_info.json`, "utf8")),
-)
 
 // All that can come out, by every row of numbers up to six.
 function all(text: string): string[] {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict"
+import { readFileSync } from "node:fs"
 import { test } from "node:test"
 import { deflateSync } from "node:zlib"
 import { nodeFaults, promptFaults, unknownNodes } from "../../../host/editor/src/server/errors"
-import { defaultPrompt, needsCheckpoint } from "../../../host/editor/src/workflow/default"
 import { find, score } from "../../../host/editor/src/workflow/find"
 import { readFrame } from "../../../host/editor/src/workflow/frames"
 import { parseJson, stringifyPrompt } from "../../../host/editor/src/workflow/json"
@@ -27,12 +27,7 @@ import {
   tidyFloat,
   wrapText,
 } from "../../../host/editor/src/workflow/values"
-import { readFileSync } from "node:fs"
-
-const info = JSON.parse(
-  readFileSync(`${process.env.GRAFT_SOURCE_DIR}/tests/editor/mock/object_info.json`, "utf8"),
-)
-const specs = parseObjectInfo(info)
+import { info, specs } from "./given"
 
 function chunk(type: string, data: Uint8Array): Buffer {
   const size = Buffer.alloc(4)
@@ -778,25 +773,4 @@ test("number fields take sums, and say what they do not take", () => {
   assert.equal(notTaken("-7", input), "“steps” takes no less than 1: -7 became 1.")
   assert.equal(notTaken("50*4", input), "“steps” takes no more than 100: 50*4 became 100.")
   assert.equal(notTaken("2.6", input), "“steps” takes whole numbers: 2.6 became 3.")
-})
-
-test("the first workflow has a checkpoint that needs no other files", () => {
-  const withFiles = (...files: string[]) =>
-    parseObjectInfo({
-      CheckpointLoaderSimple: { input: { required: { ckpt_name: [files, {}] } }, output: [] },
-    })
-  const chosen = (files: string[], whole?: string) => {
-    const prompt = defaultPrompt(withFiles(...files), whole)
-    return [prompt[1].inputs.ckpt_name, prompt[4].inputs.width]
-  }
-  assert.deepEqual(chosen(["a.safetensors", "b.safetensors"], "b.safetensors"), ["b.safetensors", 512])
-  assert.deepEqual(chosen(["a.safetensors", "b.safetensors"], ""), ["a.safetensors", 512])
-  assert.deepEqual(chosen(["a.safetensors"], "gone.safetensors"), ["a.safetensors", 512])
-  assert.deepEqual(chosen(["a.safetensors", "emoji-64.safetensors"], "a.safetensors"), [
-    "emoji-64.safetensors",
-    64,
-  ])
-  assert.equal(needsCheckpoint(withFiles("a.safetensors")), true)
-  assert.equal(needsCheckpoint(withFiles("emoji-64.safetensors", "a.safetensors")), false)
-  assert.equal(needsCheckpoint(withFiles()), false)
 })
