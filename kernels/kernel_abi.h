@@ -19,7 +19,7 @@
 #include "kernels/op_desc.h"
 
 #define GRAFT_KERNELS_ABI_MAJOR 1u
-#define GRAFT_KERNELS_ABI_MINOR 11u
+#define GRAFT_KERNELS_ABI_MINOR 12u
 #define GRAFT_KERNELS_SYMBOL    "graft_kernels_entry"
 
 /* What the engine lends to a library; outlives the device. [any] */
@@ -256,6 +256,9 @@ typedef struct graft_kernels_more {
 /* A LAYER_NORM that one LINEAR of 8 bits alone reads is that one's, where the library supports it.
  * Since 1.8. */
 #define GRAFT_WANTS_LINEAR_NORM 4u
+/* It can multiply rows by a Hadamard matrix before it quantizes them (hadamard.h). Without it
+ * weights are turned back, and quantized as those of other files. Since 1.12. */
+#define GRAFT_WANTS_HADAMARD 8u
 /* Whether a record of this library has a field that came later, and not NULL. */
 #define GRAFT_KERNELS_HAS(more, field)                                                             \
     ((more) && (more)->size >= offsetof(graft_kernels_more, field) + sizeof((more)->field) &&      \

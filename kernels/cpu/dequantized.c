@@ -28,7 +28,8 @@ typedef struct state {
     int geglu;
     bool widened, residual; /* a residual that is to be widened, too */
     /* In the workspace. */
-    size_t at_weights, at_tile, at_bias, at_input, at_most, at_inner, at_residual, at_output;
+    size_t at_weights, at_tile, at_bias, at_input, at_most, at_turned, at_inner, at_residual,
+        at_output;
 } state;
 
 bool graft_cpu_is_widened(const graft_device *d, const graft_op_desc *op)
@@ -80,6 +81,7 @@ static void describe(const graft_op_desc *op, bool widened, int64_t n, graft_op_
 {
     *out = *op;
     out->attrs.quant = GRAFT_QUANT_NONE;
+    if (op->op == GRAFT_OP_LINEAR) out->attrs.groups = 0;
     graft_tensor_desc *x = &out->in[GRAFT_LINEAR_X], *residual = residual_of(out);
     if (of_8_bits(op) || widened) graft_cpu_make_dense(x, widened ? GRAFT_F32 : x->dtype);
     if (widened) graft_cpu_make_dense(&out->out, GRAFT_F32);
@@ -155,6 +157,8 @@ static void lay_out(graft_kernel *k, state *s)
         s->at_input =
             graft_cpu_reserve(&end, (size_t)graft_cpu_elements(x) * graft_dtype_size(x->dtype));
         s->at_most = graft_cpu_reserve(&end, GRAFT_CPU_INT8_PARTS * sizeof(float));
+        s->at_turned =
+            graft_cpu_reserve(&end, graft_cpu_int8_turned(&k->op) * (size_t)k->d->host.threads);
     }
     const size_t floats = (size_t)graft_cpu_elements(&k->op.out) * sizeof(float);
     if (s->widened) s->at_output = graft_cpu_reserve(&end, floats);
@@ -281,7 +285,7 @@ typedef struct rounding {
     void *y; /* dense */
     graft_dtype to;
     bool by_rows; /* each has a scale of its own, else `scale` is that of all */
-    float scale;
+    float scale, *turned;
     int64_t rows, length;
 } rounding;
 
@@ -299,13 +303,15 @@ static void round_part(void *p, int index, int parts)
     enum { PIECE = 512 };
     const rounding *r = p;
     const graft_cpu_simd *simd = r->k->d->simd;
-    graft_dtype t = r->k->op.in[GRAFT_LINEAR_X].dtype;
     graft_quant q = r->k->op.attrs.quant;
     int64_t end = r->rows * (index + 1) / parts;
     int8_t level[PIECE];
     float value[PIECE];
     for (int64_t i = r->rows * index / parts; i < end; i++) {
-        const void *row = row_of(r, i);
+        graft_cpu_int8_row ready =
+            graft_cpu_int8_row_of(r->k, row_of(r, i), r->turned + index * r->length);
+        const void *row = ready.x;
+        const graft_dtype t = ready.type;
         float scale = r->scale;
         if (r->by_rows) scale = graft_quant8_scale(q, simd->absmax(row, t, (size_t)r->length));
         for (int64_t at = 0; at < r->length; at += PIECE) {
@@ -342,6 +348,7 @@ static void round_input(const graft_kernel *k, const void *x, char *ws)
                       .y = graft_cpu_at_mut(ws + s->at_input, to, n * rows * length),
                       .to = to,
                       .by_rows = !pictures,
+                      .turned = (float *)(void *)(ws + s->at_turned),
                       .rows = rows,
                       .length = length};
         if (pictures)

@@ -27,6 +27,24 @@ const float *graft_cpu_int8_scales(const dnnl_memory_desc_t *md, const void *pac
     return (const float *)(const void *)((const char *)packed + padded(md));
 }
 
+/* ------------------------------------------------------------------ rows */
+
+size_t graft_cpu_int8_turned(const graft_op_desc *op)
+{
+    return op->op == GRAFT_OP_LINEAR && op->attrs.groups
+               ? (size_t)op->in[GRAFT_LINEAR_W].dim[1] * sizeof(float)
+               : 0;
+}
+
+graft_cpu_int8_row graft_cpu_int8_row_of(const graft_kernel *k, const void *x, float *turned)
+{
+    const graft_dtype t = k->op.in[GRAFT_LINEAR_X].dtype;
+    if (!graft_cpu_int8_turned(&k->op)) return (graft_cpu_int8_row){x, t};
+    k->d->simd->hadamard(x, t, (size_t)k->op.attrs.groups, turned,
+                         (size_t)k->op.in[GRAFT_LINEAR_W].dim[1]);
+    return (graft_cpu_int8_row){turned, GRAFT_F32};
+}
+
 /* ------------------------------------------------------------------ pictures */
 
 typedef struct picture {

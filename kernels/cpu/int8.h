@@ -21,6 +21,15 @@ graft_status graft_cpu_int8_levels_of(graft_device *d, graft_quant quant, graft_
                                       const void *src, int64_t outputs, int64_t n, float *scale,
                                       graft_cpu_int8_levels *out);
 
+/* A row of LINEAR's input as it is to be quantized: turned, where the operator has groups, into
+ * `turned`, for which each thread has graft_cpu_int8_turned(), 0 where nothing is. */
+typedef struct graft_cpu_int8_row {
+    const void *x;
+    graft_dtype type;
+} graft_cpu_int8_row;
+size_t graft_cpu_int8_turned(const graft_op_desc *op); /* bytes */
+graft_cpu_int8_row graft_cpu_int8_row_of(const graft_kernel *k, const void *x, float *turned);
+
 /* The largest |value| of a picture of x (N,H,W,C), found by all threads. each: scratch. */
 #define GRAFT_CPU_INT8_PARTS 64
 float graft_cpu_int8_most(const graft_device *d, const graft_tensor_desc *x, const void *picture,

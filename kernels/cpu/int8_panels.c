@@ -97,6 +97,7 @@ void graft_cpu_panels_init(graft_kernel *k, graft_cpu_panels *p, bool matrix)
     p->at_scale = graft_cpu_reserve(&end, (size_t)block * sizeof(float));
     p->at_out = graft_cpu_reserve(&end, (size_t)block * sizeof(void *));
     p->at_residual = graft_cpu_reserve(&end, (size_t)block * sizeof(void *));
+    p->at_turned = graft_cpu_reserve(&end, graft_cpu_int8_turned(&k->op));
     p->for_thread = end;
     k->info.workspace_bytes = p->at_threads + end * threads;
     k->info.packed_bytes[GRAFT_LINEAR_W] =
@@ -202,9 +203,11 @@ static void begin_block(const launching *l, int64_t block, char *ws, graft_cpu_i
     for (int64_t i = 0; i < job->rows; i++) {
         const void *row =
             graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, graft_cpu_row_offset(x, first + i));
-        scale[i] = graft_quant_scale(simd->absmax(row, x->dtype, (size_t)n), 127.0f);
-        simd->int8_levels(row, x->dtype, graft_quant_inverse(scale[i]),
-                          (uint8_t *)ws + i * p->stride, (size_t)n);
+        graft_cpu_int8_row r =
+            graft_cpu_int8_row_of(l->k, row, (float *)(void *)(ws + p->at_turned));
+        scale[i] = graft_quant_scale(simd->absmax(r.x, r.type, (size_t)n), 127.0f);
+        simd->int8_levels(r.x, r.type, graft_quant_inverse(scale[i]), (uint8_t *)ws + i * p->stride,
+                          (size_t)n);
         out[i] = graft_cpu_at_mut(l->out, y->dtype, graft_cpu_row_offset(y, first + i));
         if (job->residual)
             add[i] = graft_cpu_at(l->in[GRAFT_LINEAR_RESIDUAL], residual->dtype,

@@ -434,7 +434,11 @@ static const graft_kernels_api api = {
 };
 
 static const graft_kernels_more more = {
-    .size = sizeof more, .pack_rows = pack_rows, .launch_until = launch_until};
+    .size = sizeof more,
+    .pack_rows = pack_rows,
+    .launch_until = launch_until,
+    .wants = GRAFT_WANTS_HADAMARD,
+};
 
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {
     GRAFT_KERNELS_ABI_MAJOR,

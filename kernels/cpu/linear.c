@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/cpu/dequantized.h"
+#include "kernels/hadamard.h"
 #include "kernels/cpu/linear.h"
 
 typedef enum variant_kind { VARIANT_PANELS, VARIANT_MATMUL, VARIANT_INNER_PRODUCT } variant_kind;
@@ -43,6 +44,9 @@ graft_status graft_cpu_linear_check(const graft_op_desc *op, graft_err *e)
         GRAFT_TRY(graft_cpu_check_same(residual, y, "linear: residual and output", e));
     }
     GRAFT_TRY(graft_cpu_check_absent(op, GRAFT_LINEAR_RESIDUAL + 1, e));
+    if (op->attrs.groups &&
+        (op->attrs.quant != GRAFT_QUANT_INT8 || !graft_hadamard_is(op->attrs.groups, w->dim[1])))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "linear: groups of %d", (int)op->attrs.groups);
     if (x->dtype == GRAFT_F32 && y->dtype != GRAFT_F32)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "linear: float32 to bfloat16");
 out:

@@ -16,7 +16,7 @@ typedef struct state {
     graft_cpu_primitive primitive, tail; /* blocks of rows, and the rest of them */
     int64_t rows, block, rest;
     int scratchpad;
-    size_t at_scratchpad, at_input, at_scale, at_acc; /* in the workspace */
+    size_t at_scratchpad, at_input, at_scale, at_acc, at_turned; /* in the workspace */
 } state;
 
 static graft_status describe(graft_device *d, const graft_op_desc *op, int64_t rows,
@@ -86,6 +86,8 @@ static graft_status init_onednn(graft_kernel *k, graft_err *e)
     s->at_input = graft_cpu_reserve(&end, s->block * w[1]);
     s->at_scale = graft_cpu_reserve(&end, s->rows * (int64_t)sizeof(float));
     s->at_acc = graft_cpu_reserve(&end, s->block * w[0] * (int64_t)sizeof(int32_t));
+    s->at_turned =
+        graft_cpu_reserve(&end, graft_cpu_int8_turned(&k->op) * (size_t)k->d->host.threads);
     k->info.workspace_bytes = end;
     snprintf(k->info.variant, sizeof k->info.variant, "dnnl int8 %s", graft_cpu_primitive_name(pd));
     int args = 3 + s->scratchpad;
@@ -140,7 +142,7 @@ typedef struct rows {
     const graft_kernel *k;
     const void *x;
     int8_t *level;
-    float *scale;
+    float *scale, *turned;
     int64_t first, count;
 } rows;
 
@@ -152,9 +154,10 @@ static void quantize_part(void *p, int part, int parts)
     int64_t n = x->dim[x->rank - 1], end = r->count * (part + 1) / parts;
     for (int64_t i = r->count * part / parts; i < end; i++) {
         const void *row = graft_cpu_at(r->x, x->dtype, graft_cpu_row_offset(x, r->first + i));
-        float scale = graft_quant_scale(simd->absmax(row, x->dtype, (size_t)n), 127.0f);
+        graft_cpu_int8_row ready = graft_cpu_int8_row_of(r->k, row, r->turned + part * n);
+        float scale = graft_quant_scale(simd->absmax(ready.x, ready.type, (size_t)n), 127.0f);
         r->scale[r->first + i] = scale;
-        simd->to_s8(row, x->dtype, graft_quant_inverse(scale), r->level + i * n, (size_t)n);
+        simd->to_s8(ready.x, ready.type, graft_quant_inverse(scale), r->level + i * n, (size_t)n);
     }
 }
 
@@ -174,6 +177,7 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
                   in[GRAFT_LINEAR_X],
                   (int8_t *)ws + s->at_input,
                   (float *)(void *)(ws + s->at_scale),
+                  (float *)(void *)(ws + s->at_turned),
                   first,
                   count};
         graft_cpu_parallel(graft_cpu_threads(k->d, count * w[1]), quantize_part, &r);

@@ -246,6 +246,8 @@ static const graft_kernels_api api = {
     .wait = wait_all,
 };
 
+static const graft_kernels_more more = {.size = sizeof more, .wants = GRAFT_WANTS_HADAMARD};
+
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {
     .abi_major = GRAFT_KERNELS_ABI_MAJOR,
     .abi_minor = GRAFT_KERNELS_ABI_MINOR,
@@ -254,4 +256,5 @@ GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {
     .score = score,
     .device_count = device_count,
     .api = &api,
+    .more = &more,
 };

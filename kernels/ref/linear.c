@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "kernels/hadamard.h"
 #include "kernels/quant.h"
 #include "kernels/ref/ref.h"
 
@@ -17,6 +18,17 @@ static graft_status check_norm(const graft_op_desc *d, graft_err *e)
     graft_status st = graft_ref_check_vector(gamma, columns, "gamma", e);
     if (!st) st = graft_ref_check_vector(beta, columns, "beta", e);
     return st ? st : graft_ref_check_eps(d->attrs.eps, e);
+}
+
+/* Rows that are turned before they are quantized. */
+static graft_status check_groups(const graft_op_desc *d, graft_err *e)
+{
+    if (!d->attrs.groups) return GRAFT_OK;
+    if (d->attrs.quant != GRAFT_QUANT_INT8)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "groups in a layer that is not of integers");
+    if (!graft_hadamard_is(d->attrs.groups, d->in[GRAFT_LINEAR_W].dim[1]))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "groups of %d", (int)d->attrs.groups);
+    return GRAFT_OK;
 }
 
 static graft_status check(const graft_op_desc *d, graft_err *e)
@@ -42,6 +54,7 @@ static graft_status check(const graft_op_desc *d, graft_err *e)
         if (!st && geglu) st = graft_fail(e, GRAFT_E_UNSUPPORTED, "a residual together with GEGLU");
     }
     if (!st && !geglu) st = graft_ref_check_act(d->attrs.act, e);
+    if (!st) st = check_groups(d, e);
     return st ? st : check_norm(d, e);
 }
 
@@ -103,6 +116,19 @@ static void multiply(const graft_op_desc *d, const void *w, float *const *acc,
     }
 }
 
+/* A row of x in levels of 8 bits, as floats. */
+static void quantize_row(const graft_op_desc *d, const void *const *in, const float *x, float *y)
+{
+    const float *gamma = in[GRAFT_LINEAR_GAMMA];
+    int64_t n = graft_ref_row_len(&d->in[GRAFT_LINEAR_X]);
+    if (gamma)
+        graft_ref_layer_norm(x, gamma, in[GRAFT_LINEAR_BETA], d->attrs.eps, y, n);
+    else
+        memcpy(y, x, (size_t)n * sizeof *y);
+    if (d->attrs.groups) graft_hadamard(y, n, d->attrs.groups);
+    graft_quant8_snap(d->attrs.quant, y, y, n, graft_quant_absmax(y, n));
+}
+
 static void finish_row(const graft_op_desc *d, const void *const *in, int64_t row,
                        const float *wide, float *y)
 {
@@ -123,7 +149,7 @@ static void finish_row(const graft_op_desc *d, const void *const *in, int64_t ro
 static void run(const graft_op_desc *d, const void *const *in, void *out, float *workspace)
 {
     const graft_tensor_desc *x = &d->in[GRAFT_LINEAR_X];
-    const float *bias = in[GRAFT_LINEAR_BIAS], *gamma = in[GRAFT_LINEAR_GAMMA];
+    const float *bias = in[GRAFT_LINEAR_BIAS];
     bool geglu = d->attrs.act == GRAFT_ACT_GEGLU;
     int64_t rows = graft_ref_rows(x), k = graft_ref_row_len(x), n = d->in[GRAFT_LINEAR_W].dim[0];
     for (int64_t first = 0; first < rows; first += GRAFT_REF_ROW_BLOCK) {
@@ -134,11 +160,7 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
             from[r] = (const float *)in[GRAFT_LINEAR_X] + graft_ref_row_at(x, first + r);
             if (graft_quant_is_8(d->attrs.quant)) {
                 float *y = workspace + (geglu ? n * GRAFT_REF_ROW_BLOCK : 0) + r * k;
-                if (gamma) {
-                    graft_ref_layer_norm(from[r], gamma, in[GRAFT_LINEAR_BETA], d->attrs.eps, y, k);
-                    from[r] = y;
-                }
-                graft_quant8_snap(d->attrs.quant, from[r], y, k, graft_quant_absmax(from[r], k));
+                quantize_row(d, in, from[r], y);
                 from[r] = y;
             }
             to[r] = (float *)out + graft_ref_row_at(&d->out, first + r);

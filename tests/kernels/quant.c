@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/hadamard.h"
 #include "kernels/quant.h"
 #include "tests/kernels/harness.h"
 #include "tests/test.h"
@@ -112,6 +113,7 @@ static void check_cpu(const kernel_case *c, graft_quant quant, graft_dtype dtype
     case_result want;
     kernel_case q = quantized(c, quant);
     graft_op_desc d = case_desc(&q, dtype), plain = case_desc(c, dtype);
+    if (c->desc.op == GRAFT_OP_LINEAR) plain.attrs.groups = 0;
     if (!cpu.api->supports(cpu.device, &plain)) return;
     CHECK(cpu.api->supports(cpu.device, &d));
     case_values(c, dtype, 4, val);
@@ -193,6 +195,105 @@ static void other_libraries(void)
     if (have_cpu) each(both_dtypes);
 }
 
+/* ------------------------------------------------------------------ turned rows */
+
+/* Element (i,j) of the matrix of size `group`, by the definition. */
+static double hadamard_at(int64_t i, int64_t j, int64_t group)
+{
+    static const int of[4][4] = {{1, 1, 1, -1}, {1, 1, -1, 1}, {1, -1, 1, 1}, {-1, 1, 1, 1}};
+    double v = 1;
+    for (; group > 1; group /= 4, i /= 4, j /= 4) v *= 0.5 * of[i % 4][j % 4];
+    return v;
+}
+
+static void transform(void)
+{
+    enum { N = 4096 };
+    static float x[N], y[N];
+    uint64_t seed = 5;
+    for (int64_t group = 4; group <= N; group *= 4) {
+        for (int i = 0; i < N; i++)
+            y[i] = x[i] = (float)(random_next(&seed) >> 40) * 0x1p-23f - 1.0f;
+        graft_hadamard(y, N, group);
+        double error = 0;
+        for (int64_t i = 0; i < N; i += 1 + i % 7) {
+            double want = 0;
+            for (int64_t j = i / group * group; j < (i / group + 1) * group; j++)
+                want += x[j] * hadamard_at(i % group, j % group, group);
+            error = fmax(error, fabs(want - y[i]));
+        }
+        CHECK(error < 4e-6);
+        graft_hadamard(y, N, group); /* is its own inverse */
+        for (int i = 0; i < N; i++) CHECK(fabsf(y[i] - x[i]) < 2e-6f);
+    }
+    CHECK(graft_hadamard_is(4, 8) && graft_hadamard_is(256, 3072) && graft_hadamard_is(N, N));
+    CHECK(!graft_hadamard_is(0, 8) && !graft_hadamard_is(2, 8) && !graft_hadamard_is(8, 64));
+    CHECK(!graft_hadamard_is(16, 40) && !graft_hadamard_is(4 * N, 4 * N) &&
+          !graft_hadamard_is(-4, 8));
+}
+
+/* The largest group that the case's rows fit; 0: none. */
+static int32_t group_of(const kernel_case *c)
+{
+    int64_t n = c->desc.in[1].dim[1];
+    int32_t group = GRAFT_HADAMARD_MOST;
+    while (group && !graft_hadamard_is(group, n)) group /= 4;
+    return group < 4 ? 0 : group;
+}
+
+/* A layer whose rows are turned is one of rows that were. */
+static void check_turned(const kernel_case *given, graft_quant quant)
+{
+    kernel_case plain = quantized(given, GRAFT_QUANT_INT8), own = plain;
+    const graft_tensor_desc *x = &given->desc.in[0];
+    float *val[GRAFT_MAX_INPUTS];
+    case_result want, got;
+    own.desc.attrs.groups = group_of(given);
+    if (quant != GRAFT_QUANT_INT8 || given->desc.op != GRAFT_OP_LINEAR || !own.desc.attrs.groups)
+        return;
+    case_values(given, GRAFT_F32, 7, val);
+    case_want(&ref, &own, GRAFT_F32, val, &got);
+    graft_hadamard(val[0], element_count(x), own.desc.attrs.groups);
+    case_want(&ref, &plain, GRAFT_F32, val, &want);
+    CHECK(!got.fault[0] && !want.fault[0]);
+    CHECK(memcmp(got.out, want.out, (size_t)element_count(&given->desc.out) * sizeof(float)) == 0);
+    free(got.out);
+    free(want.out);
+    values_free(val);
+    if (!have_cpu) return;
+    check_cpu(&own, GRAFT_QUANT_INT8, GRAFT_F32);
+    check_cpu(&own, GRAFT_QUANT_INT8, GRAFT_BF16);
+    while ((own.desc.attrs.groups /= 4) >= 4) check_cpu(&own, GRAFT_QUANT_INT8, GRAFT_F32);
+}
+
+static void turned_rows(void)
+{
+    if (have_cpu && !(GRAFT_KERNELS_HAS(cpu.kernels->more, wants) &&
+                      cpu.kernels->more->wants & GRAFT_WANTS_HADAMARD)) {
+        printf("skipped: %s turns no rows\n", cpu.kernels->name);
+        return;
+    }
+    each(check_turned);
+}
+
+static void refuses_groups(void)
+{
+    const kernel_lib *libs[] = {&ref, have_cpu ? &cpu : NULL};
+    size_t n;
+    kernel_case *list = kernel_cases(&n);
+    for (int l = 0; l < 2 && libs[l]; l++)
+        for (size_t i = 0; i < n; i++) {
+            graft_op_desc d = case_desc(&list[i], GRAFT_F32);
+            if (d.op != GRAFT_OP_LINEAR || !group_of(&list[i])) continue;
+            for (graft_quant q = GRAFT_QUANT_NONE; q <= GRAFT_QUANT_FP8; q++) {
+                d.attrs.quant = q;
+                d.attrs.groups = group_of(&list[i]) * (q == GRAFT_QUANT_INT8 ? 4 : 1);
+                CHECK(!libs[l]->api->supports(libs[l]->device, &d));
+            }
+        }
+    free(list);
+}
+
 /* Quantized and plain weights are never taken for one another, and int8 is a quarter of float32. */
 static void packings_differ(void)
 {
@@ -258,6 +359,9 @@ int main(int argc, char **argv)
     if (argc < 2) RUN(floats_of_8_bits);
     if (argc < 2) RUN(reference);
     RUN(other_libraries);
+    if (argc < 2) RUN(transform);
+    RUN(turned_rows);
+    RUN(refuses_groups);
     RUN(packings_differ);
     RUN(refuses);
     CHECK(argc < 2 || !lib_warnings()); /* no variant was another one's stand-in */

@@ -34,6 +34,7 @@ const graft_cpu_simd TABLE = {
     .wave_add = SIMD(wave_add),
     .absmax = SIMD(absmax),
     .to_s8 = SIMD(to_s8),
+    .hadamard = SIMD(hadamard),
     .from_s32 = SIMD(from_s32),
 #if GRAFT_ISA_LEVEL == 1 || GRAFT_ISA_LEVEL >= 3
     .int8_levels = SIMD(int8_levels),
