@@ -222,6 +222,18 @@ static bool supports(void *ctx, const graft_op_desc *op)
     return b->api->supports(b->device, op);
 }
 
+/* Rows stay as they are where the library cannot turn them. */
+static void turn_back(graft_graph *g, graft_backend *b)
+{
+    const bool turns = graft_backend_wants(b, GRAFT_WANTS_HADAMARD);
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        graft_op_desc d;
+        if (g->node[i].op != GRAFT_OP_LINEAR || !g->node[i].attrs.groups) continue;
+        graft_graph_desc(g, i, &d);
+        if (!turns || !supports(b, &d)) graft_graph_turn_rows(g, i, 0);
+    }
+}
+
 static graft_status build(graft_compiled *c, const graft_compile_job *job, const graft_task *task,
                           graft_exe **out, graft_err *e)
 {
@@ -230,6 +242,7 @@ static graft_status build(graft_compiled *c, const graft_compile_job *job, const
     graft_task_phase(task, "compile");
     GRAFT_TRY(job->build(job->arch, job->shape, &g, e));
     GRAFT_TRY(graft_passes_run(g, e));
+    turn_back(g, job->backend);
     if (graft_backend_wants(job->backend, GRAFT_WANTS_NORM_ADD))
         GRAFT_TRY(graft_pass_norm_add(g, e));
     if (graft_backend_wants(job->backend, GRAFT_WANTS_LINEAR_NORM))

@@ -113,7 +113,7 @@ static graft_status add_quantized(saved *s, const graft_st_tensor *t, graft_dtyp
     return st;
 }
 
-/* What lies in blocks, as float16. */
+/* What lies in blocks, or was quantized by others, as float16. */
 static graft_status add_unpacked(saved *s, const graft_st_tensor *t, graft_err *e)
 {
     graft_st_tensor out = *t;
@@ -122,6 +122,7 @@ static graft_status add_unpacked(saved *s, const graft_st_tensor *t, graft_err *
     if (!st) st = own(s, values, e);
     if (st) return st;
     out.blocks = NULL;
+    out.coded = NULL;
     out.dtype = GRAFT_F16;
     out.data = values;
     out.bytes = (uint64_t)graft_st_values(t) * sizeof *values;
@@ -132,7 +133,7 @@ static graft_status add_unpacked(saved *s, const graft_st_tensor *t, graft_err *
 static graft_status add_plain(saved *s, const graft_st_tensor *t, graft_err *e)
 {
     graft_str layer = GRAFT_STR_INIT;
-    if (t->blocks) return add_unpacked(s, t, e);
+    if (graft_st_packed(t)) return add_unpacked(s, t, e);
     graft_status st = add(s, t, e);
     if (st || t->scale == 0) return st;
     graft_str_printf(&layer, "%.*s", (int)(strlen(t->name) - strlen(".weight")), t->name);

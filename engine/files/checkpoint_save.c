@@ -74,7 +74,7 @@ static graft_dtype type_of(const graft_weights *w, const char *name, const graft
     for (size_t at = 0; graft_weights_next_term(w, name, &at, &t);) {
         graft_dtype own = t.tensor->dtype;
         if (own == GRAFT_F8_E4M3 || own == GRAFT_F8_E5M2 || graft_is_quantized(own) ||
-            t.tensor->blocks)
+            graft_st_packed(t.tensor))
             own = GRAFT_F16;
         if (all && own != all) return GRAFT_F32;
         all = own;

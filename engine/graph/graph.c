@@ -187,7 +187,8 @@ graft_vid graft_graph_weight_rows(graft_graph *g, const graft_vid *parts, size_t
     for (size_t i = 0; i < n; i++) {
         const graft_gvalue *v = &g->value[parts[i]];
         assert(v->kind == GRAFT_VALUE_WEIGHT && v->root == parts[i]);
-        assert(graft_gslot_plain(&g->slot[v->index]));
+        assert(graft_gslot_rows(&g->slot[v->index]));
+        assert(g->slot[v->index].hadamard == g->slot[g->value[parts[0]].index].hadamard);
         int64_t rows = dim[0] + v->dim[0];
         memcpy(dim, v->dim, sizeof dim);
         dim[0] = rows;
@@ -196,6 +197,7 @@ graft_vid graft_graph_weight_rows(graft_graph *g, const graft_vid *parts, size_t
     }
     graft_gslot *s = add_slot(g, GRAFT_SLOT_ROWS, rank, dim, n_sources);
     if (!s) return GRAFT_NO_VALUE;
+    s->hadamard = g->slot[g->value[parts[0]].index].hadamard;
     size_t k = 0;
     for (size_t i = 0; i < n; i++) {
         const graft_gslot *from = &g->slot[g->value[parts[i]].index];
@@ -216,6 +218,15 @@ void graft_graph_narrow(graft_graph *g, graft_dtype dtype)
         graft_gvalue *w = &g->value[n->in[GRAFT_LINEAR_W]];
         if (w->kind == GRAFT_VALUE_WEIGHT) w->dtype = dtype;
     }
+}
+
+void graft_graph_turn_rows(graft_graph *g, size_t node, int32_t group)
+{
+    graft_gnode *n = &g->node[node];
+    const graft_gvalue *w = &g->value[n->in[GRAFT_LINEAR_W]];
+    assert(n->op == GRAFT_OP_LINEAR && w->kind == GRAFT_VALUE_WEIGHT);
+    n->attrs.groups = group;
+    g->slot[w->index].hadamard = group;
 }
 
 graft_vid graft_graph_const(graft_graph *g, graft_dtype dtype, int rank, const int64_t *dim,

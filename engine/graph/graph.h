@@ -61,8 +61,10 @@ typedef struct graft_gslot {
     int32_t rank;
     int64_t dim[GRAFT_MAX_RANK];
     size_t n_sources;
-    char **source; /* tensor names */
-    int64_t *rows; /* ROWS: first dimension of each source; CROP, LAST: m */
+    char **source;    /* tensor names */
+    int64_t *rows;    /* ROWS: first dimension of each source; CROP, LAST: m */
+    int32_t hadamard; /* PLAIN and ROWS of rank 2: each so many values of a row times the matrix of
+                         kernels/hadamard.h; 0: as they are */
 } graft_gslot;
 
 typedef struct graft_graph_literal {
@@ -137,11 +139,19 @@ static inline bool graft_graph_is_view(const graft_graph *g, graft_vid v)
 {
     return g->value[v].root != v;
 }
-/* Whether a slot's bytes are those of its sources, one behind the other. */
-static inline bool graft_gslot_plain(const graft_gslot *s)
+/* Whether a slot's rows are those of its sources, one behind the other, turned or not; and whether
+ * its bytes are. */
+static inline bool graft_gslot_rows(const graft_gslot *s)
 {
     return s->kind == GRAFT_SLOT_PLAIN || s->kind == GRAFT_SLOT_ROWS;
 }
+static inline bool graft_gslot_plain(const graft_gslot *s)
+{
+    return graft_gslot_rows(s) && !s->hadamard;
+}
+/* Has a LINEAR in integers take its rows turned in groups of so many (kernels/hadamard.h), and the
+ * weight likewise, which no other operator may read otherwise; 0: takes that back. */
+void graft_graph_turn_rows(graft_graph *g, size_t node, int32_t group);
 bool graft_gvalue_dense(const graft_gvalue *v);
 int64_t graft_gvalue_count(const graft_gvalue *v);
 /* Fills a kernel descriptor for node i. */

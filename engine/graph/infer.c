@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/graph/graph.h"
+#include "kernels/hadamard.h"
 #include "kernels/rope.h"
 
 typedef graft_status infer_fn(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
@@ -66,6 +67,8 @@ static graft_status infer_linear(const graft_attrs *a, const graft_gvalue *const
         return graft_fail(e, GRAFT_E_ARG, "linear: weight (%lld,%lld) does not fit %lld columns",
                           (long long)w->dim[0], (long long)w->dim[1],
                           (long long)x->dim[x->rank - 1]);
+    if (a->groups && (a->quant != GRAFT_QUANT_INT8 || !graft_hadamard_is(a->groups, w->dim[1])))
+        return bad(e, "linear", "its rows cannot be turned in such groups");
     for (int i = GRAFT_LINEAR_GAMMA; i <= GRAFT_LINEAR_BETA; i++)
         if (!in[i] != !in[GRAFT_LINEAR_GAMMA] ||
             (in[i] && (in[i]->rank != 1 || in[i]->dim[0] != w->dim[1])))

@@ -106,6 +106,7 @@ void graft_graph_print(const graft_graph *g, graft_str *out)
         const graft_gslot *s = &g->slot[i];
         graft_str_printf(out, "slot %s ", slot_kinds[s->kind]);
         print_dims(out, s->rank, s->dim);
+        if (s->hadamard) graft_str_printf(out, " hadamard %d", s->hadamard);
         for (size_t k = 0; k < s->n_sources; k++) {
             graft_str_printf(out, " %lld ", (long long)s->rows[k]);
             graft_str_json(out, s->source[k]);
@@ -252,6 +253,10 @@ static graft_status parse_slot(parser *ps)
     s->kind = (graft_slot_kind)kind;
     size_t cap_source = 0, cap_rows = 0;
     int64_t rows;
+    if (take(ps, "hadamard")) {
+        if (!take_int(ps, &rows) || rows < 0 || rows > INT32_MAX) return syntax(ps, "bad slot");
+        s->hadamard = (int32_t)rows;
+    }
     while (take_int(ps, &rows)) {
         if (graft_grow(&s->source, &cap_source, s->n_sources + 1, sizeof *s->source) ||
             graft_grow(&s->rows, &cap_rows, s->n_sources + 1, sizeof *s->rows))

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "engine/graph/graph.h"
+#include "kernels/hadamard.h"
 
 /* Shapes whose size, zeros counted as ones, stays far from overflow: so nothing that multiplies
  * dimensions in any order needs a check. */
@@ -110,6 +111,9 @@ static graft_status verify_slot(const graft_graph *g, size_t i, graft_err *e)
             return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: rows out of range", i);
     }
     bool one = s->kind != GRAFT_SLOT_ROWS;
+    if (s->hadamard &&
+        (s->rank != 2 || !graft_gslot_rows(s) || !graft_hadamard_is(s->hadamard, s->dim[1])))
+        return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: no rows that can be turned", i);
     if (!s->n_sources || (one && s->n_sources != 1) || rows != s->dim[0])
         return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: sources do not fill it", i);
     return GRAFT_OK;
@@ -135,6 +139,12 @@ static graft_status verify_node(const graft_graph *g, size_t i, bool *defined, g
         if (in[k]->kind == GRAFT_VALUE_TEMP && !defined[in[k]->root])
             return graft_fail(e, GRAFT_E_INTERNAL, "node %zu uses value %d before it is made", i,
                               n->in[k]);
+    }
+    for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
+        const bool weight = in[k] && in[k]->kind == GRAFT_VALUE_WEIGHT;
+        const bool turns = n->op == GRAFT_OP_LINEAR && k == GRAFT_LINEAR_W;
+        if (in[k] && (weight ? g->slot[in[k]->index].hadamard : 0) != (turns ? n->attrs.groups : 0))
+            return graft_fail(e, GRAFT_E_INTERNAL, "node %zu: its weight is turned otherwise", i);
     }
     if (n->out < 0 || (size_t)n->out >= g->n_values || graft_graph_is_view(g, n->out) ||
         defined[n->out] || g->value[n->out].kind != GRAFT_VALUE_TEMP)

@@ -31,7 +31,7 @@ static int32_t *find_attentions(const graft_graph *g)
 static bool plain_weight(const graft_graph *g, graft_vid v)
 {
     return v >= 0 && g->value[v].kind == GRAFT_VALUE_WEIGHT && !graft_graph_is_view(g, v) &&
-           graft_gslot_plain(&g->slot[g->value[v].index]);
+           graft_gslot_rows(&g->slot[g->value[v].index]);
 }
 
 /* A layer whose result is of this rank, and nothing but a product. */
@@ -47,7 +47,8 @@ static bool alike(const graft_graph *g, const graft_gnode *a, const graft_gnode 
 {
     return b->in[0] == a->in[0] &&
            (b->in[GRAFT_LINEAR_BIAS] < 0) == (a->in[GRAFT_LINEAR_BIAS] < 0) &&
-           g->value[b->out].dtype == g->value[a->out].dtype && b->attrs.quant == a->attrs.quant;
+           g->value[b->out].dtype == g->value[a->out].dtype && b->attrs.quant == a->attrs.quant &&
+           b->attrs.groups == a->attrs.groups;
 }
 
 /* What was rows of `width` values is now their columns from `begin` on in `wide` ones: steps from

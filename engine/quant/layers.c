@@ -55,5 +55,5 @@ bool graft_quant_node_layer(const graft_graph *g, size_t node, size_t k, char ou
                      without(s->source[0], ".linear1.weight", out)); /* FLUX's */
     }
     const graft_gslot *s = graft_quant_weight(g, node);
-    return s && graft_gslot_plain(s) && without(s->source[k], ".weight", out);
+    return s && graft_gslot_rows(s) && without(s->source[k], ".weight", out);
 }

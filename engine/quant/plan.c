@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "engine/graph/cost.h"
+#include "engine/weights/coded.h"
 #include "engine/weights/quantized.h"
 
 const char *graft_quant_format_name(graft_quant_format f)
@@ -414,6 +415,29 @@ static graft_status choose_attention(const graft_quant_plan *all, const char *na
     return GRAFT_OK;
 }
 
+/* Whether another program made integers of it. */
+static bool is_of_levels(const graft_st_tensor *t)
+{
+    return t->coded && !t->coded->floats && graft_coded_has_levels(t->coded, t->coded->hadamard);
+}
+
+static bool has_levels(const graft_safetensors *f)
+{
+    for (size_t i = 0; i < graft_safetensors_count(f); i++)
+        if (is_of_levels(graft_safetensors_at(f, i))) return true;
+    return false;
+}
+
+static void choose_levels(graft_quant_choice *c, size_t layer, const graft_coded *coded)
+{
+    int power = 0;
+    for (int64_t group = coded->hadamard; group > 1; group /= 4) power++;
+    c->bits = 8;
+    c->format = GRAFT_FORMAT_INT;
+    c->set[layer / 8] |= (uint8_t)(1u << layer % 8);
+    c->turned[layer / 2] |= (uint8_t)(power << layer % 2 * 4);
+}
+
 graft_status graft_quant_choice_of_weights(const graft_net_arch *a, const graft_weights *w,
                                            graft_quant_choice *out, graft_err *e)
 {
@@ -422,14 +446,15 @@ graft_status graft_quant_choice_of_weights(const graft_net_arch *a, const graft_
     const graft_safetensors *f = graft_weights_file(w);
     const char *attention = graft_safetensors_metadata(f, GRAFT_QUANTIZED_ATTENTION);
     memset(out, 0, sizeof *out);
-    if (!graft_safetensors_metadata(f, GRAFT_QUANTIZED_KEY)) return GRAFT_OK;
+    if (!graft_safetensors_metadata(f, GRAFT_QUANTIZED_KEY) && !has_levels(f)) return GRAFT_OK;
     graft_status st = graft_quant_layers(a, &all, e);
     for (size_t i = 0; !st && i < all->n; i++) {
         snprintf(name, sizeof name, "%s.weight", all->layer[i].name);
         const graft_st_tensor *t = graft_weights_find(w, name);
         /* Kept layers become floats again, whatever the file has. */
-        if (!t || !graft_is_quantized(t->dtype) || graft_quant_always_kept(all->layer[i].name))
-            continue;
+        if (!t || graft_quant_always_kept(all->layer[i].name)) continue;
+        if (is_of_levels(t)) choose_levels(out, i, t->coded);
+        if (!graft_is_quantized(t->dtype)) continue;
         out->bits = t->dtype == GRAFT_Q4 ? 4 : 8;
         out->format = t->dtype == GRAFT_QF8 ? GRAFT_FORMAT_FP8 : GRAFT_FORMAT_INT;
         out->set[i / 8] |= (uint8_t)(1u << i % 8);
@@ -437,6 +462,13 @@ graft_status graft_quant_choice_of_weights(const graft_net_arch *a, const graft_
     if (!st && attention) st = choose_attention(all, attention, graft_safetensors_path(f), out, e);
     graft_quant_plan_destroy(all);
     return st;
+}
+
+/* 0: its rows are not turned. */
+static int32_t turned_by(const graft_quant_choice *c, size_t layer)
+{
+    const int power = c->turned[layer / 2] >> layer % 2 * 4 & 15;
+    return power ? 1 << 2 * power : 0;
 }
 
 graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_net_arch *a,
@@ -448,11 +480,16 @@ graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_n
     if (!c->bits) return GRAFT_OK;
     graft_status st = graft_quant_layers(a, &all, e);
     for (size_t i = 0; !st && i < all->n; i++)
-        if (c->set[i / 8] >> i % 8 & 1 && graft_map_put(&chosen, all->layer[i].name, all))
+        if (c->set[i / 8] >> i % 8 & 1 &&
+            graft_map_put(&chosen, all->layer[i].name, &all->layer[i]))
             st = graft_fail_nomem(e, "quantization plan");
-    for (size_t i = 0; !st && i < g->n_nodes; i++)
-        if (layer_of(g, i, name) && graft_map_has(&chosen, name))
-            g->node[i].attrs.quant = graft_quant_of(c->bits, c->format);
+    for (size_t i = 0; !st && i < g->n_nodes; i++) {
+        const graft_quant_layer *l = layer_of(g, i, name) ? graft_map_get(&chosen, name) : NULL;
+        if (!l) continue;
+        g->node[i].attrs.quant = graft_quant_of(c->bits, c->format);
+        const int32_t group = turned_by(c, (size_t)(l - all->layer));
+        if (group && g->node[i].op == GRAFT_OP_LINEAR) graft_graph_turn_rows(g, i, group);
+    }
     graft_map_finish(&chosen);
     graft_quant_plan_destroy(all);
     return st;

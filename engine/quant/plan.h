@@ -151,11 +151,14 @@ typedef struct graft_quant_choice {
     int32_t bits; /* 0: nothing is quantized */
     graft_quant_format format;
     uint8_t set[GRAFT_QUANT_LAYERS / 8];
+    /* Four bits a layer: k where its rows are turned in groups of 4^k, 0 where they are not. */
+    uint8_t turned[GRAFT_QUANT_LAYERS / 2];
 } graft_quant_choice;
 /* GRAFT_E_ARG when the plan's layers are not those of the architecture. */
 graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_net_arch *a,
                                      graft_quant_choice *out, graft_err *e);
 /* The layers that are quantized in their file, attention by what its metadata name; none in most.
+ * Of files that other programs quantized those in integers.
  * GRAFT_E_FORMAT for names of attention that the architecture does not have, or that does not go
  * with the file's weights. */
 graft_status graft_quant_choice_of_weights(const graft_net_arch *a, const graft_weights *w,

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "engine/weights/coded.h"
 #include "engine/weights/gguf.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/scaled.h"
@@ -31,9 +32,10 @@ struct graft_safetensors {
     graft_mapping map; /* empty when the bytes are the caller's */
     graft_file_id id;  /* of the mapped file, when it was opened */
     char *what;
-    char *text;    /* all strings of the header, unescaped, each with its terminator */
-    char *aliases; /* likewise of names given later; NULL: none */
-    uint8_t *rows; /* data of tensors whose rows are others than in the file; NULL: none */
+    char *text;         /* all strings of the header, unescaped, each with its terminator */
+    char *aliases;      /* likewise of names given later; NULL: none */
+    graft_coded *coded; /* what tensors point to; NULL: none */
+    uint8_t *rows;      /* data of tensors whose rows are others than in the file; NULL: none */
     uint8_t *made; /* data of the tensor that was made from a GGUF file's metadata; NULL: none */
     graft_st_tensor *tensor;
     size_t n_tensors, cap_tensors;
@@ -521,6 +523,7 @@ static graft_status parse(graft_safetensors *f, const uint8_t *bytes, size_t siz
     GRAFT_TRY(order_tensors(&r));
     GRAFT_TRY(index_names(f, e));
     GRAFT_TRY(graft_quantized_adopt(f, f->tensor, f->n_tensors, e));
+    GRAFT_TRY(graft_coded_adopt(f, f->tensor, f->n_tensors, &f->coded, e));
     GRAFT_TRY(graft_scaled_adopt(f, f->tensor, f->n_tensors, e));
 out:
     return st;
@@ -579,6 +582,7 @@ void graft_safetensors_close(graft_safetensors *f)
     graft_free(f->text);
     graft_free(f->aliases);
     graft_free(f->rows);
+    graft_free(f->coded);
     graft_free(f->made);
     graft_free(f->what);
     graft_free(f);
@@ -606,11 +610,12 @@ static graft_status joined(const graft_safetensors *f, const graft_st_alias *ali
                            graft_st_tensor *out, graft_err *e)
 {
     *out = f->tensor[i];
-    bool fits = out->rank > 0 && out->bytes > 0 && !graft_is_quantized(out->dtype);
+    bool fits = out->rank > 0 && out->bytes > 0 && !graft_is_quantized(out->dtype) && !out->coded;
     for (size_t k = alias[i].next; k; k = alias[k - 1].next) {
         const graft_st_tensor *t = &f->tensor[k - 1];
         fits =
-            fits && t->dtype == out->dtype && t->blocks == out->blocks && t->rank == out->rank &&
+            fits && t->dtype == out->dtype && t->blocks == out->blocks && !t->coded &&
+            t->rank == out->rank &&
             memcmp(t->shape + 1, out->shape + 1, (size_t)(t->rank - 1) * sizeof *t->shape) == 0 &&
             t->shape[0] <= INT64_MAX - out->shape[0];
         if (t->scale != out->scale)
@@ -619,17 +624,20 @@ static graft_status joined(const graft_safetensors *f, const graft_st_alias *ali
                               "joined; a file in its authors' names has them as one",
                               f->what, out->name, t->name);
         if (!fits)
-            return graft_fail(e, GRAFT_E_FORMAT,
-                              "%s: the rows of tensors %.200s and %.200s do not fit each other",
-                              f->what, out->name, t->name);
+            return graft_fail(
+                e, GRAFT_E_FORMAT,
+                "%s: the rows of tensors %.200s and %.200s do not fit each other, or are "
+                "quantized",
+                f->what, out->name, t->name);
         out->shape[0] += t->shape[0];
         out->bytes += t->bytes;
     }
     if (!alias[i].exchanged) return GRAFT_OK;
     const int64_t unit = out->blocks ? out->blocks->values : 1; /* halves are of whole ones */
     if (fits && out->shape[0] % 2 == 0 && graft_st_values(out) / 2 % unit == 0) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_FORMAT, "%s: the rows of tensor %.200s are not two halves",
-                      f->what, out->name);
+    return graft_fail(e, GRAFT_E_FORMAT,
+                      "%s: the rows of tensor %.200s are not two halves, or quantized", f->what,
+                      out->name);
 }
 
 static bool has_new_rows(const graft_st_alias *alias)

@@ -22,20 +22,22 @@
 #include "kernels/op_desc.h"
 
 #define GRAFT_SAFETENSORS_MAX_RANK 8
+typedef struct graft_coded graft_coded; /* coded.h */
 typedef struct graft_st_tensor {
     const char *name;
-    graft_dtype dtype; /* GRAFT_DTYPE_NONE where there are `blocks` */
+    graft_dtype dtype; /* GRAFT_DTYPE_NONE where there are `blocks`, or it is `coded` */
     int rank;
     int64_t shape[GRAFT_SAFETENSORS_MAX_RANK];
     const void *data; /* inside the mapping or, joined, in memory; aligned to 1 byte only */
     uint64_t bytes;
-    int part; /* 1: a scale or a shape of a quantized tensor (quantized.h), which has all of it, or
-                 of a scaled one (scaled.h) */
+    int part; /* 1: a scale or a shape of a quantized tensor (quantized.h, coded.h), which has all
+                 of it, or of a scaled one (scaled.h) */
     float scale;        /* its values count times this (scaled.h); 0: as they are */
     const char *called; /* by the file, where it got another name (rename, below); else NULL; of
                            one that is joined the first piece's */
     const graft_ggml_blocks *blocks; /* how its values are packed, a row's end to end; NULL: they
                                         lie as `dtype` says */
+    const graft_coded *coded;        /* how other programs quantized them; NULL: they did not */
 } graft_st_tensor;
 
 /* One of metadata. */
@@ -72,6 +74,12 @@ graft_status graft_safetensors_rename(graft_safetensors *f, const graft_st_alias
 static inline const char *graft_st_called(const graft_st_tensor *t)
 {
     return t->called ? t->called : t->name;
+}
+
+/* Whether its values have to be made of what the file stores. */
+static inline bool graft_st_packed(const graft_st_tensor *t)
+{
+    return t->blocks || t->coded;
 }
 
 /* Puts them in the order of their data; of those without bytes, and at one place, in that of the

@@ -16,6 +16,7 @@ static const graft_st_dtype_name graft_st_dtype_names[] = {
     {"BF16", GRAFT_BF16},
     {"I8", GRAFT_I8},
     {"U8", GRAFT_U8},
+    {"F8_E8M0", GRAFT_U8}, /* scales, powers of two: coded.h */
     {"I32", GRAFT_I32},
     {"I64", GRAFT_I64},
     {"F64", GRAFT_F64},
@@ -30,7 +31,6 @@ static const graft_st_dtype_name graft_st_dtype_names[] = {
     {"F4", GRAFT_DTYPE_NONE},
     {"F6_E2M3", GRAFT_DTYPE_NONE},
     {"F6_E3M2", GRAFT_DTYPE_NONE},
-    {"F8_E8M0", GRAFT_DTYPE_NONE},
 };
 enum { GRAFT_ST_DTYPE_COUNT = sizeof graft_st_dtype_names / sizeof graft_st_dtype_names[0] };
 #endif

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/weights/coded.h"
 #include "engine/weights/quantized.h"
+#include "kernels/hadamard.h"
 
 #define ROWS ((size_t)512 << 10) /* bytes; read again by packing while they are in the cache */
 
@@ -63,6 +65,52 @@ static void join_plain(const graft_weights *w, const graft_gslot *s, uint8_t *to
     }
 }
 
+/* A source that is a tensor of levels for such rows, alone and as the file has it; NULL: it is
+ * none.
+ */
+static const graft_st_tensor *levels_of(const graft_weights *w, const graft_gslot *s, size_t k)
+{
+    graft_weight_term t;
+    return graft_weights_only(w, s->source[k], &t) && t.tensor->coded &&
+                   graft_coded_has_levels(t.tensor->coded, s->hadamard)
+               ? t.tensor
+               : NULL;
+}
+
+/* Whether another program made integers of all of it. */
+static bool is_of_levels(const graft_weights *w, const graft_gslot *s)
+{
+    if (s->rank < 2 || !graft_gslot_rows(s)) return false;
+    for (size_t k = 0; k < s->n_sources; k++)
+        if (!levels_of(w, s, k)) return false;
+    return true;
+}
+
+/* One block of them: the levels of all sources, then the scales of all. */
+static graft_status load_levels(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
+                                graft_err *e)
+{
+    const int64_t n = stored_count(s) / s->dim[0];
+    uint8_t *p = graft_malloc_aligned(64, (size_t)graft_quantized_bytes(GRAFT_Q8, s->dim[0], n));
+    float *scales = graft_malloc_array((size_t)s->dim[0], sizeof *scales), *scale = scales;
+    if (!p || !scales) {
+        graft_free(p);
+        graft_free(scales);
+        return graft_fail_nomem(e, "weights");
+    }
+    int8_t *level = (int8_t *)p;
+    for (size_t k = 0; k < s->n_sources; k++) {
+        const graft_st_tensor *t = levels_of(w, s, k);
+        graft_coded_levels(t->coded, t->data, level, scale);
+        level += t->coded->rows * n;
+        scale += t->coded->rows;
+    }
+    memcpy(level, scales, (size_t)s->dim[0] * sizeof *scales); /* at any alignment */
+    graft_free(scales);
+    *out = (graft_slot_data){.dtype = GRAFT_Q8, .data = p, .owned = p};
+    return GRAFT_OK;
+}
+
 /* Joins sources of one dtype byte by byte; sets *done to false when that cannot be. */
 static graft_status load_joined(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
                                 bool *done, graft_err *e)
@@ -117,6 +165,15 @@ static graft_status load_as_f32(const graft_weights *w, const graft_gslot *s, gr
     return GRAFT_OK;
 }
 
+/* Rows that the operator wants turned. */
+static graft_status load_turned(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
+                                graft_err *e)
+{
+    graft_status st = load_as_f32(w, s, out, e);
+    if (!st) graft_hadamard(out->owned, stored_count(s), s->hadamard);
+    return st;
+}
+
 static graft_status transpose(const graft_gslot *s, graft_slot_data *d, graft_err *e)
 {
     size_t rows = (size_t)s->dim[0], cols = (size_t)s->dim[1], size = graft_dtype_size(d->dtype);
@@ -131,10 +188,13 @@ static graft_status transpose(const graft_gslot *s, graft_slot_data *d, graft_er
     return GRAFT_OK;
 }
 
+/* As the file has it, or in float32. */
 static graft_status load_stored(const graft_weights *w, const graft_gslot *slot,
                                 graft_slot_data *out, graft_err *e)
 {
     bool done;
+    if (is_of_levels(w, slot)) return load_levels(w, slot, out, e);
+    if (slot->hadamard) return load_turned(w, slot, out, e);
     graft_status st = load_joined(w, slot, out, &done, e);
     return st || done ? st : load_as_f32(w, slot, out, e);
 }
@@ -261,7 +321,8 @@ static graft_status readable(const graft_weights *w, const graft_gslot *s, int64
                              bool *sums, graft_err *e)
 {
     graft_slot_source from;
-    *yes = graft_gslot_plain(s) && s->rank > 0 && !graft_weights_slot_patched(w, s);
+    *yes = graft_gslot_plain(s) && s->rank > 0 && !graft_weights_slot_patched(w, s) &&
+           !is_of_levels(w, s);
     for (size_t k = 0; k < s->n_sources && *yes; k++) {
         graft_status st = find(w, s, k, &from, e);
         if (st) return st;

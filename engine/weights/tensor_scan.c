@@ -1,5 +1,7 @@
 #include "engine/weights/tensor_scan.h"
 
+#include "engine/weights/coded.h"
+
 #include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -63,9 +65,10 @@ static bool has_non_finite(graft_dtype t, const void *p, size_t n)
     }
 }
 
-static graft_hash mix_type(graft_hash h, const graft_st_tensor *t)
+static graft_hash mix_type(graft_hash h, const graft_st_tensor *t, bool few)
 {
     h = graft_hash_mix(h, &t->dtype, sizeof t->dtype);
+    if (t->coded) h = graft_coded_mix(h, t->coded, few);
     return t->blocks ? graft_hash_mix(h, &t->blocks->id, sizeof t->blocks->id) : h;
 }
 
@@ -102,7 +105,7 @@ graft_hash graft_tensor_scan_end(graft_tensor_scan *s)
     graft_tensor_scan_to(s, (size_t)s->t->bytes);
     if (s->known) return s->state->hash;
     graft_hash h = graft_hasher_end(&s->hasher);
-    h = mix_type(h, s->t);
+    h = mix_type(h, s->t, false);
     /* Two threads may get here; both write the same values, but only one may write. */
     int none = 0;
     if (atomic_compare_exchange_strong(&s->state->known, &none, 2)) {
@@ -137,7 +140,7 @@ graft_hash graft_tensor_sample(graft_tensor_state *s, const graft_st_tensor *t)
         h = graft_hash128(some, sizeof some);
     }
     h = graft_hash_mix(h, &t->bytes, sizeof t->bytes);
-    h = (graft_hash){mix_type(h, t).lo | 1, 0};
+    h = (graft_hash){mix_type(h, t, true).lo | 1, 0};
     atomic_store_explicit(&s->sample, h.lo, memory_order_relaxed);
     return h;
 }

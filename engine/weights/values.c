@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/half.h"
+#include "engine/weights/coded.h"
 
 void graft_to_f32(graft_dtype dtype, const void *src, float *dst, size_t n)
 {
@@ -41,6 +42,8 @@ void graft_st_to_f32(const graft_st_tensor *t, int64_t first, int64_t n, float *
 {
     if (t->blocks)
         graft_ggml_blocks_to_f32(t->blocks, t->data, first, n, dst);
+    else if (t->coded)
+        graft_coded_to_f32(t->coded, t->data, first, n, dst);
     else
         graft_to_f32(t->dtype,
                      (const uint8_t *)t->data + (size_t)first * graft_dtype_size(t->dtype), dst,

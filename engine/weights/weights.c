@@ -249,7 +249,7 @@ bool graft_weights_computes_with(graft_dtype t)
 
 bool graft_weights_takes(const graft_st_tensor *t)
 {
-    return t->blocks || graft_weights_computes_with(t->dtype);
+    return graft_st_packed(t) || graft_weights_computes_with(t->dtype);
 }
 
 /* Whether source k may be this tensor of a file. */
@@ -283,7 +283,7 @@ static bool counts(const graft_weight_term *t, float times)
 /* Whether the term's values are those of its tensor, as they lie in the file. */
 static bool as_they_lie(const graft_weight_term *t)
 {
-    return counts(t, 1.0f) && !(t->tensor && t->tensor->blocks);
+    return counts(t, 1.0f) && !(t->tensor && graft_st_packed(t->tensor));
 }
 
 /* All terms of a source, checked; *t: the first, or where all cancel out that which has the shape.
@@ -353,6 +353,7 @@ static graft_status slot_name(const graft_weights *w, const graft_gslot *slot, t
 {
     graft_hash h = {(uint64_t)slot->kind, 0};
     h = graft_hash_mix(h, slot->dim, (size_t)slot->rank * sizeof *slot->dim);
+    if (slot->hadamard) h = graft_hash_mix(h, &slot->hadamard, sizeof slot->hadamard);
     for (size_t k = 0; k < slot->n_sources; k++) {
         graft_status st = mix_terms(&h, w, slot, k, part, e);
         if (st) return st;
@@ -439,13 +440,17 @@ static bool is_single(const graft_weights *w, const char *name, graft_weight_ter
            !graft_weights_next_term(w, name, &at, &more) && !patched(w, name);
 }
 
+bool graft_weights_only(const graft_weights *w, const char *name, graft_weight_term *out)
+{
+    return is_single(w, name, out) && out->tensor &&
+           counts(out, out->tensor->scale != 0 ? out->tensor->scale : 1);
+}
+
 bool graft_weights_slot_mixed(const graft_weights *w, const graft_gslot *slot)
 {
     graft_weight_term t;
     for (size_t k = 0; k < slot->n_sources; k++)
-        if (!is_single(w, slot->source[k], &t) || !t.tensor ||
-            !counts(&t, t.tensor->scale != 0 ? t.tensor->scale : 1))
-            return true;
+        if (!graft_weights_only(w, slot->source[k], &t)) return true;
     return false;
 }
 
@@ -495,7 +500,8 @@ graft_dtype graft_weights_narrow(const graft_weights *w)
         if (t->rank < 2 || strncmp(t->name, w->place.prefix, strlen(w->place.prefix)) != 0 ||
             is_integer(t->dtype))
             continue;
-        if (t->scale != 0 || t->blocks || (all && t->dtype != all)) return GRAFT_DTYPE_NONE;
+        if (t->scale != 0 || graft_st_packed(t) || (all && t->dtype != all))
+            return GRAFT_DTYPE_NONE;
         all = t->dtype;
     }
     return all == GRAFT_F16 || all == GRAFT_BF16 ? all : GRAFT_DTYPE_NONE;

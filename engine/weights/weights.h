@@ -173,6 +173,9 @@ typedef struct graft_weight_term {
  * that is no sum has one term. */
 bool graft_weights_next_term(const graft_weights *w, const char *name, size_t *at,
                              graft_weight_term *out);
+/* Whether the tensor is one of a file alone, once and without patches; *out is its only term then.
+ */
+bool graft_weights_only(const graft_weights *w, const char *name, graft_weight_term *out);
 /* Whether the tensor is one that a file stores, unchanged; *out is its only term then. */
 bool graft_weights_stored(const graft_weights *w, const char *name, graft_weight_term *out);
 /* Values first .. first + n of tensor `name` as float32, patches not counted. Of quantized tensors

@@ -38,8 +38,8 @@ static graft_weights *make_set(graft_dtype t, long at, float value)
     if (t == GRAFT_F16) graft_f32_to_f16_array(v, data, n);
     if (t == GRAFT_BF16) graft_f32_to_bf16_array(v, data, n);
     graft_st_tensor both[2] = {
-        {"a", t, 2, {ROWS, COLUMNS}, data, n * size, 0, 0, NULL, NULL},
-        {"b", t, 2, {ROWS / 2, COLUMNS}, data, n / 2 * size, 0, 0, NULL, NULL}};
+        {"a", t, 2, {ROWS, COLUMNS}, data, n * size, 0, 0, NULL, NULL, NULL},
+        {"b", t, 2, {ROWS / 2, COLUMNS}, data, n / 2 * size, 0, 0, NULL, NULL, NULL}};
     snprintf(path, sizeof path, "%s/weights-%ld.safetensors", GRAFT_BINARY_DIR, (long)getpid());
     CHECK_OK(graft_safetensors_write(path, both, 2, NULL, 1, &e), &e);
     CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
@@ -52,9 +52,9 @@ static graft_weights *make_set(graft_dtype t, long at, float value)
 
 static char *names[] = {"a", "b", "a"};
 static int64_t row_counts[] = {ROWS, ROWS / 2, ROWS};
-static graft_gslot one = {GRAFT_SLOT_PLAIN, 2, {ROWS, COLUMNS}, 1, names, NULL};
-static graft_gslot joined = {GRAFT_SLOT_ROWS, 2,         {2 * ROWS + ROWS / 2, COLUMNS}, 3,
-                             names,           row_counts};
+static graft_gslot one = {GRAFT_SLOT_PLAIN, 2, {ROWS, COLUMNS}, 1, names, NULL, 0};
+static graft_gslot joined = {GRAFT_SLOT_ROWS, 2, {2 * ROWS + ROWS / 2, COLUMNS}, 3, names,
+                             row_counts,      0};
 
 /* Row by row the same bytes as at once, and the hash is known afterwards and right. */
 static void read_by_rows(void)
@@ -96,7 +96,7 @@ static void not_by_rows(void)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_weights *w = make_set(GRAFT_F32, -1, 0);
-    graft_gslot turned = {GRAFT_SLOT_TRANSPOSE, 2, {COLUMNS, ROWS}, 1, names, NULL};
+    graft_gslot turned = {GRAFT_SLOT_TRANSPOSE, 2, {COLUMNS, ROWS}, 1, names, NULL, 0};
     graft_slot_reader *r;
     CHECK_OK(graft_slot_reader_create(w, &turned, 16, &r, &e), &e);
     CHECK(r == NULL);
@@ -215,7 +215,7 @@ static void quantized_rows(void)
                  {3, {4, 64, 1}, 16, GRAFT_OK},
                  {3, {1, 4, 64}, 4, GRAFT_E_FORMAT}};
     static char *name[] = {"w"};
-    const graft_gslot slot = {GRAFT_SLOT_PLAIN, 2, {4, 64}, 1, name, NULL};
+    const graft_gslot slot = {GRAFT_SLOT_PLAIN, 2, {4, 64}, 1, name, NULL, 0};
     const char *metadata[] = {"graft.quantized", "1", NULL};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[256];
@@ -224,18 +224,28 @@ static void quantized_rows(void)
         graft_weights *w = NULL;
         graft_slot_data x;
         const int64_t *s = cases[i].shape;
-        graft_st_tensor both[2] = {
-            {"w",
-             GRAFT_I8,
-             cases[i].rank,
-             {s[0], s[1], s[2]},
-             values,
-             sizeof values,
-             0,
-             0,
-             NULL,
-             NULL},
-            {"w_scale", GRAFT_F32, 1, {s[0]}, scales, cases[i].scale_bytes, 0, 0, NULL, NULL}};
+        graft_st_tensor both[2] = {{"w",
+                                    GRAFT_I8,
+                                    cases[i].rank,
+                                    {s[0], s[1], s[2]},
+                                    values,
+                                    sizeof values,
+                                    0,
+                                    0,
+                                    NULL,
+                                    NULL,
+                                    NULL},
+                                   {"w_scale",
+                                    GRAFT_F32,
+                                    1,
+                                    {s[0]},
+                                    scales,
+                                    cases[i].scale_bytes,
+                                    0,
+                                    0,
+                                    NULL,
+                                    NULL,
+                                    NULL}};
         snprintf(path, sizeof path, "%s/weights-rows-%ld.safetensors", GRAFT_BINARY_DIR,
                  (long)getpid());
         CHECK_OK(graft_safetensors_write(path, both, 2, metadata, 1, &e), &e);
@@ -291,8 +301,8 @@ static void patches_outlive_their_set(void)
     enum { RANK = 2 };
     static float up[ROWS * RANK], down[RANK * COLUMNS];
     const graft_st_tensor part[2] = {
-        {"up", GRAFT_F32, 2, {ROWS, RANK}, up, sizeof up, 0, 0, NULL, NULL},
-        {"down", GRAFT_F32, 2, {RANK, COLUMNS}, down, sizeof down, 0, 0, NULL, NULL}};
+        {"up", GRAFT_F32, 2, {ROWS, RANK}, up, sizeof up, 0, 0, NULL, NULL, NULL},
+        {"down", GRAFT_F32, 2, {RANK, COLUMNS}, down, sizeof down, 0, 0, NULL, NULL, NULL}};
     const double none[3] = {0, 1, 1}, all[3] = {1, 1, 1};
     graft_span strength[GRAFT_REGIONS];
     char path[256];

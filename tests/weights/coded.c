@@ -1,0 +1,322 @@
+/* Weights that ComfyUI's tools quantized: what they hold (golden/small/coded), which of them are
+ * levels that can be multiplied as they are, and what must be refused. */
+#include "engine/weights/coded.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/weights/quantized.h"
+#include "engine/weights/slot_data.h"
+#include "engine/weights/values.h"
+#include "kernels/hadamard.h"
+#include "tests/test.h"
+
+#define GOLDEN GRAFT_SOURCE_DIR "/golden/small/coded/"
+
+static graft_safetensors *opened(const char *path)
+{
+    graft_safetensors *f = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
+    if (!f) abort();
+    return f;
+}
+
+/* ------------------------------------------------------------------ values */
+
+static double far(const float *a, const float *b, int64_t n)
+{
+    double most = 0, size = 1e-30;
+    for (int64_t i = 0; i < n; i++) {
+        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+        size = fmax(size, fabs((double)b[i]));
+    }
+    return most / size;
+}
+
+static void values_are_right(void)
+{
+    graft_safetensors *f = opened(GOLDEN "layers.safetensors"),
+                      *want = opened(GOLDEN "values.safetensors");
+    size_t coded = 0;
+    for (size_t i = 0; i < graft_safetensors_count(want); i++) {
+        const graft_st_tensor *w = graft_safetensors_at(want, i);
+        const graft_st_tensor *t = graft_safetensors_find(f, w->name);
+        CHECK(t && t->rank == w->rank && !t->part);
+        if (!t || t->rank != w->rank) continue;
+        CHECK(memcmp(t->shape, w->shape, (size_t)t->rank * sizeof *t->shape) == 0);
+        CHECK(!t->coded == (t->dtype != GRAFT_DTYPE_NONE));
+        coded += t->coded != NULL;
+        const int64_t n = graft_st_values(w);
+        float *got = malloc((size_t)n * sizeof *got), *pieces = calloc((size_t)n, sizeof *pieces);
+        if (!got || !pieces) abort();
+        graft_st_to_f32(t, 0, n, got);
+        for (int64_t k = 0; k < n && t->scale != 0; k++) got[k] *= t->scale;
+        if (!(far(got, w->data, n) < 3e-7)) CHECK_STR(w->name, "as it was computed");
+        /* Pieces that begin and end within blocks, groups and rows. */
+        for (int64_t at = 0, step = 1; at < n; at += step, step = step * 3 % 701 + 1)
+            graft_st_to_f32(t, at, step < n - at ? step : n - at, pieces + at);
+        for (int64_t k = 0; k < n && t->scale != 0; k++) pieces[k] *= t->scale;
+        CHECK(memcmp(got, pieces, (size_t)n * sizeof *got) == 0);
+        free(got);
+        free(pieces);
+    }
+    CHECK_INT(coded, 11);
+    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
+        const graft_st_tensor *t = graft_safetensors_at(f, i);
+        CHECK(t->part == !graft_safetensors_find(want, t->name));
+    }
+    graft_safetensors_close(f);
+    graft_safetensors_close(want);
+}
+
+/* ------------------------------------------------------------------ levels */
+
+static graft_weights *weights_of(const char *path)
+{
+    graft_weights *w = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_weights_create(opened(path), &w, &e), &e);
+    if (!w) abort();
+    return w;
+}
+
+/* A slot of these rows, from one tensor or from two, one behind the other. */
+static graft_slot_data loaded(const graft_weights *w, const char *a, const char *b, int64_t rows,
+                              int64_t columns, int32_t group)
+{
+    char *name[2] = {(char *)(uintptr_t)a, (char *)(uintptr_t)b};
+    int64_t each[2] = {rows, rows};
+    graft_gslot s = {.kind = b ? GRAFT_SLOT_ROWS : GRAFT_SLOT_PLAIN,
+                     .rank = 2,
+                     .dim = {b ? 2 * rows : rows, columns},
+                     .n_sources = b ? 2 : 1,
+                     .source = name,
+                     .rows = each,
+                     .hadamard = group};
+    graft_slot_data d = {0};
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_slot_data_load(w, &s, &d, &e), &e);
+    if (!d.data) abort();
+    return d;
+}
+
+/* Levels of the file go as they are to whoever turns rows as it does; others get floats. */
+static void levels_stay(void)
+{
+    graft_weights *w = weights_of(GOLDEN "layers.safetensors");
+    const graft_st_tensor *t = graft_weights_find(w, "turned.weight");
+    const graft_st_tensor *s = graft_weights_find(w, "turned.weight_scale");
+    graft_slot_data d = loaded(w, "turned.weight", "turned.weight", 6, 512, 256);
+    CHECK_INT(d.dtype, GRAFT_Q8);
+    for (int k = 0; k < 2; k++) {
+        CHECK(memcmp((const char *)d.data + k * t->bytes, t->data, t->bytes) == 0);
+        CHECK(memcmp((const char *)d.data + 2 * t->bytes + k * s->bytes, s->data, s->bytes) == 0);
+    }
+    graft_slot_data_finish(&d);
+    static const int32_t others[] = {0, 64, 16};
+    float back[6 * 512], want[6 * 512];
+    graft_st_to_f32(t, 0, 6 * 512, want);
+    for (int i = 0; i < 3; i++) {
+        d = loaded(w, "turned.weight", NULL, 6, 512, others[i]);
+        CHECK_INT(d.dtype, GRAFT_F32);
+        memcpy(back, d.data, sizeof back);
+        if (others[i]) graft_hadamard(back, 6 * 512, others[i]);
+        CHECK(far(back, want, 6 * 512) < 1e-6);
+        graft_slot_data_finish(&d);
+    }
+    d = loaded(w, "row.weight", NULL, 12, 40, 0); /* not turned */
+    CHECK_INT(d.dtype, GRAFT_Q8);
+    graft_slot_data_finish(&d);
+    d = loaded(w, "int4.weight", NULL, 3, 128, 64); /* four bits are levels, too */
+    CHECK_INT(d.dtype, GRAFT_Q8);
+    float values[3 * 128];
+    graft_quantized_to_f32(GRAFT_Q8, d.data, 3, 128, values);
+    graft_hadamard(values, 3 * 128, 64);
+    graft_st_to_f32(graft_weights_find(w, "int4.weight"), 0, 3 * 128, want);
+    CHECK(memcmp(values, want, sizeof values) == 0);
+    graft_slot_data_finish(&d);
+    d = loaded(w, "plain.weight", NULL, 3, 5, 0);
+    CHECK_INT(d.dtype, GRAFT_F32);
+    graft_slot_data_finish(&d);
+    graft_weights_release(w);
+}
+
+/* ------------------------------------------------------------------ files that are made here */
+
+typedef struct part {
+    const char *name, *dtype, *shape;
+    const void *data;
+    size_t bytes;
+} part;
+
+/* A file of a layer "x": what is said of it, and its tensors. */
+static graft_status open_layer(const char *says, const part *p, size_t n, graft_err *e)
+{
+    static char file[1 << 16];
+    char header[4096];
+    size_t length = 0, at = 0;
+    graft_safetensors *f = NULL;
+    length += (size_t)snprintf(header, sizeof header,
+                               "{\"x.comfy_quant\":{\"dtype\":\"U8\",\"shape\":[%zu],"
+                               "\"data_offsets\":[0,%zu]}",
+                               strlen(says), strlen(says));
+    at = strlen(says);
+    for (size_t i = 0; i < n; at += p[i].bytes, i++)
+        length += (size_t)snprintf(header + length, sizeof header - length,
+                                   ",\"x.%s\":{\"dtype\":\"%s\",\"shape\":[%s],"
+                                   "\"data_offsets\":[%zu,%zu]}",
+                                   p[i].name, p[i].dtype, p[i].shape, at, at + p[i].bytes);
+    header[length++] = '}';
+    uint64_t bytes = length;
+    char *to = file;
+    memcpy(to, &bytes, sizeof bytes);
+    memcpy(to += sizeof bytes, header, length);
+    memcpy(to += length, says, strlen(says));
+    to += strlen(says);
+    for (size_t i = 0; i < n; to += p[i].bytes, i++) memcpy(to, p[i].data, p[i].bytes);
+    graft_status st = graft_safetensors_open_memory(file, (size_t)(to - file), "file", &f, e);
+    graft_safetensors_close(f);
+    return st;
+}
+
+static const int8_t levels[64 * 64];
+static const float scales[64] = {1, 1, 1, 1, 1, 1, 1, 1}, lost[8] = {1, 1, NAN, 1, 1, 1, 1, 1},
+                   below[8] = {1, 1, 1, -1, 1, 1, 1, 1}, endless[1] = {INFINITY};
+static const uint8_t tile[512];
+
+#define INT8_LAYER "{\"format\":\"int8_tensorwise\"}"
+#define TURNED(group)                                                                              \
+    "{\"format\":\"int8_tensorwise\",\"convrot\":true,\"convrot_groupsize\":" #group "}"
+
+static void refuses(void)
+{
+    const part w = {"weight", "I8", "8,16", levels, 128},
+               s = {"weight_scale", "F32", "8,1", scales, 32};
+    const part fp4 = {"weight", "U8", "8,16", levels, 128},
+               blocks = {"weight_scale", "F8_E4M3", "128,4", tile, 512},
+               whole = {"weight_scale_2", "F32", "", scales, 4};
+    const part fp8 = {"weight", "F8_E4M3", "8,64", levels, 512},
+               powers = {"weight_scale", "U8", "128,4", tile, 512};
+    const struct {
+        const char *says, *text; /* of the message; NULL: it is taken */
+        part p[4];
+        graft_status st;
+    } cases[] = {
+        {INT8_LAYER, NULL, {w, s}, GRAFT_OK},
+        {TURNED(16), NULL, {w, s}, GRAFT_OK},
+        {"{\"format\":\"nvfp4\"}", NULL, {fp4, blocks, whole}, GRAFT_OK},
+        {"{\"format\":\"mxfp8\"}", NULL, {fp8, powers}, GRAFT_OK},
+        {"{\"format\":\"float8_e4m3fn\"}", NULL, {fp8}, GRAFT_OK},
+        {"{\"format\":\"asym_w4a8_int8\"}",
+         "\"asym_w4a8_int8\" is not read",
+         {w, s},
+         GRAFT_E_UNSUPPORTED},
+        {"{\"format\":\"int8_blockwise\"}",
+         "\"int8_blockwise\" is not read",
+         {w, s},
+         GRAFT_E_UNSUPPORTED},
+        {"{\"format\":\"float8_e5m2\"}", "not of FP8", {w, s}, GRAFT_E_FORMAT},
+        {"{}", "no format", {w, s}, GRAFT_E_FORMAT},
+        {"{\"format\":", "x.comfy_quant", {w, s}, GRAFT_E_FORMAT},
+        {INT8_LAYER, "its weight is missing", {s}, GRAFT_E_FORMAT},
+        {INT8_LAYER, "its weight_scale is missing", {w}, GRAFT_E_FORMAT},
+        {INT8_LAYER, "not of integers", {{"weight", "F32", "8,4", scales, 128}, s}, GRAFT_E_FORMAT},
+        {INT8_LAYER, "none of a layer", {{"weight", "I8", "128", levels, 128}, s}, GRAFT_E_FORMAT},
+        {INT8_LAYER, "none of a layer", {{"weight", "I8", "0,16", levels, 0}, s}, GRAFT_E_FORMAT},
+        {INT8_LAYER,
+         "one for each row",
+         {w, {"weight_scale", "F32", "7", scales, 28}},
+         GRAFT_E_FORMAT},
+        {INT8_LAYER,
+         "one for each row",
+         {w, {"weight_scale", "I8", "8", levels, 8}},
+         GRAFT_E_FORMAT},
+        {INT8_LAYER,
+         "negative or not finite",
+         {w, {"weight_scale", "F32", "8", lost, 32}},
+         GRAFT_E_FORMAT},
+        {INT8_LAYER,
+         "negative or not finite",
+         {w, {"weight_scale", "F32", "8", below, 32}},
+         GRAFT_E_FORMAT},
+        {INT8_LAYER,
+         "negative or not finite",
+         {w, {"weight_scale", "F32", "", endless, 4}},
+         GRAFT_E_FORMAT},
+        {TURNED(64), "convrot_groupsize", {w, s}, GRAFT_E_UNSUPPORTED},
+        {TURNED(8), "convrot_groupsize", {w, s}, GRAFT_E_UNSUPPORTED},
+        {TURNED(0), "convrot_groupsize", {w, s}, GRAFT_E_UNSUPPORTED},
+        {TURNED(-4), "convrot_groupsize", {w, s}, GRAFT_E_UNSUPPORTED},
+        {TURNED(4),
+         "convrot_groupsize",
+         {{"weight", "I8", "8,4,2,2", levels, 128}, s},
+         GRAFT_E_UNSUPPORTED},
+        {"{\"format\":\"convrot_w4a4\"}", "convrot_groupsize", {w, s}, GRAFT_E_UNSUPPORTED},
+        {"{\"format\":\"nvfp4\"}", "weight_scale_2", {fp4, blocks}, GRAFT_E_FORMAT},
+        {"{\"format\":\"nvfp4\"}",
+         "weight_scale_2 is not finite",
+         {fp4, blocks, {"weight_scale_2", "F32", "", endless, 4}},
+         GRAFT_E_FORMAT},
+        {"{\"format\":\"nvfp4\"}", "not U8", {fp8, blocks, whole}, GRAFT_E_FORMAT},
+        {"{\"format\":\"nvfp4\"}",
+         "one for each block",
+         {fp4, {"weight_scale", "F8_E4M3", "8,2", tile, 16}, whole},
+         GRAFT_E_FORMAT},
+        {"{\"format\":\"nvfp4\"}",
+         "no whole blocks",
+         {{"weight", "U8", "8,12", levels, 96}, blocks, whole},
+         GRAFT_E_FORMAT},
+        {"{\"format\":\"nvfp4\"}",
+         "pre_quant_scale",
+         {fp4, blocks, whole, {"pre_quant_scale", "F32", "32", scales, 128}},
+         GRAFT_E_UNSUPPORTED},
+        {"{\"format\":\"mxfp8\"}", "not F8_E4M3", {w, powers}, GRAFT_E_FORMAT},
+        {"{\"format\":\"mxfp8\"}", "one for each block", {fp8, s}, GRAFT_E_FORMAT},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        graft_err e = GRAFT_ERR_INIT;
+        size_t n = 0;
+        while (n < 4 && cases[i].p[n].name) n++;
+        graft_status st = open_layer(cases[i].says, cases[i].p, n, &e);
+        if (st != cases[i].st || (cases[i].text && !strstr(e.text, cases[i].text)))
+            printf("case %zu: %s\n", i, e.text);
+        CHECK_INT(st, cases[i].st);
+        if (cases[i].text) CHECK(strstr(e.text, cases[i].text) != NULL);
+    }
+}
+
+/* The same bytes in another format, or with other scales, are other content. */
+static void content_differs(void)
+{
+    graft_safetensors *f = opened(GOLDEN "layers.safetensors");
+    const graft_st_tensor *t = graft_safetensors_find(f, "turned.weight");
+    graft_st_tensor other = *t;
+    graft_coded c = *t->coded;
+    graft_tensor_state a = {0}, b = {0};
+    other.coded = &c;
+    CHECK(graft_hash_equal(graft_tensor_hash(&a, t), graft_tensor_hash(&b, &other)));
+    CHECK(graft_hash_equal(graft_tensor_sample(&a, t), graft_tensor_sample(&b, &other)));
+    c.hadamard = 64;
+    graft_tensor_state d = {0};
+    CHECK(!graft_hash_equal(graft_tensor_hash(&a, t), graft_tensor_hash(&d, &other)));
+    CHECK(!graft_hash_equal(graft_tensor_sample(&a, t), graft_tensor_sample(&d, &other)));
+    c = *t->coded;
+    float own[6];
+    memcpy(own, c.scale, sizeof own);
+    own[5] *= 2;
+    c.scale = own;
+    graft_tensor_state g = {0};
+    CHECK(!graft_hash_equal(graft_tensor_hash(&a, t), graft_tensor_hash(&g, &other)));
+    graft_safetensors_close(f);
+}
+
+int main(void)
+{
+    RUN(values_are_right);
+    RUN(levels_stay);
+    RUN(refuses);
+    RUN(content_differs);
+    return test_end();
+}
