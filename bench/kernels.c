@@ -1,13 +1,14 @@
 /* Times the operators of a kernel library at Stable Diffusion's shapes.
  *
  *   graft-bench-kernels [--lib FILE.so] [--against FILE.so] [--threads N] [--only TEXT]
- *                       [--dtype f32|bf16] [--repeats N] [--variants] [--int8]
+ *                       [--dtype f32|bf16] [--repeats N] [--variants] [--int8] [--turned]
  *
  * Each line: least and median time, the rate, and the rate as a part of the library's own large
  * matrix product of the same dtype, measured in the same run: machines differ and are noisy, so
  * only such ratios mean something. Memory-bound operators show GB/s. --int8 quantizes linears,
- * convolutions and attention (not that product). --against runs a second library on the same values
- * and prints the largest difference over the largest value.
+ * convolutions and attention (not that product); --turned has linears in int8, alone, whose rows
+ * are turned in groups of 256, or as many as fit (kernels/hadamard.h). --against runs a second
+ * library on the same values and prints the largest difference over the largest value.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -19,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/half.h"
+#include "kernels/hadamard.h"
 #include "kernels/kernel_abi.h"
 
 #define MAX_REPEATS 200
@@ -30,7 +32,7 @@ typedef struct library {
 
 typedef struct options {
     const char *lib, *against, *only, *dtype;
-    int threads, repeats, variants, int8;
+    int threads, repeats, variants, int8, turned;
 } options;
 
 typedef struct problem {
@@ -523,6 +525,10 @@ static options parse(int argc, char **argv)
             o.int8 = 1;
             continue;
         }
+        if (strcmp(argv[i], "--turned") == 0) {
+            o.turned = 1;
+            continue;
+        }
         if (!v) fatal(argv[i], "is not known, or lacks its value");
         if (strcmp(argv[i], "--lib") == 0) {
             o.lib = v;
@@ -545,12 +551,19 @@ static options parse(int argc, char **argv)
     return o;
 }
 
-/* With --int8: those that can be quantized. */
+/* With --int8 and --turned: those that can be. */
 static int may_run(problem *p, const options *o)
 {
     if (o->only && !strstr(p->name, o->only)) return 0;
-    if (!o->int8) return 1;
+    if (!o->int8 && !o->turned) return 1;
     p->op.attrs.quant = GRAFT_QUANT_INT8;
+    if (o->turned) {
+        if (p->op.op != GRAFT_OP_LINEAR) return 0;
+        p->op.attrs.groups = 256;
+        while (!graft_hadamard_is(p->op.attrs.groups, p->op.in[GRAFT_LINEAR_W].dim[1]))
+            p->op.attrs.groups /= 4;
+        return p->op.attrs.groups > 0;
+    }
     return p->op.op == GRAFT_OP_LINEAR || p->op.op == GRAFT_OP_CONV2D ||
            p->op.op == GRAFT_OP_ATTENTION;
 }

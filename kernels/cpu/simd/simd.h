@@ -196,8 +196,8 @@ typedef struct graft_cpu_simd {
     float (*absmax)(const void *x, graft_dtype xt, size_t n);
     /* y = x * inverse, rounded to the nearest whole number from -127 to 127 */
     void (*to_s8)(const void *x, graft_dtype xt, float inverse, int8_t *y, size_t n);
-    /* y = x, each `group` values by themselves times the Hadamard matrix (kernels/hadamard.h); n is a
-     * multiple of group. */
+    /* y = x, each `group` values by themselves times the Hadamard matrix (kernels/hadamard.h); n is
+     * a multiple of group. */
     void (*hadamard)(const void *x, graft_dtype xt, size_t group, float *y, size_t n);
     /* A row of int32 in place to float32: x * scale[i] * factor + bias[i]; bias may be NULL. */
     void (*from_s32)(void *row, const float *scale, float factor, const float *bias, size_t n);
