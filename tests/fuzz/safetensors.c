@@ -1,6 +1,7 @@
 /* Any bytes, as safetensors or GGUF: opened or refused; every tensor that is reported lies inside
  * the input. Names that diffusers gives are translated, or refused. */
 #include "engine/models/diffusers_file.h"
+#include "engine/weights/coded.h"
 #include "engine/weights/quantized.h"
 
 #include <stdlib.h>
@@ -24,6 +25,23 @@ static void read_blocks(const graft_st_tensor *t)
     float *values = malloc((size_t)n * sizeof *values + 1);
     if (values) graft_ggml_blocks_to_f32(t->blocks, t->data, 0, n, values);
     free(values);
+}
+
+static void read_coded(const graft_st_tensor *t)
+{
+    const int64_t n = graft_st_values(t);
+    if (n > 1 << 20) return;
+    if (n != t->coded->rows * t->coded->columns) abort();
+    float *values = malloc((size_t)n * sizeof *values + 1);
+    float *scale = malloc((size_t)t->coded->rows * sizeof *scale);
+    int8_t *level = malloc((size_t)n + 1);
+    if (values) graft_coded_to_f32(t->coded, t->data, 0, n, values);
+    if (values && n > 2) graft_coded_to_f32(t->coded, t->data, 1, n - 2, values);
+    if (level && scale && graft_coded_has_levels(t->coded, t->coded->hadamard))
+        graft_coded_levels(t->coded, t->data, level, scale);
+    free(values);
+    free(scale);
+    free(level);
 }
 
 static void adopt(const uint8_t *data, size_t size, graft_diffusers_adopt *how)
@@ -55,6 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (graft_safetensors_find(f, t->name) != t) abort();
         if (graft_is_quantized(t->dtype)) read_quantized(t);
         if (t->blocks) read_blocks(t);
+        if (t->coded) read_coded(t);
     }
     const char *key, *value;
     for (size_t i = 0; (key = graft_safetensors_metadata_at(f, i, &value)); i++)
