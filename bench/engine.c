@@ -255,7 +255,7 @@ static graft_status bind_net(bench *b, const char *precision, graft_binding **ou
     graft_status st = graft_model_load(b->engine, b->model, NULL, &m, e);
     if (st) return st;
     choose(b, precision, &m->options);
-    st = graft_model_bind(m, 1, 64, 64, 77, NULL, out, e);
+    st = graft_model_bind(m, 1, 64, 64, graft_net_tokens(&m->arch, 77), NULL, out, e);
     graft_model_release(m);
     return st;
 }

@@ -375,10 +375,20 @@ typedef struct graft_convert_info {
     uint64_t tensors, bytes;  /* that were written */
     uint64_t left_out;        /* tensors of kinds that are not read */
     char left_out_names[300]; /* of the first of them */
-    char part[32]; /* the entry that had the weights, beside others; "": all were taken */
+    char part[32];   /* the entry that had the weights, beside others; "": all were taken */
+    uint64_t layers; /* that became integers */
 } graft_convert_info;
 graft_status graft_checkpoint_convert(const char *from, const char *to, graft_convert_info *info,
                                       graft_err *e);
+/* Writes a file of a UNet or a transformer, .safetensors or .gguf, as `to`, which must not exist
+ * yet, with the network's linear layers in ComfyUI's format int8_tensorwise: 8-bit integers, a
+ * scale for each row. turned: with convrot, rows turned in groups of 256 values, or 64 where they
+ * are no multiple. What QuantizeModel never takes, and all else, stays as it is. One tensor is in
+ * memory at a time. GRAFT_E_UNSUPPORTED for networks that are not known by their authors' names.
+ * Any thread.
+ */
+graft_status graft_checkpoint_convert_int8(const char *from, const char *to, bool turned,
+                                           graft_convert_info *info, graft_err *e);
 
 /* The same model and compiled graphs with the weights of another checkpoint. GRAFT_E_ARG when its
  * architecture differs, naming the first tensor that does. keep: both sets stay resident. */

@@ -178,25 +178,45 @@ static void release_memory(void)
 
 /* ------------------------------------------------------------------ graft.convert/1 */
 
+static void tell(const graft_convert_info *info, char *text, uint64_t n)
+{
+    char part[64] = "", rest[400] = "";
+    if (*info->part) snprintf(part, sizeof part, " of \"%s\"", info->part);
+    if (info->left_out)
+        snprintf(rest, sizeof rest, "; %llu left out, of kinds that are not read: %s",
+                 (unsigned long long)info->left_out, info->left_out_names);
+    if (info->layers)
+        snprintf(rest, sizeof rest, "; %llu layer%s in 8-bit integers",
+                 (unsigned long long)info->layers, info->layers == 1 ? "" : "s");
+    bool small = info->bytes < 1000000;
+    snprintf(text, n, "%llu tensor%s%s, %.1f %s%s", (unsigned long long)info->tensors,
+             info->tensors == 1 ? "" : "s", part, (double)info->bytes / (small ? 1e3 : 1e6),
+             small ? "kB" : "MB", rest);
+}
+
+static graft_status told(graft_status st, const graft_convert_info *info, const graft_err *e,
+                         char *text, uint64_t n)
+{
+    if (st)
+        snprintf(text, n, "%s", e->text);
+    else
+        tell(info, text, n);
+    return st;
+}
+
 static graft_status convert(const char *from, const char *to, char *text, uint64_t n)
 {
     graft_convert_info info;
     graft_err e = GRAFT_ERR_INIT;
-    char part[64] = "", rest[400] = "";
-    graft_status st = graft_checkpoint_convert(from, to, &info, &e);
-    if (st) {
-        snprintf(text, n, "%s", e.text);
-        return st;
-    }
-    if (*info.part) snprintf(part, sizeof part, " of \"%s\"", info.part);
-    if (info.left_out)
-        snprintf(rest, sizeof rest, "; %llu left out, of kinds that are not read: %s",
-                 (unsigned long long)info.left_out, info.left_out_names);
-    bool small = info.bytes < 1000000;
-    snprintf(text, n, "%llu tensor%s%s, %.1f %s%s", (unsigned long long)info.tensors,
-             info.tensors == 1 ? "" : "s", part, (double)info.bytes / (small ? 1e3 : 1e6),
-             small ? "kB" : "MB", rest);
-    return GRAFT_OK;
+    return told(graft_checkpoint_convert(from, to, &info, &e), &info, &e, text, n);
+}
+
+static graft_status convert_int8(const char *from, const char *to, int32_t turned, char *text,
+                                 uint64_t n)
+{
+    graft_convert_info info;
+    graft_err e = GRAFT_ERR_INIT;
+    return told(graft_checkpoint_convert_int8(from, to, turned, &info, &e), &info, &e, text, n);
 }
 
 /* ------------------------------------------------------------------ graft.device/1 */
@@ -231,11 +251,13 @@ static const void *query(const char *id)
 {
     static const graft_cache_api cache_api = {cache_folder, cache_list, cache_clear};
     static const graft_convert_api convert_api = {convert};
+    static const graft_convert_int8_api int8_api = {convert_int8};
     static const graft_memory_api memory_api = {release_memory};
     static const graft_device_api device_api = {check_device, describe_device};
     if (strcmp(id, GRAFT_DEVICE_ID) == 0) return &device_api;
     if (strcmp(id, GRAFT_CACHE_ID) == 0) return &cache_api;
     if (strcmp(id, GRAFT_MEMORY_ID) == 0) return &memory_api;
+    if (strcmp(id, GRAFT_CONVERT_INT8_ID) == 0) return &int8_api;
     return strcmp(id, GRAFT_CONVERT_ID) == 0 ? &convert_api : NULL;
 }
 

@@ -417,6 +417,16 @@ typedef struct graft_convert_api {
     graft_status (*convert)(const char *from, const char *to, char *text, uint64_t n);
 } graft_convert_api;
 
+/* "graft.convert-int8/1", likewise: networks in 8-bit integers. */
+#define GRAFT_CONVERT_INT8_ID "graft.convert-int8/1"
+typedef struct graft_convert_int8_api {
+    /* [any] Writes the network in `from`, safetensors or GGUF, as the safetensors file `to`, which
+     * must not exist, with its linear layers in ComfyUI's format int8_tensorwise; turned: 1 with
+     * convrot. Puts a sentence into text[0..n), as above. */
+    graft_status (*convert)(const char *from, const char *to, int32_t turned, char *text,
+                            uint64_t n);
+} graft_convert_int8_api;
+
 /* "graft.device/1", from graft_plugin.query: what the plugin's nodes compute on. */
 #define GRAFT_DEVICE_ID "graft.device/1"
 typedef struct graft_device_facts {

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "engine/engine.h"
+#include "engine/files/convert.h"
 #include "engine/weights/gguf.h"
 #include "engine/weights/pytorch.h"
 #include "engine/weights/values.h"
@@ -41,13 +41,12 @@ static bool begins_as_gguf(const char *path)
     return yes;
 }
 
-/* The file's own pairs and what PyTorch's loader asks for; NULL when out of memory. */
-static const char **metadata_of(const graft_safetensors *f)
+graft_status graft_convert_metadata(const graft_safetensors *f, const char ***out, graft_err *e)
 {
     size_t n = 0, at = 0;
     while (graft_safetensors_metadata_at(f, n, NULL)) n++;
     const char **pairs = graft_malloc_array(2 * n + 3, sizeof *pairs), *key, *value;
-    if (!pairs) return NULL;
+    if (!pairs) return graft_fail_nomem(e, "the metadata of a file");
     pairs[at++] = metadata[0];
     pairs[at++] = metadata[1];
     for (size_t i = 0; i < n; i++) {
@@ -57,7 +56,8 @@ static const char **metadata_of(const graft_safetensors *f)
         pairs[at++] = value;
     }
     pairs[at] = NULL;
-    return pairs;
+    *out = pairs;
+    return GRAFT_OK;
 }
 
 static graft_status convert_gguf(const graft_safetensors *f, const char *to,
@@ -65,9 +65,9 @@ static graft_status convert_gguf(const graft_safetensors *f, const char *to,
 {
     const size_t n = graft_safetensors_count(f);
     unpacking u = {.file = f, .tensor = graft_malloc_array(n + 1, sizeof *u.tensor)};
-    const char **pairs = metadata_of(f);
-    graft_status st = GRAFT_OK;
-    if (!u.tensor || !pairs) st = graft_fail_nomem(e, "the tensors of a file");
+    const char **pairs = NULL;
+    graft_status st = graft_convert_metadata(f, &pairs, e);
+    if (!st && !u.tensor) st = graft_fail_nomem(e, "the tensors of a file");
     for (size_t i = 0; i < n && !st; i++) {
         graft_st_tensor *t = &u.tensor[i];
         *t = *graft_safetensors_at(f, i);

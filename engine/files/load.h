@@ -21,6 +21,10 @@ const char *graft_load_prefix(const graft_safetensors *f, const char *const *pre
 /* Where checkpoints and files of a UNet alone have it. */
 extern const char *const graft_load_unet_prefixes[];
 
+/* Below which prefix the file has a UNet or a transformer, and which one. GRAFT_E_UNSUPPORTED where
+ * there is none that is known. */
+graft_status graft_load_network(const graft_safetensors *f, const char **prefix,
+                                graft_net_arch *out, graft_err *e);
 /* All tensors of a file, in a checkpoint's names where it has diffusers' and `adopt`, which may be
  * NULL, knows them. `task`, whose phase it sets, may be NULL. The caller releases *out. */
 graft_status graft_load_open(const char *path, graft_diffusers_adopt *adopt, const graft_task *task,

@@ -115,10 +115,9 @@ static graft_status no_unet(const graft_safetensors *f, graft_err *e)
                       graft_kind_guess(f, "UNETLoader", guess, sizeof guess));
 }
 
-graft_status graft_load_model_part(graft_engine *engine, graft_weights *file,
-                                   const graft_task *task, graft_model **out, graft_err *e)
+graft_status graft_load_network(const graft_safetensors *f, const char **out, graft_net_arch *arch,
+                                graft_err *e)
 {
-    const graft_safetensors *f = graft_weights_file(file);
     const char *prefix = graft_load_prefix(f, graft_load_unet_prefixes, "input_blocks.0.0.weight");
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_MMDIT_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX2_TENSOR);
@@ -126,13 +125,22 @@ graft_status graft_load_model_part(graft_engine *engine, graft_weights *file,
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ZIMAGE_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR);
     if (!prefix) return no_unet(f, e);
+    *out = prefix;
+    return graft_net_detect(f, prefix, graft_safetensors_metadata(f, "config"), arch, e);
+}
+
+graft_status graft_load_model_part(graft_engine *engine, graft_weights *file,
+                                   const graft_task *task, graft_model **out, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    const char *prefix;
     graft_model *m = graft_calloc(1, sizeof *m);
     graft_graph *g = NULL;
     graft_status st = GRAFT_OK;
     if (!m) return graft_fail_nomem(e, "model");
     atomic_init(&m->refs, 1);
     m->engine = engine;
-    GRAFT_TRY(graft_net_detect(f, prefix, graft_safetensors_metadata(f, "config"), &m->arch, e));
+    GRAFT_TRY(graft_load_network(f, &prefix, &m->arch, e));
     GRAFT_TRY(configure_model(m, f, prefix, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &m->weights, e));
     const graft_unet_shape shape = graft_net_some_shape(&m->arch);

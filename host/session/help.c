@@ -51,6 +51,10 @@ static const struct {
      "plan_name"},
     {OF(QUANTIZE), "--recalibrate", "measure even if there is a plan"},
     {OF(QUANTIZE), "--save-model PREFIX", "also write OUTPUT/PREFIX_00001_.safetensors, quantized"},
+    {OF(CONVERT), "--quantize int8_convrot|int8",
+     "write a network (.safetensors or .gguf) with its linear\nlayers in 8-bit integers, as "
+     "ComfyUI "
+     "reads them"},
     {OF(COMPARE), "--seeds N",
      "compare with seeds 1 to N (default: once, with the\nworkflows' own)"},
     {OF(SERVE), "--listen ADDRESS", "where to listen (default: 127.0.0.1)"},

@@ -135,6 +135,16 @@ static graft_status option(int argc, char **argv, int *i, graft_options *o, graf
         o->json = true;
         return GRAFT_OK;
     }
+    if (o->command == GRAFT_COMMAND_CONVERT && is(arg, "--quantize")) {
+        graft_status st = value_of(argc, argv, i, &value, e);
+        if (st) return st;
+        o->int8 = true;
+        o->straight = strcmp(value, "int8") == 0;
+        return o->straight || strcmp(value, "int8_convrot") == 0
+                   ? GRAFT_OK
+                   : graft_fail(e, GRAFT_E_ARG,
+                                "--quantize must be int8_convrot or int8, not \"%s\"", value);
+    }
     for (size_t k = 0; k < sizeof folders / sizeof *folders; k++) {
         if (!is(arg, folders[k].name)) continue;
         if (!run && !serve && !folders[k].always && o->command != GRAFT_COMMAND_NODES) break;

@@ -64,6 +64,7 @@ typedef struct graft_options {
     char *models, *input, *output, *temp, *plugins; /* never NULL after parsing */
     const char *device, *threads;                   /* NULL: as the engine likes */
     bool quiet, json;
+    bool int8, straight; /* of convert: integers; whose rows are not turned */
     graft_serve_options serve;
     graft_quantize_cli quantize;
 } graft_options;

@@ -215,6 +215,62 @@ static void saved(void)
     unlink(plain);
 }
 
+/* A file that is made here: of floats, and of blocks; it says what it is, and what is no linear
+ * layer, or is never quantized, stays. */
+static void converted(void)
+{
+    const char *to = temp_path("made.safetensors"), *packed = temp_path("packed.gguf");
+    graft_convert_info info;
+    graft_err e = GRAFT_ERR_INIT;
+    for (int turned = 0; turned < 2; turned++) {
+        CHECK_OK(graft_checkpoint_convert_int8(FLUX_DEV, to, turned, &info, &e), &e);
+        graft_model *m = load_model(engine, to), *dev = load_model(engine, FLUX_DEV);
+        size_t chosen = 0;
+        for (size_t i = 0; i < sizeof m->quant.set; i++)
+            for (int k = 0; k < 8; k++) chosen += m->quant.set[i] >> k & 1;
+        CHECK(info.layers > 10 && chosen == info.layers);
+        CHECK(apart(m, dev) > 0 && apart(m, dev) < CLOSE);
+        graft_safetensors *own = open_file(FLUX_DEV), *f = open_file(to);
+        CHECK_INT(graft_safetensors_count(f), info.tensors);
+        CHECK_INT(info.tensors, graft_safetensors_count(own) + 2 * info.layers);
+        for (size_t i = 0; i < graft_safetensors_count(own); i++) {
+            const graft_st_tensor *t = graft_safetensors_at(own, i);
+            const graft_st_tensor *made = graft_safetensors_find(f, t->name);
+            CHECK(made && made->rank == t->rank);
+            if (made && !made->coded)
+                CHECK(made->dtype == t->dtype && made->bytes == t->bytes &&
+                      memcmp(made->data, t->data, t->bytes) == 0);
+        }
+        graft_safetensors_close(own);
+        graft_safetensors_close(f);
+        RELEASE_ALL(m, dev);
+        CHECK_INT(graft_checkpoint_convert_int8(to, "x", turned, &info, &e), GRAFT_E_ARG);
+        CHECK(strstr(e.text, "quantized already") != NULL);
+        unlink(to);
+    }
+    made_file *g = part_of_file(FLUX_DEV, UNET);
+    for (size_t i = 0; i < g->n; i++) {
+        graft_st_tensor *t = &g->tensor[i], was = *t;
+        was.data = memcpy(malloc(t->bytes), t->data, t->bytes);
+        if (t->rank == 2 && t->shape[1] % 32 == 0) gguf_pack_tensor(t, &was);
+        free((void *)(uintptr_t)was.data);
+    }
+    gguf_file bytes = gguf_of("flux", config_of(FLUX_DEV), g->tensor, g->n);
+    gguf_write(&bytes, packed);
+    free(bytes.data);
+    finish_file(g);
+    CHECK_OK(graft_checkpoint_convert_int8(packed, to, true, &info, &e), &e);
+    graft_model *m = load_model(engine, to), *p = load_model(engine, packed);
+    CHECK(apart(m, p) > 0 && apart(m, p) < CLOSE);
+    RELEASE_ALL(m, p);
+    unlink(packed);
+    unlink(to);
+    CHECK_INT(graft_checkpoint_convert_int8(GRAFT_SOURCE_DIR "/golden/small/t5.safetensors", to,
+                                            true, &info, &e),
+              GRAFT_E_UNSUPPORTED);
+    CHECK_INT(graft_checkpoint_convert_int8("/nowhere", to, true, &info, &e), GRAFT_E_NOTFOUND);
+}
+
 int main(void)
 {
     engine = make_engine("cpu");
@@ -223,6 +279,7 @@ int main(void)
     RUN(swapped);
     RUN(changed_and_merged);
     RUN(saved);
+    RUN(converted);
     graft_engine_destroy(engine);
     return test_end();
 }

@@ -129,6 +129,13 @@ bool graft_cache_old(const graft_engine *engine, const char *name)
     return false;
 }
 
+graft_status graft_checkpoint_convert_int8(const char *from, const char *to, bool turned,
+                                           graft_convert_info *info, graft_err *e)
+{
+    (void)from, (void)to, (void)turned, (void)info;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED, "no file is converted here");
+}
+
 graft_status graft_cache_clear(graft_engine *engine, uint64_t *count, graft_err *e)
 {
     (void)engine;

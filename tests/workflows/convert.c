@@ -56,6 +56,40 @@ static void converts(void)
     graft_free(data);
 }
 
+/* A network in integers, for which other words of the command line are given. */
+static void quantizes(void)
+{
+    char from[512], to[512];
+    snprintf(from, sizeof from, "%s", scratch("convert/flux.safetensors"));
+    snprintf(to, sizeof to, "%s", scratch("convert/flux_int8_convrot.safetensors"));
+    char *data;
+    size_t size;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_file_read(GRAFT_SOURCE_DIR "/golden/small/flux_dev.safetensors", 1 << 24, &data,
+                             &size, &e),
+             &e);
+    CHECK_OK(graft_file_write(from, data, size, &e), &e);
+    graft_free(data);
+    unlink(to);
+    const struct {
+        const char *how, *words;
+        int status;
+    } cases[] = {{"int8_convrot", "flux_int8_convrot.safetensors: ", 0},
+                 {"int8_convrot", "there is such a file already", 1},
+                 {"int8", "layers in 8-bit integers", 0},
+                 {"int4", "--quantize must be int8_convrot or int8, not \"int4\"", 2}};
+    unlink(scratch("convert/flux_int8.safetensors"));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        process p = {.output = "convert/out"};
+        process_run(&p, (const char *[]){"convert", from, "--quantize", cases[i].how, NULL});
+        CHECK_INT(p.status, cases[i].status);
+        CHECK(strstr(p.text, cases[i].words) != NULL);
+        process_finish(&p);
+    }
+    CHECK(graft_file_exists(to) && graft_file_exists(scratch("convert/flux_int8.safetensors")));
+    convert(to, "elsewhere.safetensors", 1, "a safetensors file already");
+}
+
 static void refuses(void)
 {
     convert(GOLDEN "none.ckpt", NULL, 1, "none.ckpt");
@@ -70,6 +104,7 @@ static void refuses(void)
 int main(void)
 {
     RUN(converts);
+    RUN(quantizes);
     RUN(refuses);
     return test_end();
 }

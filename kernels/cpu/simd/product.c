@@ -27,6 +27,16 @@ typedef enum words { FLOATS, PAIRS, HALVES } words;
         else                                                                                       \
             (sum) = (sum) + (a) * (b);                                                             \
     } while (0)
+#elif GRAFT_ISA_LEVEL == 1
+/* Told to choose instructions itself, a compiler keeps some of the sums in memory where halves of
+ * words take two registers more. */
+#define DOT(sum, a, b, kind)                                                                       \
+    do {                                                                                           \
+        if ((kind) == HALVES)                                                                      \
+            __asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));                        \
+        else                                                                                       \
+            (sum) = (sum) + (a) * (b);                                                             \
+    } while (0)
 #else
 #define DOT(sum, a, b, kind) ((sum) = (sum) + (a) * (b))
 #endif
