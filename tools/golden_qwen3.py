@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Makes golden/small/qwen3.safetensors, qwen3_joined.safetensors and qwen25.safetensors: small random
-Qwen 3 (arXiv:2505.09388) and Qwen 2.5 (arXiv:2412.15115), token ids, and what PyTorch computes of them
-in float32: the stream behind all layers but the last, as Z-Image reads it, that behind three of them,
-as FLUX.2 klein does, and that behind all of them and their norm, as Qwen-Image does. golden/README.md
-lists the tensors.
+"""Makes golden/small/qwen3.safetensors, qwen3_joined.safetensors, qwen3_layered.safetensors and
+qwen25.safetensors: small random Qwen 3 (arXiv:2505.09388) and Qwen 2.5 (arXiv:2412.15115), token ids,
+and what PyTorch computes of them in float32: the stream behind all layers but the last, as Z-Image
+reads it, that behind three of them, as FLUX.2 klein does, behind twelve of Qwen 3-VL's, as Krea 2
+does, and that behind all of them and their norm, as Qwen-Image does. golden/README.md lists the
+tensors.
 
     tools/golden_qwen3.py OUTPUT-FOLDER     write the files
     tools/golden_qwen3.py --check FILE...   hold what is computed here against such files
@@ -21,7 +22,7 @@ import train_demo as td
 from golden_file import config, error, holds, load, main
 from mmdit import RMSNorm
 
-BASE = 1e6  # of the angles
+BASE = 1e6  # of the angles; Qwen 3-VL's say their own
 # Three heads of queries share one of keys, so that repeating is more than doubling.
 CONFIG = dict(vocab_size=300, hidden_size=32, intermediate_size=48, num_hidden_layers=4,
               num_attention_heads=6, num_key_value_heads=2, head_dim=12)
@@ -31,16 +32,20 @@ DEEP = dict(vocab_size=300, hidden_size=16, intermediate_size=24, num_hidden_lay
             num_attention_heads=4, num_key_value_heads=2, head_dim=8)
 # Words and tokens, of which the rest is padding: some, none, one word, and no whole steps.
 PADDED = [(5, 32), (32, 32), (1, 64), (40, 77)]
+LAYERED = list(range(2, 36, 3))
+SEEING = dict(vocab_size=300, hidden_size=8, intermediate_size=12, num_hidden_layers=36,
+              num_attention_heads=3, num_key_value_heads=1, head_dim=8, rope_theta=5e6)
+ASKED = [37, 1, 64]
 BIASED = dict(vocab_size=300, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
               num_attention_heads=6, num_key_value_heads=2, head_dim=12, attention_bias=True)
 DESCRIBED = [40, 1, 97]
 
 
-def turn(x):
+def turn(x, base):
     """Places along the third dimension, by angles that value i of a head shares with the one half a
     head behind it."""
     tokens, d = x.shape[2:]
-    speed = BASE ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    speed = base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
     angle = torch.outer(torch.arange(tokens, dtype=torch.float64), speed)
     cos, sin = (part.to(x.dtype) for part in (angle.cos(), angle.sin()))
     first, second = x.split(d // 2, 3)
@@ -52,6 +57,7 @@ class Attention(nn.Module):
         super().__init__()
         width, d = cfg["hidden_size"], cfg["head_dim"]
         self.heads, self.shared = cfg["num_attention_heads"], cfg["num_key_value_heads"]
+        self.base = cfg.get("rope_theta", BASE)
         biased = cfg.get("attention_bias", False)
         self.q_proj = nn.Linear(width, self.heads * d, bias=biased)
         self.k_proj, self.v_proj = (nn.Linear(width, self.shared * d, bias=biased) for _ in "kv")
@@ -63,7 +69,7 @@ class Attention(nn.Module):
         q, k, v = (part(x).view(n, tokens, heads, -1).transpose(1, 2)
                    for part, heads in ((self.q_proj, self.heads), (self.k_proj, self.shared),
                                        (self.v_proj, self.shared)))
-        q, k = turn(self.q_norm(q)), turn(self.k_norm(k))
+        q, k = turn(self.q_norm(q), self.base), turn(self.k_norm(k), self.base)
         out = torch.empty_like(q)
         for head in range(self.heads):
             own = head * self.shared // self.heads
@@ -126,13 +132,19 @@ class Qwen3(nn.Module):
             x = layer(x, len(tokens))
         return self.model.norm(x)[0]
 
-    def joined(self, tokens, words):
-        """Ids (T), of which the first so many are words -> hidden (T,3 width)."""
+    def side_by_side(self, tokens, words, chosen):
+        """Ids (T), of which the first so many are words -> hidden (T,layers*width)."""
         x, stream = self.model.embed_tokens(tokens[None]), []
-        for layer in self.model.layers[:max(JOINED)]:
+        for layer in self.model.layers[:max(chosen)]:
             x = layer(x, words)
             stream.append(x[0])
-        return torch.cat([stream[i - 1] for i in JOINED], 1)
+        return torch.cat([stream[i - 1] for i in chosen], 1)
+
+    def joined(self, tokens, words):
+        return self.side_by_side(tokens, words, JOINED)
+
+    def layered(self, tokens):
+        return self.side_by_side(tokens, len(tokens), LAYERED)
 
 
 def randomize(net, g, added=1.0):
@@ -171,26 +183,28 @@ def make_joined(folder):
     td.st_save(f"{folder}/qwen3_joined.safetensors", tensors, {"golden": json.dumps(DEEP)})
 
 
-def make_normed(folder):
-    g = torch.Generator().manual_seed(2502)
-    net = Qwen3(BIASED)
-    randomize(net, g)
+def make_prompts(what, cfg, seed, added, counts, path, metadata):
+    """Texts of so many tokens each, and what the method of this name makes of them."""
+    g = torch.Generator().manual_seed(seed)
+    net = Qwen3(cfg)
+    randomize(net, g, added)
     tensors = {k: v.half() for k, v in net.state_dict().items()}
-    wide = load(Qwen3(BIASED), tensors, "").double()
-    for k, count in enumerate(DESCRIBED):
-        tokens = torch.randint(BIASED["vocab_size"], (count,), generator=g)
+    wide = load(Qwen3(cfg), tensors, "").double()
+    for k, count in enumerate(counts):
+        tokens = torch.randint(cfg["vocab_size"], (count,), generator=g)
         with torch.no_grad():
-            hidden, exact = net.normed(tokens), wide.normed(tokens)
-        print(f"normed case{k}: largest value {hidden.abs().max():.2f},",
+            hidden, exact = getattr(net, what)(tokens), getattr(wide, what)(tokens)
+        print(f"{what} case{k}: largest value {hidden.abs().max():.2f},",
               f"{error(hidden, exact):.1g} from float64")
-        tensors.update({f"case{k}.tokens": tokens, f"case{k}.normed": hidden})
-    td.st_save(f"{folder}/qwen25.safetensors", tensors,
-               {"config": json.dumps(dict(head_dim=BIASED["head_dim"])), "golden": json.dumps(BIASED)})
+        tensors.update({f"case{k}.tokens": tokens, f"case{k}.{what}": hidden})
+    td.st_save(path, tensors, {**metadata, "golden": json.dumps(cfg)})
 
 
 def make(folder):
     make_joined(folder)
-    make_normed(folder)
+    make_prompts("normed", BIASED, 2502, 1.0, DESCRIBED, f"{folder}/qwen25.safetensors",
+                 {"config": json.dumps(dict(head_dim=BIASED["head_dim"]))})
+    make_prompts("layered", SEEING, 2511, 0.2, ASKED, f"{folder}/qwen3_layered.safetensors", {})
     g = torch.Generator().manual_seed(2505)
     net = Qwen3(CONFIG)
     randomize(net, g)
@@ -214,9 +228,10 @@ def check(path):
                {key: v for key, v in t.items() if not key.startswith("case")}, "")
     while f"case{k}.tokens" in t:
         tokens, words = t[f"case{k}.tokens"], t.get(f"case{k}.words")
-        what = ("normed" if f"case{k}.normed" in t else "hidden" if words is None else "joined")
-        got = (net.normed(tokens) if what == "normed" else net(tokens) if words is None
-               else net.joined(tokens, words.item()))
+        what = next((name for name in ("normed", "layered", "joined") if f"case{k}.{name}" in t),
+                    "hidden")
+        got = (net(tokens) if what == "hidden" else net.joined(tokens, words.item())
+               if what == "joined" else getattr(net, what)(tokens))
         ok = holds(path, f"case{k}", got, t[f"case{k}.{what}"]) and ok
         k += 1
     return ok and k > 0

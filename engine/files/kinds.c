@@ -41,7 +41,7 @@ static const struct kind {
     {"text_model.encoder.", "a text encoder", "CLIPLoader"},
     {"transformer.resblocks.", "a text encoder", "CLIPLoader"},
     {"SelfAttention.", "a T5 text encoder", "TripleCLIPLoader"},
-    {"self_attn.q_norm.", "a Qwen 3 text encoder", "CLIPLoader with type lumina2 or flux2"},
+    {"self_attn.q_norm.", "a Qwen 3 text encoder", "CLIPLoader with type lumina2, flux2 or krea2"},
     {"model.layers.0.self_attn.q_proj.bias", "a Qwen 2.5 text encoder",
      "CLIPLoader with type qwen_image"},
     {"body.0.block1.", "a T2I-Adapter", "ControlNetLoader"},

@@ -84,7 +84,11 @@ static graft_status add_t5(graft_clip *c, graft_weights *file, const char *place
 
 /* In a checkpoint; a file of its own has the last. */
 static const char *const qwen3_places[] = {"text_encoders.qwen3_4b.transformer.",
-                                           "text_encoders.qwen3_8b.transformer.", "", NULL};
+                                           "text_encoders.qwen3_8b.transformer.",
+                                           "text_encoders.qwen3vl_4b.transformer.",
+                                           "",
+                                           "model.language_",
+                                           NULL};
 /* Likewise; transformers calls the language model beside one for pictures model.language_model. */
 static const char *const qwen25_places[] = {"text_encoders.qwen25_7b.transformer.", "",
                                             "model.language_", NULL};
@@ -106,13 +110,15 @@ static graft_status add_qwen3(graft_clip *c, graft_weights *file, const graft_ta
     graft_status st = graft_qwen3_load(c->engine, file, place, task, &c->qwen3, e);
     if (st) return st;
     c->width = c->qwen3->arch.width;
-    if (c->kind != GRAFT_CLIP_FLUX2) return GRAFT_OK;
-    c->width *= GRAFT_QWEN3_JOINED;
-    if (c->qwen3->arch.layers > GRAFT_QWEN3_JOINED_END) return GRAFT_OK;
-    return graft_fail(
-        e, GRAFT_E_UNSUPPORTED,
-        "%s: a Qwen 3 of %d layers; FLUX.2 wants what layer %d of one with more gives",
-        graft_safetensors_path(f), c->qwen3->arch.layers, GRAFT_QWEN3_JOINED_END);
+    const bool joined = c->kind == GRAFT_CLIP_FLUX2;
+    if (!joined && c->kind != GRAFT_CLIP_KREA2) return GRAFT_OK;
+    const int32_t last = joined ? GRAFT_QWEN3_JOINED_END : GRAFT_QWEN3_LAYERED_END;
+    c->width *= joined ? GRAFT_QWEN3_JOINED : GRAFT_QWEN3_LAYERED;
+    if (c->qwen3->arch.layers > last) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s: a Qwen 3 of %d layers; %s wants what layer %d of one with more gives",
+                      graft_safetensors_path(f), c->qwen3->arch.layers,
+                      joined ? "FLUX.2" : "Krea 2", last);
 }
 
 static bool may_have_t5(const graft_clip *c)
@@ -146,7 +152,8 @@ static graft_clip *new_clip(graft_engine *engine)
 
 static bool is_qwen3(graft_clip_kind kind)
 {
-    return kind == GRAFT_CLIP_QWEN3 || kind == GRAFT_CLIP_FLUX2 || kind == GRAFT_CLIP_QWEN_IMAGE;
+    return kind == GRAFT_CLIP_QWEN3 || kind == GRAFT_CLIP_FLUX2 || kind == GRAFT_CLIP_QWEN_IMAGE ||
+           kind == GRAFT_CLIP_KREA2;
 }
 
 static const char *qwen_name(graft_clip_kind kind)
@@ -200,6 +207,7 @@ static graft_clip_kind kind_of(const graft_safetensors *f)
 {
     static const char token[] = "text_model.embeddings.token_embedding.weight";
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX2_TENSOR)) return GRAFT_CLIP_FLUX2;
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_KREA2_TENSOR)) return GRAFT_CLIP_KREA2;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR) ||
         graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR))
         return GRAFT_CLIP_QWEN_IMAGE;
@@ -295,7 +303,8 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                  [GRAFT_CLIP_QWEN3] = {"lumina2", 1, 1},
                  [GRAFT_CLIP_FLUX2] = {"flux2", 1, 1},
                  [GRAFT_CLIP_CHROMA] = {"chroma", 1, 1},
-                 [GRAFT_CLIP_QWEN_IMAGE] = {"qwen_image", 1, 1}};
+                 [GRAFT_CLIP_QWEN_IMAGE] = {"qwen_image", 1, 1},
+                 [GRAFT_CLIP_KREA2] = {"krea2", 1, 1}};
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
     if (kind == n_kinds)

@@ -43,7 +43,8 @@ static void configure_flux2(graft_model *m, const graft_checkpoint_config *c)
     m->latent_shift = 0;
 }
 
-/* Qwen-Image's schedule is FLUX.1 dev's where nobody says how far it shifts. */
+/* Qwen-Image's schedule is FLUX.1 dev's where nobody says how far it shifts; Krea 2's, too, as its
+ * Turbo was distilled with it. */
 static void configure_qwen_image(graft_model *m)
 {
     m->prediction = GRAFT_PREDICT_FLOW;
@@ -61,7 +62,7 @@ static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
         configure_flux2(m, c);
         return;
     }
-    if (m->arch.kind == GRAFT_NET_QWEN_IMAGE) {
+    if (m->arch.kind == GRAFT_NET_QWEN_IMAGE || m->arch.kind == GRAFT_NET_KREA2) {
         configure_qwen_image(m);
         return;
     }
@@ -124,6 +125,7 @@ graft_status graft_load_network(const graft_safetensors *f, const char **out, gr
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ZIMAGE_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR);
+    if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_KREA2_TENSOR);
     if (!prefix) return no_unet(f, e);
     *out = prefix;
     return graft_net_detect(f, prefix, graft_safetensors_metadata(f, "config"), arch, e);

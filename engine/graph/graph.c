@@ -154,6 +154,11 @@ graft_vid graft_graph_weight(graft_graph *g, const char *name, int rank, const i
     return weight(g, GRAFT_SLOT_PLAIN, name, rank, dim);
 }
 
+graft_vid graft_graph_weight_more(graft_graph *g, const char *name, int rank, const int64_t *dim)
+{
+    return weight(g, GRAFT_SLOT_MORE, name, rank, dim);
+}
+
 graft_vid graft_graph_weight_transposed(graft_graph *g, const char *name, const int64_t dim[2])
 {
     return weight(g, GRAFT_SLOT_TRANSPOSE, name, 2, dim);

@@ -53,7 +53,8 @@ typedef enum graft_slot_kind {
     GRAFT_SLOT_TRANSPOSE = 2, /* one source (b,a) for a slot (a,b) */
     GRAFT_SLOT_CROP = 3, /* the middle of one source (m*m,c), a square of m rows of m cells, for
                             a slot (1,h,w,c): from row (m-h)/2 and column (m-w)/2 on */
-    GRAFT_SLOT_LAST = 4  /* of one source (o,i,m,h,w) what has the last m, for a slot (o,i,h,w) */
+    GRAFT_SLOT_LAST = 4, /* of one source (o,i,m,h,w) what has the last m, for a slot (o,i,h,w) */
+    GRAFT_SLOT_MORE = 5  /* as PLAIN, and one more: of what is stored by how far it is from 1 */
 } graft_slot_kind;
 
 typedef struct graft_gslot {
@@ -113,6 +114,8 @@ graft_vid graft_graph_weight_crop(graft_graph *g, const char *name, int64_t side
 /* A weight (o,i,h,w) from the last of `slices` slices of a source (o,i,slices,h,w). */
 graft_vid graft_graph_weight_last(graft_graph *g, const char *name, int64_t slices,
                                   const int64_t dim[4]);
+/* As graft_graph_weight, with values that are one more than the source's. */
+graft_vid graft_graph_weight_more(graft_graph *g, const char *name, int rank, const int64_t *dim);
 /* A weight whose sources are those of `parts`, joined by rows. All must be PLAIN or ROWS weights.
  */
 graft_vid graft_graph_weight_rows(graft_graph *g, const graft_vid *parts, size_t n);

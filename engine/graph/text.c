@@ -25,7 +25,7 @@ static const struct {
                    {GRAFT_I64, "i64"}, {GRAFT_F64, "f64"}};
 #define N_DTYPES (sizeof dtype_names / sizeof *dtype_names)
 
-static const char *const slot_kinds[] = {"plain", "rows", "transpose", "crop", "last"};
+static const char *const slot_kinds[] = {"plain", "rows", "transpose", "crop", "last", "more"};
 
 /* Attributes in the order of the structure: one table for printing and parsing. */
 static const struct {
@@ -248,6 +248,7 @@ static graft_status parse_slot(parser *ps)
                : take(ps, "transpose") ? 2
                : take(ps, "crop")      ? 3
                : take(ps, "last")      ? 4
+               : take(ps, "more")      ? 5
                                        : -1;
     if (kind < 0 || !take_dims(ps, &s->rank, s->dim)) return syntax(ps, "bad slot");
     s->kind = (graft_slot_kind)kind;

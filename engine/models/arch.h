@@ -100,13 +100,28 @@ typedef struct graft_qwen_image_arch {
     int32_t clean_references;
 } graft_qwen_image_arch;
 
+/* Krea 2's transformer (krea2.h). */
+typedef struct graft_krea2_arch {
+    int32_t channels; /* of the latent, going in and coming out */
+    int32_t hidden, mlp, depth;
+    int32_t heads, key_heads; /* of queries; of keys and values, which several of them share */
+    int32_t patch;            /* as above */
+    int32_t rope_dim;         /* likewise */
+    int32_t time_dim;         /* numbers that tell the timestep */
+    /* Of a prompt's tokens: how many layers of the language model are read, how wide each is, and
+     * the blocks that see the layers of one token, then those that see all tokens. */
+    int32_t text_layers, text_width, text_mlp, text_heads, text_key_heads;
+    int32_t layer_depth, token_depth;
+} graft_krea2_arch;
+
 typedef enum graft_net_kind {
     GRAFT_NET_UNET = 0,
     GRAFT_NET_MMDIT = 1,
     GRAFT_NET_FLUX = 2,
     GRAFT_NET_ZIMAGE = 3,
     GRAFT_NET_FLUX2 = 4,
-    GRAFT_NET_QWEN_IMAGE = 5
+    GRAFT_NET_QWEN_IMAGE = 5,
+    GRAFT_NET_KREA2 = 6
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -138,6 +153,7 @@ typedef struct graft_net_arch {
     graft_zimage_arch zimage;
     graft_flux2_arch flux2;
     graft_qwen_image_arch qwen_image;
+    graft_krea2_arch krea2;
 } graft_net_arch;
 
 /* A T2I-Adapter (t2i_adapter.h). */
@@ -365,6 +381,9 @@ graft_status graft_flux2_detect(const graft_safetensors *f, const char *prefix,
 graft_status graft_qwen_image_detect(const graft_safetensors *f, const char *prefix,
                                      const char *config, graft_qwen_image_arch *out, graft_err *e);
 #define GRAFT_QWEN_IMAGE_TENSOR "transformer_blocks.0.img_mod.1.weight"
+graft_status graft_krea2_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                                graft_krea2_arch *out, graft_err *e);
+#define GRAFT_KREA2_TENSOR "txtfusion.projector.weight"
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e);
 /* A tensor that tells a Control-LoRA, below its prefix. */

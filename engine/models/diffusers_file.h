@@ -1,9 +1,9 @@
 /* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel,
  * FluxTransformer2DModel, the ControlNets of these two, ZImageTransformer2DModel,
- * Flux2Transformer2DModel and AutoencoderKLQwenImage; QwenImageTransformer2DModel's names are those
- * of all files): their tensors get the names that checkpoints have, by which all else
- * knows them. Which block a tensor belongs to depends on how many layers the blocks before it have,
- * which is counted in the file.
+ * Flux2Transformer2DModel, Krea2Transformer2DModel and AutoencoderKLQwenImage;
+ * QwenImageTransformer2DModel's names are those of all files): their tensors get the names that
+ * checkpoints have, by which all else knows them. Which block a tensor belongs to depends on how
+ * many layers the blocks before it have, which is counted in the file.
  *
  * For files just opened, of which nobody else knows yet. A file of another kind stays as it is. Of
  * one that has diffusers' names every tensor must be known, and all that belong to a layer must be
@@ -34,7 +34,10 @@ bool graft_diffusers_is_zimage(const graft_safetensors *f);
  * values of blocks of two streams are copied, a thirteenth of klein's file. */
 graft_diffusers_adopt graft_diffusers_adopt_flux2;
 bool graft_diffusers_is_flux2(const graft_safetensors *f);
-/* Of these five the one that the file is. */
+/* transformer_blocks.3.attn.to_q.weight -> blocks.3.attn.wq.weight. Nothing is copied. */
+graft_diffusers_adopt graft_diffusers_adopt_krea2;
+bool graft_diffusers_is_krea2(const graft_safetensors *f);
+/* Of these six the one that the file is. */
 graft_diffusers_adopt graft_diffusers_adopt_net;
 /* A ControlNet for FLUX, Stable Diffusion 3 or Z-Image: blocks likewise; what it has beside the
  * transformer's keeps its name. Also one of Stability's for 3.5 large, whose blocks have their own

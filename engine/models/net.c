@@ -6,6 +6,7 @@
 #include "engine/models/detect.h"
 #include "engine/models/flux.h"
 #include "engine/models/flux2.h"
+#include "engine/models/krea2.h"
 #include "engine/models/mmdit.h"
 #include "engine/models/qwen_image.h"
 #include "engine/models/zimage.h"
@@ -76,6 +77,15 @@ static void of_qwen_image(const graft_qwen_image_arch *a, graft_net_arch *out)
     memcpy(&out->qwen_image, a, sizeof *a);
 }
 
+static void of_krea2(const graft_krea2_arch *a, graft_net_arch *out)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = GRAFT_NET_KREA2;
+    out->in_channels = out->latent_channels = a->channels;
+    out->context_dim = graft_krea2_context(a);
+    memcpy(&out->krea2, a, sizeof *a);
+}
+
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
                               graft_net_arch *out, graft_err *e)
 {
@@ -85,6 +95,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     graft_zimage_arch zimage;
     graft_flux2_arch flux2;
     graft_qwen_image_arch qwen_image;
+    graft_krea2_arch krea2;
     if (graft_detect_find(f, prefix, GRAFT_MMDIT_TENSOR)) {
         graft_status st = graft_mmdit_detect(f, prefix, config, &mmdit, e);
         if (!st) of_mmdit(&mmdit, out);
@@ -110,6 +121,11 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
         if (!st) of_qwen_image(&qwen_image, out);
         return st;
     }
+    if (graft_detect_find(f, prefix, GRAFT_KREA2_TENSOR)) {
+        graft_status st = graft_krea2_detect(f, prefix, config, &krea2, e);
+        if (!st) of_krea2(&krea2, out);
+        return st;
+    }
     graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
     if (!st) graft_net_of_unet(&unet, out);
     return st;
@@ -131,6 +147,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *sh
         return graft_flux2_build(&a->flux2, shape, out, e);
     case GRAFT_NET_QWEN_IMAGE:
         return graft_qwen_image_build(&a->qwen_image, shape, out, e);
+    case GRAFT_NET_KREA2:
+        return graft_krea2_build(&a->krea2, shape, out, e);
     default:
         return graft_unet_build_guided(&a->unet, shape, pictures, out, e);
     }
@@ -226,6 +244,8 @@ int64_t graft_net_patch(const graft_net_arch *a)
         return a->zimage.patch;
     case GRAFT_NET_QWEN_IMAGE:
         return a->qwen_image.patch;
+    case GRAFT_NET_KREA2:
+        return a->krea2.patch;
     default:
         return 1;
     }
@@ -239,7 +259,7 @@ bool graft_net_counts_tokens(const graft_net_arch *a, int64_t tokens)
     case GRAFT_NET_FLUX:
         return graft_flux_counts_tokens(&a->flux, tokens);
     default:
-        return a->kind == GRAFT_NET_QWEN_IMAGE;
+        return a->kind == GRAFT_NET_QWEN_IMAGE || a->kind == GRAFT_NET_KREA2;
     }
 }
 
@@ -274,6 +294,8 @@ graft_hash graft_net_hash(const graft_net_arch *a)
                              a->qwen_image.clean_references
                                  ? sizeof a->qwen_image
                                  : offsetof(graft_qwen_image_arch, clean_references));
+    case GRAFT_NET_KREA2:
+        return graft_hash128(&a->krea2, sizeof a->krea2);
     default:
         return graft_hash128(&a->unet, sizeof a->unet);
     }

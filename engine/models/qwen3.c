@@ -7,12 +7,14 @@
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define BASE      1e6f  /* of the angles that places turn by */
+#define BASE_VL   5e6f  /* the same of Qwen 3-VL */
 #define UNSEEN    -1e9f /* beside any score; infinities would make a block of keys of no number */
 
 typedef struct qwen3 {
     graft_build b;
     const graft_qwen3_arch *a;
     int64_t batch, tokens;
+    float base;
     graft_vid bias; /* GRAFT_NO_VALUE: a token sees those before it and itself */
     graft_turns turns;
     bool placed; /* turns say where tokens stand */
@@ -65,25 +67,8 @@ static graft_vid turned(const qwen3 *m, graft_name weight, graft_vid x, int32_t 
                                  .rows = 1,
                                  .columns = (int32_t)m->tokens,
                                  .of_column = m->a->head_dim,
-                                 .base = BASE};
+                                 .base = m->base};
     return graft_build_rope(&m->b, x, &row);
-}
-
-/* Keys or values with each head as often as there are heads of queries that read it, side by side.
- */
-static graft_vid repeated(const qwen3 *m, graft_vid x)
-{
-    const int32_t times = m->a->heads / m->a->key_heads;
-    const int64_t all = m->batch * m->tokens, d = m->a->head_dim;
-    x = graft_graph_reshape(m->b.g, x, 3, (const int64_t[]){all, m->a->key_heads, d});
-    graft_vid y = x;
-    for (int32_t have = 1; have < times;) {
-        const bool doubled = 2 * have <= times;
-        y = graft_build_concat(&m->b, y, doubled ? y : x);
-        have = doubled ? 2 * have : have + 1;
-    }
-    return graft_graph_reshape(m->b.g, y, 3,
-                               (const int64_t[]){m->batch, m->tokens, m->a->heads * d});
 }
 
 static graft_vid attend(const qwen3 *m, graft_vid query, graft_vid key, graft_vid value)
@@ -105,7 +90,8 @@ static graft_vid attention(const qwen3 *m, int i, graft_vid x)
     const graft_vid value = projected(m, NAME("%s.v_proj", name.text), h, key_heads);
     query = turned(m, NAME("%s.q_norm.weight", name.text), query, heads);
     key = turned(m, NAME("%s.k_norm.weight", name.text), key, key_heads);
-    const graft_vid y = attend(m, query, repeated(m, key), repeated(m, value));
+    const graft_vid y = attend(m, query, graft_stream_heads_shared(&m->b, key, heads, key_heads),
+                               graft_stream_heads_shared(&m->b, value, heads, key_heads));
     return added(m, x, linear(m, NAME("%s.o_proj", name.text), y, m->a->width));
 }
 
@@ -133,17 +119,41 @@ static graft_vid all_normed(const qwen3 *m, graft_vid x)
                                     first_layers(m, x, m->a->layers), 1);
 }
 
-/* FLUX.2's. */
-static graft_vid joined(const qwen3 *m, graft_vid x)
+/* The stream behind so many layers each, side by side. */
+static graft_vid side_by_side(const qwen3 *m, graft_vid x, const int32_t *at, int n)
 {
-    static const int at[GRAFT_QWEN3_JOINED] = GRAFT_QWEN3_JOINED_AT;
     graft_vid all = GRAFT_NO_VALUE;
     int i = 0;
-    for (int k = 0; k < GRAFT_QWEN3_JOINED && m->a->layers > GRAFT_QWEN3_JOINED_END; k++) {
+    for (int k = 0; k < n && m->a->layers > at[n - 1]; k++) {
         for (; i < at[k]; i++) x = feed_forward(m, i, attention(m, i, x));
         all = k ? graft_build_concat(&m->b, all, x) : x;
     }
     return all;
+}
+
+/* FLUX.2's. */
+static graft_vid joined(const qwen3 *m, graft_vid x)
+{
+    static const int32_t at[GRAFT_QWEN3_JOINED] = GRAFT_QWEN3_JOINED_AT;
+    return side_by_side(m, x, at, GRAFT_QWEN3_JOINED);
+}
+
+/* Krea 2's. */
+static graft_vid layered(const qwen3 *m, graft_vid x)
+{
+    int32_t at[GRAFT_QWEN3_LAYERED];
+    for (int i = 0; i < GRAFT_QWEN3_LAYERED; i++)
+        at[i] = GRAFT_QWEN3_LAYERED_FIRST + GRAFT_QWEN3_LAYERED_STEP * i;
+    return side_by_side(m, x, at, GRAFT_QWEN3_LAYERED);
+}
+
+static void check_layers(const graft_qwen3_arch *a, int32_t last, const char *network,
+                         graft_graph *g)
+{
+    if (a->layers <= last)
+        graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
+                         "a Qwen 3 of %d layers; %s wants what layer %d of one with more gives",
+                         a->layers, network, last);
 }
 
 static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_graph *g)
@@ -154,14 +164,12 @@ static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_g
     if (s->tokens > GRAFT_QWEN3_MAX_TOKENS)
         graft_graph_fail(g, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by %s",
                          (long long)s->tokens, GRAFT_QWEN3_MAX_TOKENS, graft_qwen3_family(a));
-    if (s->joined && s->normed)
-        graft_graph_fail(g, GRAFT_E_ARG, "a text for FLUX.2 and Qwen-Image");
+    if (!!s->joined + !!s->normed + !!s->layered > 1)
+        graft_graph_fail(g, GRAFT_E_ARG, "a text for several networks");
     if (s->placed && s->batch != 1)
         graft_graph_fail(g, GRAFT_E_ARG, "%lld texts with pictures", (long long)s->batch);
-    if (s->joined && a->layers <= GRAFT_QWEN3_JOINED_END)
-        graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
-                         "a Qwen 3 of %d layers; FLUX.2 wants what layer %d of one with more gives",
-                         a->layers, GRAFT_QWEN3_JOINED_END);
+    if (s->joined) check_layers(a, GRAFT_QWEN3_JOINED_END, "FLUX.2", g);
+    if (s->layered) check_layers(a, GRAFT_QWEN3_LAYERED_END, "Krea 2", g);
 }
 
 void graft_qwen3_bias(const graft_qwen3_arch *a, int64_t words, int64_t tokens, float *bias)
@@ -219,6 +227,7 @@ graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shap
                .a = a,
                .batch = s->batch,
                .tokens = s->tokens,
+               .base = s->layered ? BASE_VL : BASE,
                .bias = GRAFT_NO_VALUE,
                .placed = s->placed};
     check(a, s, g);
@@ -227,9 +236,10 @@ graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shap
     if (s->joined)
         m.bias = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){a->heads, s->tokens, s->tokens});
     if (s->placed) m.turns = graft_turns_input(&m.b, s->tokens, a->head_dim / 2);
-    graft_graph_output(g, s->joined   ? joined(&m, x)
-                          : s->normed ? all_normed(&m, x)
-                                      : first_layers(&m, x, a->layers - 1));
+    graft_graph_output(g, s->joined    ? joined(&m, x)
+                          : s->layered ? layered(&m, x)
+                          : s->normed  ? all_normed(&m, x)
+                                       : first_layers(&m, x, a->layers - 1));
     graft_status st = graft_graph_status(g, e);
     if (st)
         graft_graph_destroy(g);

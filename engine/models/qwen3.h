@@ -1,11 +1,13 @@
 /* Qwen 3 (Yang et al. 2025, arXiv:2505.09388; its code is public under Apache-2.0), a language
  * model, as a graph that ends before its last layer: the text encoder of Z-Image. Or one that ends
- * earlier and gives what three of its layers made: that of FLUX.2 klein. And Qwen 2.5
- * (arXiv:2412.15115), whose queries, keys and values have biases and no norms, up to the norm
- * behind its last layer: the text encoder of Qwen-Image, which is the language model of Qwen 2.5-VL
- * (arXiv:2502.13923); of text alone its places along three axes are the same. Of a picture
- * (qwen_vision.h) all cells have one place on the first axis, and further on by their row and
- * column on the others; the text behind it goes on one behind the furthest.
+ * earlier and gives what three of its layers made: that of FLUX.2 klein; or what twelve of them
+ * made: that of Krea 2, which is the language model of Qwen 3-VL-4B (arXiv:2511.21631), whose
+ * places turn by other angles. And Qwen 2.5 (arXiv:2412.15115), whose queries, keys and values have
+ * biases and no norms, up to the norm behind its last layer: the text encoder of Qwen-Image, which
+ * is the language model of Qwen 2.5-VL (arXiv:2502.13923). Of text alone the places of both VL along
+ * three axes are the same. Of a picture (qwen_vision.h) all cells have one place on the first axis,
+ * and further on by their row and column on the others; the text behind it goes on one behind the
+ * furthest.
  *
  * Norms are RMS norms in front of attention and of the gated layers, and of each head's queries and
  * keys. A few heads of keys and values serve several of queries each (Ainslie
@@ -27,6 +29,12 @@
         9, 18, 27                                                                                  \
     }
 #define GRAFT_QWEN3_JOINED_END 27
+/* Likewise Krea 2: behind 2, 5, 8 and so on up to the last. */
+#define GRAFT_QWEN3_LAYERED       12
+#define GRAFT_QWEN3_LAYERED_FIRST 2
+#define GRAFT_QWEN3_LAYERED_STEP  3
+#define GRAFT_QWEN3_LAYERED_END                                                                    \
+    (GRAFT_QWEN3_LAYERED_FIRST + GRAFT_QWEN3_LAYERED_STEP * (GRAFT_QWEN3_LAYERED - 1))
 
 typedef struct graft_qwen3_shape {
     int64_t batch, tokens;
@@ -34,9 +42,10 @@ typedef struct graft_qwen3_shape {
      * values grow to tens of thousands, out of float16's range, and bfloat16 would lose beside them
      * what most layers add. */
     graft_dtype act_dtype;
-    int32_t joined; /* 1: for FLUX.2 */
-    int32_t normed; /* 1: for Qwen-Image; not with joined */
-    int32_t placed; /* 1: where tokens stand is an input; of one text */
+    int32_t joined;  /* 1: for FLUX.2 */
+    int32_t normed;  /* 1: for Qwen-Image; not with joined */
+    int32_t placed;  /* 1: where tokens stand is an input; of one text */
+    int32_t layered; /* 1: for Krea 2; not with joined or normed */
 } graft_qwen3_shape;
 
 /* Cells of a picture among the tokens of a text, row by row. */
@@ -49,9 +58,10 @@ typedef struct graft_qwen3_picture {
 /* Input: embeddings (N,T,width) float32. Output: hidden (N,T,width) float32, the sum of the
  * embeddings and of all layers but the last, without a norm. Joined: a second input, (heads,T,T)
  * float32 of graft_qwen3_bias(); output (N,T,3 width), that sum behind 9, 18 and 27 layers side by
- * side. Normed: all layers, and the norm. Placed: two more inputs at the end, float32
- * (T,1,head_dim/2), of graft_qwen3_angles(). GRAFT_E_UNSUPPORTED where there are no more layers
- * than joined takes. */
+ * side. Layered: output (N,T,12 width), likewise of
+ * Krea 2's layers, and no second input. Normed: all layers, and the norm. Placed: two more inputs
+ * at the end, float32 (T,1,head_dim/2), of graft_qwen3_angles(). GRAFT_E_UNSUPPORTED where there
+ * are no more layers than joined or layered takes. */
 graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *shape,
                                graft_graph **out, graft_err *e);
 /* What is added to the scores of attention, for texts of which the first so many of T tokens are

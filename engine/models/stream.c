@@ -63,6 +63,23 @@ graft_vid graft_stream_head_normed(const graft_build *b, graft_name weight, graf
     return graft_build_rms_norm(b, weight, v, heads, GRAFT_STREAM_EPS);
 }
 
+graft_vid graft_stream_heads_shared(const graft_build *b, graft_vid v, int32_t heads,
+                                    int32_t key_heads)
+{
+    const int32_t times = heads / key_heads;
+    const int64_t n = graft_build_dim(b, v, 0), tokens = graft_build_dim(b, v, 1);
+    const int64_t d = graft_build_dim(b, v, 2) / key_heads;
+    if (times == 1) return v;
+    v = graft_graph_reshape(b->g, v, 3, (const int64_t[]){n * tokens, key_heads, d});
+    graft_vid all = v;
+    for (int32_t have = 1; have < times;) {
+        const bool doubled = 2 * have <= times;
+        all = graft_build_concat(b, all, doubled ? all : v);
+        have = doubled ? 2 * have : have + 1;
+    }
+    return graft_graph_reshape(b->g, all, 3, (const int64_t[]){n, tokens, heads * d});
+}
+
 graft_vid graft_stream_tokens(const graft_build *b, graft_vid v, int64_t begin, int64_t count)
 {
     v = graft_graph_slice_tokens(b->g, v, begin, count);

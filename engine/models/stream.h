@@ -30,6 +30,10 @@ graft_vid graft_stream_gated(const graft_build *b, const graft_stream *s, int ga
 /* An RMS norm of each head of v (N,tokens,heads*d) by a weight (d) of this name. */
 graft_vid graft_stream_head_normed(const graft_build *b, graft_name weight, graft_vid v,
                                    int32_t heads);
+/* Keys or values (N,T,key_heads*d), each head as often as there are heads of queries that read it,
+ * side by side: (N,T,heads*d). */
+graft_vid graft_stream_heads_shared(const graft_build *b, graft_vid v, int32_t heads,
+                                    int32_t key_heads);
 /* `count` tokens of all entries, dense. */
 graft_vid graft_stream_tokens(const graft_build *b, graft_vid v, int64_t begin, int64_t count);
 /* How many tokens count where y (N,1) float32 says how many of a prompt's do, which stand behind

@@ -518,6 +518,7 @@ static int64_t usual_words(const graft_net_arch *a)
         return a->flux.approximator ? SHORT_WORDS : GRAFT_FLUX_TOKENS;
     case GRAFT_NET_ZIMAGE:
     case GRAFT_NET_QWEN_IMAGE:
+    case GRAFT_NET_KREA2:
         return SHORT_WORDS;
     case GRAFT_NET_FLUX2:
         return GRAFT_FLUX2_TOKENS;
@@ -530,7 +531,7 @@ static int64_t usual_words(const graft_net_arch *a)
 static bool usually_distilled(const graft_net_arch *a)
 {
     return (a->kind == GRAFT_NET_FLUX && !a->flux.approximator) || a->kind == GRAFT_NET_ZIMAGE ||
-           a->kind == GRAFT_NET_FLUX2;
+           a->kind == GRAFT_NET_FLUX2 || a->kind == GRAFT_NET_KREA2;
 }
 
 graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,

@@ -12,11 +12,20 @@ typedef struct qwen3_run {
     graft_weights *weights;
     int64_t padded; /* tokens */
     bool normed;    /* for Qwen-Image */
+    bool layered;   /* for Krea 2 */
     bool joined;    /* for FLUX.2, of which the first so many are words */
     int64_t words;
     const graft_qwen3_picture *picture; /* of Qwen-Image-Edit */
     size_t n_pictures;
 } qwen3_run;
+
+/* Numbers that it gives of a token. */
+static size_t width_of(const qwen3_run *r)
+{
+    return (size_t)r->arch->width * (r->joined    ? GRAFT_QWEN3_JOINED
+                                     : r->layered ? GRAFT_QWEN3_LAYERED
+                                                  : 1);
+}
 
 /* The tokens' table, whichever files it is the sum of. */
 static graft_status check_table(const qwen3_run *r, const char *name, graft_err *e)
@@ -69,6 +78,7 @@ static graft_status bind(const qwen3_run *r, const graft_task *task, graft_bindi
     shape.tokens = r->padded;
     shape.joined = r->joined;
     shape.normed = r->normed;
+    shape.layered = r->layered;
     shape.placed = r->n_pictures > 0;
     graft_status st =
         graft_options_resolve_wide(r->engine, r->options, &job.backend, &shape.act_dtype, e);
@@ -85,7 +95,7 @@ typedef struct qwen3_values {
 static graft_status make_values(const qwen3_run *r, qwen3_values *v, graft_err *e)
 {
     const size_t padded = (size_t)r->padded, from = (size_t)r->arch->width;
-    const size_t width = from * (r->joined ? GRAFT_QWEN3_JOINED : 1);
+    const size_t width = width_of(r);
     const size_t angles = (size_t)r->arch->head_dim / 2;
     v->x = graft_calloc(padded, from * sizeof *v->x);
     v->out = graft_malloc_array(padded, width * sizeof *v->out);
@@ -145,7 +155,7 @@ static graft_status check_tokens(const qwen3_run *r, int64_t tokens, graft_err *
 static graft_status run(qwen3_run *r, const int32_t *ids, int64_t tokens, const graft_task *task,
                         float *hidden, graft_err *e)
 {
-    const size_t width = (size_t)r->arch->width * (r->joined ? GRAFT_QWEN3_JOINED : 1);
+    const size_t width = width_of(r);
     graft_binding *b = NULL;
     qwen3_values v = {0};
     graft_status st = check_tokens(r, tokens, e);
@@ -187,6 +197,16 @@ graft_status graft_qwen3_run_normed(graft_engine *engine, const graft_build_opti
 {
     qwen3_run r = {
         .engine = engine, .options = options, .arch = arch, .weights = weights, .normed = true};
+    return run(&r, ids, tokens, task, hidden, e);
+}
+
+graft_status graft_qwen3_run_layered(graft_engine *engine, const graft_build_options *options,
+                                     const graft_qwen3_arch *arch, graft_weights *weights,
+                                     const int32_t *ids, int64_t tokens, const graft_task *task,
+                                     float *hidden, graft_err *e)
+{
+    qwen3_run r = {
+        .engine = engine, .options = options, .arch = arch, .weights = weights, .layered = true};
     return run(&r, ids, tokens, task, hidden, e);
 }
 

@@ -24,8 +24,14 @@ graft_status graft_qwen3_run_normed(graft_engine *engine, const graft_build_opti
                                     const graft_qwen3_arch *arch, graft_weights *weights,
                                     const int32_t *ids, int64_t tokens, const graft_task *task,
                                     float *hidden, graft_err *e);
-/* The same with pictures among the tokens, whose ids do not count; none: the former. GRAFT_E_ARG
- * where they are not one after the other within the tokens. */
+/* The same for Krea 2: hidden (tokens, 12 arch->width). GRAFT_E_UNSUPPORTED for a model of too few
+ * layers. */
+graft_status graft_qwen3_run_layered(graft_engine *engine, const graft_build_options *options,
+                                     const graft_qwen3_arch *arch, graft_weights *weights,
+                                     const int32_t *ids, int64_t tokens, const graft_task *task,
+                                     float *hidden, graft_err *e);
+/* As graft_qwen3_run_normed() with pictures among the tokens, whose ids do not count; none: the
+ * former. GRAFT_E_ARG where they are not one after the other within the tokens. */
 graft_status graft_qwen3_run_seen(graft_engine *engine, const graft_build_options *options,
                                   const graft_qwen3_arch *arch, graft_weights *weights,
                                   const int32_t *ids, int64_t tokens,
@@ -82,6 +88,11 @@ graft_status graft_qwen3_encode_described(graft_engine *engine, const graft_buil
                                           const graft_qwen3 *q, const char *text,
                                           const graft_task *task, float **hidden, int64_t *tokens,
                                           graft_err *e);
+/* The same for Krea 2: *hidden (*tokens, 12 width). */
+graft_status graft_qwen3_encode_layered(graft_engine *engine, const graft_build_options *options,
+                                        const graft_qwen3 *q, const char *text,
+                                        const graft_task *task, float **hidden, int64_t *tokens,
+                                        graft_err *e);
 /* Of any, as conditioning. */
 graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, const graft_task *task,
                                      graft_cond **out, graft_err *e);

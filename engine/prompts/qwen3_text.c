@@ -11,7 +11,7 @@
 
 #define BEFORE "<|im_start|>user\n"
 #define BEHIND "<|im_end|>\n<|im_start|>assistant\n"
-/* What Qwen-Image was trained with in front of a prompt. */
+/* What Qwen-Image and Krea 2 were trained with in front of a prompt. */
 #define DESCRIBE                                                                                   \
     "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, "        \
     "quantity, text, spatial relationships of the objects and background:<|im_end|>\n" BEFORE
@@ -260,12 +260,12 @@ static graft_status encode(graft_engine *engine, const graft_build_options *opti
     return GRAFT_OK;
 }
 
-graft_status graft_qwen3_encode_described(graft_engine *engine, const graft_build_options *options,
-                                          const graft_qwen3 *q, const char *text,
-                                          const graft_task *task, float **hidden, int64_t *tokens,
-                                          graft_err *e)
+/* What graft_qwen3_encode_described() gives, or graft_qwen3_encode_layered(). */
+static graft_status describe(graft_engine *engine, const graft_build_options *options,
+                             const graft_qwen3 *q, const char *text, bool layered,
+                             const graft_task *task, float **hidden, int64_t *tokens, graft_err *e)
 {
-    const size_t width = (size_t)q->arch.width;
+    const size_t width = (size_t)q->arch.width * (layered ? GRAFT_QWEN3_LAYERED : 1);
     int32_t *ids = NULL, *asked = NULL;
     float *out = NULL;
     size_t before = 0, n = 0;
@@ -276,8 +276,8 @@ graft_status graft_qwen3_encode_described(graft_engine *engine, const graft_buil
     if (!st && !(out = graft_malloc_array(n, width * sizeof *out)))
         st = graft_fail_nomem(e, "text encoder");
     if (!st)
-        st = graft_qwen3_run_normed(engine, options, &q->arch, q->weights, ids, (int64_t)n, task,
-                                    out, e);
+        st = (layered ? graft_qwen3_run_layered : graft_qwen3_run_normed)(
+            engine, options, &q->arch, q->weights, ids, (int64_t)n, task, out, e);
     graft_free(ids);
     graft_free(asked);
     if (st) {
@@ -288,6 +288,22 @@ graft_status graft_qwen3_encode_described(graft_engine *engine, const graft_buil
     *hidden = out;
     *tokens = (int64_t)(n - before);
     return GRAFT_OK;
+}
+
+graft_status graft_qwen3_encode_described(graft_engine *engine, const graft_build_options *options,
+                                          const graft_qwen3 *q, const char *text,
+                                          const graft_task *task, float **hidden, int64_t *tokens,
+                                          graft_err *e)
+{
+    return describe(engine, options, q, text, false, task, hidden, tokens, e);
+}
+
+graft_status graft_qwen3_encode_layered(graft_engine *engine, const graft_build_options *options,
+                                        const graft_qwen3 *q, const char *text,
+                                        const graft_task *task, float **hidden, int64_t *tokens,
+                                        graft_err *e)
+{
+    return describe(engine, options, q, text, true, task, hidden, tokens, e);
 }
 
 graft_status graft_qwen3_encode_joined(graft_engine *engine, const graft_build_options *options,

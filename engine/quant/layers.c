@@ -52,7 +52,8 @@ bool graft_quant_node_layer(const graft_graph *g, size_t node, size_t k, char ou
         const graft_gslot *s = query_weight(g, node);
         return s && (without(s->source[0], ".to_q.weight", out) ||
                      without(s->source[0], ".qkv.weight", out) ||
-                     without(s->source[0], ".linear1.weight", out)); /* FLUX's */
+                     without(s->source[0], ".linear1.weight", out) || /* FLUX's */
+                     without(s->source[0], ".wq.weight", out));       /* Krea 2's */
     }
     const graft_gslot *s = graft_quant_weight(g, node);
     return s && graft_gslot_rows(s) && without(s->source[k], ".weight", out);

@@ -69,7 +69,9 @@ bool graft_quant_always_kept(const char *name)
            graft_str_starts(name, "guidance_in.") ||
            graft_str_starts(name, "distilled_guidance_layer.") ||
            graft_str_starts(name, "time_text_embed.") || strcmp(name, "norm_out.linear") == 0 ||
-           strcmp(name, "proj_out") == 0;
+           strcmp(name, "proj_out") == 0 || strcmp(name, "first") == 0 ||
+           strcmp(name, "last.linear") == 0 || graft_str_starts(name, "tmlp.") ||
+           graft_str_starts(name, "tproj.") || strcmp(name, "txtfusion.projector") == 0;
 }
 
 static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)

@@ -411,6 +411,7 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     const graft_zimage_arch *z = &net->zimage;
     const graft_flux2_arch *f = &net->flux2;
     const graft_qwen_image_arch *q = &net->qwen_image;
+    const graft_krea2_arch *k = &net->krea2;
     switch (net->kind) {
     case GRAFT_NET_MMDIT:
         graft_str_printf(s,
@@ -446,6 +447,13 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
                          "  architecture %d blocks of two streams, %d channels wide, context %d, "
                          "heads %d\n",
                          q->depth, q->hidden, q->context_dim, q->heads);
+        return;
+    case GRAFT_NET_KREA2:
+        graft_str_printf(
+            s,
+            "  architecture %d + %d blocks of the prompt, %d of one stream, %d channels "
+            "wide, context %d, heads %d\n",
+            k->layer_depth, k->token_depth, k->depth, k->hidden, net->context_dim, k->heads);
         return;
     default:
         graft_str_printf(s,

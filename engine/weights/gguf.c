@@ -168,7 +168,8 @@ static graft_status read_string(reader *r, text key)
     text value = read_text(r);
     if (is(key, "general.architecture"))
         r->rename = is(value, "t5") || is(value, "t5encoder") ? graft_gguf_name_t5
-                    : is(value, "qwen3") || is(value, "qwen2vl") || is(value, "qwen2")
+                    : is(value, "qwen3") || is(value, "qwen3vl") || is(value, "qwen2vl") ||
+                            is(value, "qwen2")
                         ? graft_gguf_name_qwen3
                         : NULL;
     if (is(key, "tokenizer.ggml.model")) {

@@ -259,12 +259,22 @@ static graft_status load_last(const graft_weights *w, const graft_gslot *s, graf
     return st;
 }
 
+static graft_status load_more(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
+                              graft_err *e)
+{
+    graft_status st = load_as_f32(w, s, out, e);
+    float *v = out->owned;
+    for (int64_t i = 0, n = st ? 0 : count_of(s); i < n; i++) v[i] += 1;
+    return st;
+}
+
 graft_status graft_slot_data_load(const graft_weights *w, const graft_gslot *slot,
                                   graft_slot_data *out, graft_err *e)
 {
     *out = (graft_slot_data){0};
     graft_status st = slot->kind == GRAFT_SLOT_CROP   ? load_crop(w, slot, out, e)
                       : slot->kind == GRAFT_SLOT_LAST ? load_last(w, slot, out, e)
+                      : slot->kind == GRAFT_SLOT_MORE ? load_more(w, slot, out, e)
                                                       : load_stored(w, slot, out, e);
     if (!st && slot->kind == GRAFT_SLOT_TRANSPOSE) st = transpose(slot, out, e);
     if (st) graft_slot_data_finish(out);

@@ -212,12 +212,15 @@ static bool fits_rows(const int64_t dim[2], const graft_st_tensor *t)
 }
 
 /* Whether t has the shape of source k. Dimensions of 1 do not count: a 1x1 convolution and a linear
- * layer are written with either rank. A kernel that is as large as what it sees is a matrix. */
+ * layer are written with either rank. A kernel that is as large as what it sees is a matrix, and
+ * what lies in one row may be written as several. */
 static bool fits(const graft_gslot *s, size_t k, const graft_st_tensor *t)
 {
     int64_t dim[SOURCE_RANK];
     int rank = source_shape(s, k, dim), i = 0, j = 0;
     if (s->kind == GRAFT_SLOT_PLAIN && rank == 2 && t->rank == 5) return fits_rows(dim, t);
+    if (s->kind == GRAFT_SLOT_PLAIN && rank == 2 && dim[0] == 1 && t->rank == 2)
+        return t->shape[0] > 0 && dim[1] / t->shape[0] == t->shape[1] && dim[1] % t->shape[0] == 0;
     for (;;) {
         while (i < rank && dim[i] == 1) i++;
         while (j < t->rank && t->shape[j] == 1) j++;

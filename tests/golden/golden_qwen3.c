@@ -1,6 +1,5 @@
 /* Qwen 3 and Qwen 2.5: hidden states from tokens. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "engine/prompts/qwen3.h"
@@ -17,11 +16,12 @@ typedef struct qwen3_file {
 static graft_status hidden_case(golden *g, const qwen3_file *q, int k, graft_err *e)
 {
     const graft_st_tensor *tokens = golden_case(q->f, k, "tokens");
-    const char *what = golden_case(q->f, k, "normed") ? "normed" : "hidden";
+    const bool normed = golden_case(q->f, k, "normed"), layered = golden_case(q->f, k, "layered");
+    const char *what = normed ? "normed" : layered ? "layered" : "hidden";
+    const size_t width = (size_t)q->arch.width * (layered ? GRAFT_QWEN3_LAYERED : 1);
     const graft_st_tensor *want = golden_case(q->f, k, what);
     char name[64];
-    if (!want || tokens->rank != 1 ||
-        golden_count(want) != golden_count(tokens) * (size_t)q->arch.width)
+    if (!want || tokens->rank != 1 || golden_count(want) != golden_count(tokens) * width)
         return graft_fail(e, GRAFT_E_FORMAT, "%s: case %d has no hidden states", g->file, k);
     int32_t *ids = golden_tokens(tokens);
     float *hidden = graft_malloc_array(golden_count(want), sizeof *hidden);
@@ -31,8 +31,10 @@ static graft_status hidden_case(golden *g, const qwen3_file *q, int k, graft_err
         st = graft_fail_nomem(e, "Qwen 3's hidden states");
         goto out;
     }
-    GRAFT_TRY((strcmp(what, "normed") == 0 ? graft_qwen3_run_normed : graft_qwen3_run)(
-        g->engine, &q->options, &q->arch, q->weights, ids, tokens->shape[0], NULL, hidden, e));
+    GRAFT_TRY((normed    ? graft_qwen3_run_normed
+               : layered ? graft_qwen3_run_layered
+                         : graft_qwen3_run)(g->engine, &q->options, &q->arch, q->weights, ids,
+                                            tokens->shape[0], NULL, hidden, e));
     snprintf(name, sizeof name, "qwen case%d %s", k, what);
     golden_note_model(g, name, golden_error(hidden, expected, golden_count(want)));
 out:
