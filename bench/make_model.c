@@ -100,6 +100,20 @@ static void spread_square(int64_t dim[5])
     dim[3] = dim[4] = (int64_t)sqrt((double)pixels);
 }
 
+/* Krea 2's vectors, one row in the graph: those of a block are one in its file, and those behind
+ * the last two. Returns the rank. */
+static int of_vectors(const char *name, int64_t dim[2], int rank)
+{
+    if (rank != 2 || !graft_str_ends(name, ".lin")) return rank;
+    if (strcmp(name, "last.modulation.lin") == 0) {
+        dim[0] = 2;
+        dim[1] /= 2;
+        return 2;
+    }
+    dim[0] = dim[1];
+    return 1;
+}
+
 /* The weights that a graph reads, as files store them. */
 static graft_status add_slots(list *l, const char *prefix, const graft_graph *g, bool linear_proj,
                               graft_err *e)
@@ -133,6 +147,7 @@ static graft_status add_slots(list *l, const char *prefix, const graft_graph *g,
             dim[2] = dim[3] = 1;
             rank = 4;
         }
+        rank = of_vectors(name, dim, rank);
         if (strcmp(name, GRAFT_QWEN_VISION_TENSOR) == 0) {
             spread_square(dim);
             rank = 5;
@@ -174,7 +189,7 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
 static bool is_transformer(const kind *k)
 {
     return k->mmdit.depth || k->flux.depth || k->zimage.depth || k->flux2.depth ||
-           k->qwen_image.depth;
+           k->qwen_image.depth || k->krea2.depth;
 }
 
 static graft_status add_transformer(const kind *k, list *l, graft_err *e)
@@ -182,11 +197,12 @@ static graft_status add_transformer(const kind *k, list *l, graft_err *e)
     const graft_unet_shape shape = {
         .batch = 1, .height = 8, .width = 8, .tokens = 32, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
-    graft_status st = k->qwen_image.depth ? graft_qwen_image_build(&k->qwen_image, &shape, &g, e)
-                      : k->flux2.depth    ? graft_flux2_build(&k->flux2, &shape, &g, e)
-                      : k->zimage.depth   ? graft_zimage_build(&k->zimage, &shape, &g, e)
-                      : k->flux.depth     ? graft_flux_build(&k->flux, &shape, &g, e)
-                                          : graft_mmdit_build(&k->mmdit, &shape, &g, e);
+    graft_status st = k->krea2.depth        ? graft_krea2_build(&k->krea2, &shape, &g, e)
+                      : k->qwen_image.depth ? graft_qwen_image_build(&k->qwen_image, &shape, &g, e)
+                      : k->flux2.depth      ? graft_flux2_build(&k->flux2, &shape, &g, e)
+                      : k->zimage.depth     ? graft_zimage_build(&k->zimage, &shape, &g, e)
+                      : k->flux.depth       ? graft_flux_build(&k->flux, &shape, &g, e)
+                                            : graft_mmdit_build(&k->mmdit, &shape, &g, e);
     if (!st) st = add_slots(l, "model.diffusion_model.", g, true, e);
     graft_graph_destroy(g);
     return st;

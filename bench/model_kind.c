@@ -61,6 +61,14 @@
         .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = blocks, .patch = 2,    \
         .rope_dim = 56, .time_dim = 256, .context_dim = 3584                                       \
     }
+/* Krea 2's, with so many blocks, and so many of each kind of the prompt's. */
+#define KREA2_NET(blocks, text)                                                                    \
+    {                                                                                              \
+        .channels = 16, .hidden = 6144, .mlp = 16384, .depth = blocks, .heads = 48,                \
+        .key_heads = 12, .patch = 2, .rope_dim = 48, .time_dim = 256, .text_layers = 12,           \
+        .text_width = 2560, .text_mlp = 6912, .text_heads = 20, .text_key_heads = 20,              \
+        .layer_depth = text, .token_depth = text                                                   \
+    }
 /* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
 #define TINY_FLUX(more)                                                                            \
     .flux = TINY_NET(256, .beside = more, .pooled_dim = 32, .guidance = 1), .vae_channels = 32,    \
@@ -183,6 +191,19 @@ static const model_kind kinds[] = {
      .qwen_vision = {.layers = 2, .width = 16, .heads = 2, .intermediate = 20, .patch = 14,
                      .whole_every = 2, .out = 32},
      .config = "{\"head_dim\": 8, \"vision_heads\": 2, \"vision_whole_every\": 2}"},
+    {.name = "krea2", .krea2 = KREA2_NET(28, 2), .vae_wan = true,
+     .vae_channels = 96, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .qwen3 = {.layers = 36, .width = 2560, .head_dim = 128, .intermediate = 9728, .vocab = 151936,
+               .heads = 32, .key_heads = 8}},
+    {.name = "krea2-layer", .krea2 = KREA2_NET(2, 1)},
+    {.name = "tiny-krea2", .vae_wan = true,
+     .krea2 = {.channels = 16, .hidden = 64, .mlp = 160, .depth = 2, .heads = 4, .key_heads = 2,
+               .patch = 2, .rope_dim = 6, .time_dim = 256, .text_layers = 12, .text_width = 32,
+               .text_mlp = 48, .text_heads = 4, .text_key_heads = 4, .layer_depth = 1,
+               .token_depth = 1},
+     .vae_channels = 8, .vae_mult = {1, 2, 2, 2}, .vae_res_blocks = 1,
+     .qwen3 = {.layers = 36, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
+               .heads = 4, .key_heads = 2}},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,

@@ -25,6 +25,8 @@ static const struct kind {
     {"single_transformer_blocks.", "a diffusion transformer (FLUX or a relative)", "UNETLoader"},
     {"cap_embedder.", "a diffusion transformer (Z-Image or a relative)", "UNETLoader"},
     {"transformer_blocks.0.img_mod.", "a diffusion transformer (Qwen-Image)", "UNETLoader"},
+    {"txtfusion.", "a diffusion transformer (Krea 2)", "UNETLoader"},
+    {"text_fusion.", "a diffusion transformer (Krea 2)", "UNETLoader"},
     {"transformer_blocks.0.attn.", "a diffusion transformer", NULL},
     {"RDB1.conv1.", "an upscale model", "UpscaleModelLoader"},
     {"rdb1.conv1.", "an upscale model", "UpscaleModelLoader"},

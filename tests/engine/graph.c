@@ -427,6 +427,39 @@ static void last_slices(void)
     graft_graph_destroy(g);
 }
 
+/* A weight that is one more than what is stored has a slot of its own. */
+static void one_more(void)
+{
+    static const char text[] = "graft-graph 1\n"
+                               "slot more [6] 6 \"k\"\n"
+                               "%0 f32 [2,6] input 0\n"
+                               "%1 f32 [6] weight 0\n"
+                               "%2 f32 [2,6] temp\n"
+                               "rms_norm %2 = %0 %1 | heads=1 eps=0.5\n"
+                               "output %2\n";
+    graft_str s = GRAFT_STR_INIT;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_graph *g = parse(text), *bad = NULL;
+    graft_graph_print(g, &s);
+    CHECK(g->slot[0].kind == GRAFT_SLOT_MORE && !graft_gslot_plain(&g->slot[0]));
+    graft_graph *again = NULL;
+    CHECK_OK(graft_graph_parse(s.data, s.len, &again, &e), &e);
+    CHECK(again && again->slot[0].kind == GRAFT_SLOT_MORE);
+    graft_graph_destroy(again);
+    graft_str_finish(&s);
+    graft_graph_destroy(g);
+    graft_str_printf(&s, "graft-graph 1\nslot more [6] 3 \"k\" 3 \"l\"\n%s", strstr(text, "%0"));
+    CHECK(graft_graph_parse(s.data, s.len, &bad, &e) != GRAFT_OK && !bad);
+    graft_str_finish(&s);
+    g = graft_graph_create();
+    const int64_t dim[1] = {6};
+    graft_vid a = graft_graph_weight_more(g, "w", 1, dim);
+    CHECK_INT(graft_graph_weight_more(g, "w", 1, dim), a);
+    CHECK(graft_graph_weight(g, "w", 1, dim) != a);
+    CHECK_INT(g->n_slots, 2);
+    graft_graph_destroy(g);
+}
+
 int main(void)
 {
     RUN(models_survive);
@@ -438,5 +471,6 @@ int main(void)
     RUN(first_failure_is_kept);
     RUN(same_weight_is_one_slot);
     RUN(last_slices);
+    RUN(one_more);
     return test_end();
 }

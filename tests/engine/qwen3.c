@@ -252,7 +252,7 @@ static const graft_qwen3_arch arch = {LAYERS, WIDTH, HEAD, DENSE, VOCAB, HEADS, 
 /* In bfloat16 layers compute in it, and what they add up to, and its norms, are float32. */
 static void keeps_float32(void)
 {
-    const graft_qwen3_shape shape = {2, 9, GRAFT_BF16, 0, 0, 0};
+    const graft_qwen3_shape shape = {.batch = 2, .tokens = 9, .act_dtype = GRAFT_BF16};
     graft_graph *g = NULL;
     graft_err e = GRAFT_ERR_INIT;
     size_t linears = 0, sums = 0, wide = 0, heads = 0, attentions = 0, turns = 0;
@@ -282,9 +282,10 @@ static void refuses_shapes(void)
     static const struct {
         graft_qwen3_shape shape;
         graft_status want;
-    } shapes[] = {{{1, 4, GRAFT_F16, 0, 0, 0}, GRAFT_E_UNSUPPORTED},
-                  {{1, GRAFT_QWEN3_MAX_TOKENS + 1, GRAFT_F32, 0, 0, 0}, GRAFT_E_LIMIT},
-                  {{1, GRAFT_QWEN3_MAX_TOKENS, GRAFT_F32, 0, 0, 0}, GRAFT_OK}};
+    } shapes[] = {
+        {{.batch = 1, .tokens = 4, .act_dtype = GRAFT_F16}, GRAFT_E_UNSUPPORTED},
+        {{.batch = 1, .tokens = GRAFT_QWEN3_MAX_TOKENS + 1, .act_dtype = GRAFT_F32}, GRAFT_E_LIMIT},
+        {{.batch = 1, .tokens = GRAFT_QWEN3_MAX_TOKENS, .act_dtype = GRAFT_F32}, GRAFT_OK}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         graft_graph *g = NULL;
         graft_err e = GRAFT_ERR_INIT;

@@ -48,6 +48,10 @@ static void edit_flux2(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "type", "flux2");
 }
+static void edit_krea2(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "type", "krea2");
+}
 static void edit_qwen_image(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "type", "qwen_image");
@@ -72,6 +76,7 @@ static void loaders_pass_files_on(void)
     expect("CLIPLoader", edit_sd3, "clip sd3 file.safetensors\n", "load ");
     expect("CLIPLoader", edit_lumina2, "clip lumina2 file.safetensors\n", "load ");
     expect("CLIPLoader", edit_flux2, "clip flux2 file.safetensors\n", "load ");
+    expect("CLIPLoader", edit_krea2, "clip krea2 file.safetensors\n", "load ");
     expect("CLIPLoader", edit_qwen_image, "clip qwen_image file.safetensors\n", "load ");
     expect("DualCLIPLoader", edit_sd3, "clip sd3 file.safetensors file.safetensors\n", "load ");
     expect("TripleCLIPLoader", NULL,

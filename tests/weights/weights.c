@@ -105,6 +105,41 @@ static void not_by_rows(void)
     graft_weights_release(w);
 }
 
+/* What is stored by how far it is from 1: a value of float32 whatever the file has, by another name
+ * than the tensor as it is. */
+static void one_more(void)
+{
+    static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_F16, GRAFT_BF16};
+    const graft_gslot more = {GRAFT_SLOT_MORE, 2, {ROWS, COLUMNS}, 1, names, NULL};
+    for (int k = 0; k < 3; k++) {
+        graft_err e = GRAFT_ERR_INIT;
+        graft_weights *w = make_set(dtypes[k], -1, 0);
+        graft_slot_data plain, data;
+        graft_slot_reader *r;
+        graft_hash hash[2];
+        size_t wrong = 0;
+        CHECK_OK(graft_slot_data_load(w, &one, &plain, &e), &e);
+        CHECK_OK(graft_slot_data_load(w, &more, &data, &e), &e);
+        CHECK(plain.dtype == dtypes[k] && data.dtype == GRAFT_F32 && data.owned);
+        for (size_t i = 0; i < (size_t)ROWS * COLUMNS; i++) {
+            const uint16_t *half = plain.data;
+            const float from = k == 0   ? ((const float *)plain.data)[i]
+                               : k == 1 ? graft_f16_to_f32(half[i])
+                                        : graft_bf16_to_f32(half[i]);
+            wrong += ((const float *)data.data)[i] != from + 1;
+        }
+        CHECK_INT(wrong, 0);
+        CHECK_OK(graft_weights_slot_hash(w, &one, &hash[0], &e), &e);
+        CHECK_OK(graft_weights_slot_hash(w, &more, &hash[1], &e), &e);
+        CHECK(!graft_hash_equal(hash[0], hash[1]));
+        CHECK_OK(graft_slot_reader_create(w, &more, 16, &r, &e), &e);
+        CHECK(r == NULL);
+        graft_slot_data_finish(&plain);
+        graft_slot_data_finish(&data);
+        graft_weights_release(w);
+    }
+}
+
 /* Equal values give equal samples and hashes; what differs anywhere differs in its hash. */
 static void names_of_content(void)
 {
@@ -351,6 +386,7 @@ int main(void)
 {
     RUN(read_by_rows);
     RUN(not_by_rows);
+    RUN(one_more);
     RUN(sums);
     RUN(quantized_rows);
     RUN(sums_of_nothing);
