@@ -2,12 +2,12 @@
  * model, as a graph that ends before its last layer: the text encoder of Z-Image. Or one that ends
  * earlier and gives what three of its layers made: that of FLUX.2 klein; or what twelve of them
  * made: that of Krea 2, which is the language model of Qwen 3-VL-4B (arXiv:2511.21631), whose
- * places turn by other angles. And Qwen 2.5 (arXiv:2412.15115), whose queries, keys and values have
- * biases and no norms, up to the norm behind its last layer: the text encoder of Qwen-Image, which
- * is the language model of Qwen 2.5-VL (arXiv:2502.13923). Of text alone the places of both VL along
- * three axes are the same. Of a picture (qwen_vision.h) all cells have one place on the first axis,
- * and further on by their row and column on the others; the text behind it goes on one behind the
- * furthest.
+ * places turn by other angles. And Qwen 2.5 (arXiv:2412.15115), whose queries, keys and values
+ * have biases and no norms, up to the norm behind its last layer: the text encoder of Qwen-Image,
+ * which is the language model of Qwen 2.5-VL (arXiv:2502.13923). Of text alone the places of both
+ * VL along three axes are the same. Of a picture (qwen_vision.h) all cells have one place on the
+ * first axis, and further on by their row and column on the others; the text behind it goes on one
+ * behind the furthest.
  *
  * Norms are RMS norms in front of attention and of the gated layers, and of each head's queries and
  * keys. A few heads of keys and values serve several of queries each (Ainslie

@@ -2,6 +2,7 @@
  * not go with it. What the network computes is held against golden/small/krea2_*. */
 #include <math.h>
 
+#include "engine/exec/invariants.h"
 #include "engine/models/krea2.h"
 #include "tests/engine/network_changes.h"
 
@@ -458,6 +459,47 @@ static void order_of_words(void)
     graft_model_release(m);
 }
 
+/* What the network makes of a prompt alone does not change with the time: the blocks of the prompt
+ * are computed in the first run of a series, and later ones read no prompt. */
+static void prompts_are_read_once(void)
+{
+    enum { WORDS = 64 };
+    static float context[WORDS * WIDTH_MAX];
+    const float time[2] = {700, 300};
+    float y = 9, x[2][VALUES], want[VALUES], got[VALUES];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, TWO);
+    graft_binding *b = NULL;
+    graft_invariants *series = NULL;
+    size_t attentions = 0, once = 0;
+    for (size_t i = 0; i < 2 * VALUES; i++) x[i / VALUES][i % VALUES] = fixed_value(i);
+    for (size_t i = 0; i < WORDS * 120; i++) context[i] = fixed_value(20000 + i);
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, WORDS, NULL, &b, &e), &e);
+    if (!b) return;
+    for (size_t i = 0; i < b->exe->graph->n_nodes; i++) {
+        const bool attends = b->exe->graph->node[i].op == GRAFT_OP_ATTENTION;
+        attentions += attends;
+        once += attends && b->exe->kept && b->exe->kept[i].invariant;
+    }
+    CHECK(attentions == 5 && once == 3);
+    CHECK_OK(graft_exe_run(b, engine->arenas, (const void *[]){x[1], &time[1], context, &y},
+                           (void *[]){want}, NULL, NULL, &e),
+             &e);
+    CHECK_OK(graft_invariants_create(b->exe, engine->kept, &series, &e), &e);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(graft_exe_run_again(b, engine->arenas, series,
+                                     (const void *[]){x[i], &time[i], context, &y}, (void *[]){got},
+                                     NULL, &e),
+                 &e);
+        for (size_t k = 0; k < WORDS * 120; k++) context[k] = NAN;
+        y = NAN;
+    }
+    CHECK(same_answers(m, got, want));
+    graft_invariants_destroy(series);
+    graft_binding_release(b);
+    graft_model_release(m);
+}
+
 static void other_schedules(void)
 {
     float got[VALUES], want[VALUES], plain[VALUES];
@@ -515,6 +557,7 @@ int main(void)
     RUN(loras_in_other_names);
     RUN(prompts_of_any_length);
     RUN(order_of_words);
+    RUN(prompts_are_read_once);
     RUN(other_schedules);
     RUN(quantized);
     RUN(measured);
