@@ -239,6 +239,21 @@ static void of_another_kind(void)
     check_refused(engine, f, "{\"rope_dim\": 10}", GRAFT_E_UNSUPPORTED, "of which 10 turn", &e);
 }
 
+/* By a loader of something else it is told by its name. */
+static void told_by_its_name(void)
+{
+    const char *path = temp_path("transformer.safetensors");
+    for (int i = 0; i < 2; i++) {
+        graft_err e = GRAFT_ERR_INIT;
+        graft_clip *c = NULL;
+        write_file(i ? diffusers_krea2(TWO) : part_of_file(TWO, UNET), path, NULL);
+        CHECK_INT(graft_clip_load(engine, &path, 1, "krea2", NULL, &c, &e), GRAFT_E_UNSUPPORTED);
+        CHECK(!c && strstr(e.text, "no Qwen 3 text encoder in it"));
+        CHECK(strstr(e.text, "a diffusion transformer (Krea 2)") && strstr(e.text, "UNETLoader"));
+        unlink(path);
+    }
+}
+
 /* Some files carry two matrices more, which no published network reads. */
 static void with_more_than_it_reads(void)
 {
@@ -551,6 +566,7 @@ int main(void)
     RUN(gguf);
     RUN(without_tensors);
     RUN(of_another_kind);
+    RUN(told_by_its_name);
     RUN(with_more_than_it_reads);
     RUN(what_does_not_go_with_it);
     RUN(loras);

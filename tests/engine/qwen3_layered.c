@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "engine/prompts/qwen3.h"
 #include "tests/engine/diffusers.h"
+#include "tests/gguf_file.h"
 
 #define SMALL  GRAFT_SOURCE_DIR "/golden/small/qwen3_layered.safetensors"
 #define NET    GRAFT_SOURCE_DIR "/golden/small/krea2_two.safetensors"
@@ -167,6 +168,26 @@ static void too_few_layers(void)
     unlink(path);
 }
 
+/* llama.cpp calls it by a name of its own, and its layers as Qwen 3's. */
+static void gguf(void)
+{
+    static const char *const names[][2] = {
+        {"token_embd.weight", "model.embed_tokens.weight"},
+        {"blk.0.attn_q_norm.weight", "model.layers.0.self_attn.q_norm.weight"},
+        {"blk.35.ffn_down.weight", "model.layers.35.mlp.down_proj.weight"}};
+    const char *path = temp_path("encoder.gguf");
+    made_file *f = calloc(1, sizeof *f);
+    for (size_t i = 0; i < 3; i++) add_tensor(f, names[i][0], 2, (int64_t[]){4, WIDTH}, NULL, 1);
+    gguf_file bytes = gguf_of("qwen3vl", NULL, f->tensor, f->n);
+    gguf_write(&bytes, path);
+    free(bytes.data);
+    finish_file(f);
+    graft_safetensors *file = open_file(path);
+    for (size_t i = 0; i < 3; i++) CHECK(graft_safetensors_find(file, names[i][1]));
+    graft_safetensors_close(file);
+    unlink(path);
+}
+
 /* ------------------------------------------------------------------ prompts */
 
 /* What is asked for is read and left out: of the rest all is there, twelve layers of each token. */
@@ -279,6 +300,7 @@ int main(void)
     RUN(in_a_checkpoint);
     RUN(other_kinds);
     RUN(too_few_layers);
+    RUN(gguf);
     RUN(prompts);
     RUN(graph);
     RUN(no_memory);
