@@ -404,7 +404,8 @@ static const graft_kernels_more more = {
     .blend = graft_cuda_blend_arrays,
     .rescale = graft_cuda_rescale_guidance,
     .captured_bytes = graft_cuda_captured_bytes,
-    .wants = GRAFT_WANTS_NORM_ADD | GRAFT_WANTS_NARROW_WEIGHTS | GRAFT_WANTS_LINEAR_NORM,
+    .wants = GRAFT_WANTS_NORM_ADD | GRAFT_WANTS_NARROW_WEIGHTS | GRAFT_WANTS_LINEAR_NORM |
+             GRAFT_WANTS_HADAMARD,
     .marks_create = graft_cuda_marks_create,
     .mark = graft_cuda_mark,
     .marks_read = graft_cuda_marks_read,

@@ -466,6 +466,7 @@ static size_t args_of(const char *name)
                  {"graft_rows", sizeof(graft_cuda_rows)},
                  {"graft_pack", sizeof(graft_cuda_pack)},
                  {"graft_norm_rows", sizeof(graft_cuda_normed_rows)},
+                 {"graft_turn_", sizeof(graft_cuda_turned_rows)},
                  {"graft_corners", sizeof(graft_cuda_corners)},
                  {"graft_widen", sizeof(graft_cuda_widen)},
                  {"graft_mix", sizeof(graft_cuda_mix)},

@@ -238,7 +238,7 @@ static int registers_of(const char *log, const char *kernel)
 }
 
 /* A processor has 65536 registers; blocks of 256 threads, so many of them at once. */
-static void norms_leave_room(void)
+static void rows_leave_room(void)
 {
     static const struct {
         const char *kernel;
@@ -246,7 +246,9 @@ static void norms_leave_room(void)
     } rooms[] = {{"graft_layer_norm8_narrow_bf16", 5}, {"graft_layer_norm8_short_bf16", 3},
                  {"graft_layer_norm8_short_f16", 3},   {"graft_layer_norm8_bf16", 2},
                  {"graft_group_norm8_bf16", 4},        {"graft_group_norm8_f16", 3},
-                 {"graft_group_joined8_bf16", 3},      {"graft_group_joined8_f16", 3}};
+                 {"graft_group_joined8_bf16", 3},      {"graft_group_joined8_f16", 3},
+                 {"graft_turn_rows_8192_bf16", 3},     {"graft_turn_rows_8192_f16", 3},
+                 {"graft_turn_normed_bf16", 2},        {"graft_turn_normed_f16", 2}};
     char *log = NULL;
     size_t size = 0;
     graft_err e = GRAFT_ERR_INIT;
@@ -268,7 +270,7 @@ int main(void)
     RUN(older_products_take_over);
     RUN(create_and_destroy);
     RUN(kernels_do_not_spill);
-    RUN(norms_leave_room);
+    RUN(rows_leave_room);
     graft_alloc_stats stats;
     graft_alloc_stats_get(&stats);
     CHECK_INT(stats.live_blocks, 0);

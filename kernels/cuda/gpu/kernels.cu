@@ -5,6 +5,7 @@
 #include "kernels/cuda/gpu/math.h"
 #include "kernels/cuda/gpu/params.h"
 #include "kernels/cuda/gpu/reduce.inc"
+#include "kernels/cuda/gpu/turn.inc"
 #include "kernels/cuda/gpu/move.inc"
 #include "kernels/cuda/gpu/merge.inc"
 #include "kernels/cuda/gpu/sampler.inc"

@@ -286,6 +286,16 @@ typedef struct graft_cuda_normed_rows {
     float eps;
 } graft_cuda_normed_rows;
 
+/* The same of rows that are multiplied by a Hadamard matrix (kernels/hadamard.h), each `group`
+ * values by themselves; where there is a gamma, of normed ones. warps: that share a row, 1, 2, 4
+ * or 8. */
+typedef struct graft_cuda_turned_rows {
+    graft_cuda_quant_rows to;
+    const float *gamma, *beta;
+    float eps;
+    uint32_t group, warps;
+} graft_cuda_turned_rows;
+
 /* Pictures to levels, (N, height, width, ld) dense; up: height and width are after doubling. `most`
  * has `splits` largest values for each picture; each gets `copies` copies of its scale. */
 typedef struct graft_cuda_quant_pictures {

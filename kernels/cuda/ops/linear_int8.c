@@ -23,6 +23,9 @@ static graft_status check(const graft_op_desc *op, graft_err *e)
     if (!st && has_norm(op) && op->in[GRAFT_LINEAR_W].dim[1] > GRAFT_CUDA_NORMED_ROW)
         st = graft_fail(e, GRAFT_E_UNSUPPORTED, "a norm of rows of more than %d values",
                         (int)GRAFT_CUDA_NORMED_ROW);
+    if (!st && op->attrs.groups && op->in[GRAFT_LINEAR_W].dim[1] > GRAFT_CUDA_TURNED_ROW)
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "groups in rows of more than %d values",
+                        (int)GRAFT_CUDA_TURNED_ROW);
     return st ? st : graft_cuda_int8_check(op, e);
 }
 
@@ -262,6 +265,9 @@ static graft_status write_levels(graft_kernel *k, const void *const *in, char *w
     const graft_tensor_desc *x = &k->op.in[GRAFT_LINEAR_X];
     int8_t *level = (int8_t *)ws + k->at.level;
     float *scale = (float *)(void *)(ws + k->at.scale);
+    if (k->op.attrs.groups)
+        return graft_cuda_turn_rows(k, x, in[GRAFT_LINEAR_X], in[GRAFT_LINEAR_GAMMA],
+                                    in[GRAFT_LINEAR_BETA], level, scale);
     if (!has_norm(&k->op)) return graft_cuda_quantize_rows(k, x, in[GRAFT_LINEAR_X], level, scale);
     return graft_cuda_norm_rows(k, x, in[GRAFT_LINEAR_X], in[GRAFT_LINEAR_GAMMA],
                                 in[GRAFT_LINEAR_BETA], level, scale);

@@ -148,6 +148,36 @@ graft_status graft_cuda_norm_rows(const graft_kernel *k, const graft_tensor_desc
                              graft_cuda_blocks(p.to.rows, WARPS), 1, 1, &p);
 }
 
+/* Kernels that turn rows: those whose warps have 1024 values of one each, and those with 4096. */
+static graft_cuda_function turning(const graft_cuda_quant_rows *p, uint32_t group, bool normed,
+                                   uint32_t *values)
+{
+    *values = 1024;
+    if (normed) return GRAFT_CUDA_FN_graft_turn_normed;
+    bool whole = p->vec && p->dim[3] % 8 == 0;
+    if (whole && p->dim[3] <= WARPS * *values && group <= *values)
+        return GRAFT_CUDA_FN_graft_turn_rows_8192;
+    *values = 4096;
+    return whole ? GRAFT_CUDA_FN_graft_turn_rows_32768 : GRAFT_CUDA_FN_graft_turn_singly;
+}
+
+graft_status graft_cuda_turn_rows(const graft_kernel *k, const graft_tensor_desc *x,
+                                  const void *data, const void *gamma, const void *beta,
+                                  int8_t *level, float *scale)
+{
+    graft_cuda_turned_rows p = {.to = rows_of(k, x, data, level, scale),
+                                .gamma = gamma,
+                                .beta = beta,
+                                .eps = k->op.attrs.eps,
+                                .group = (uint32_t)k->op.attrs.groups,
+                                .warps = 1};
+    uint32_t values;
+    graft_cuda_function f = turning(&p.to, p.group, gamma != NULL, &values);
+    while (p.warps * values < p.to.dim[3]) p.warps *= 2;
+    return graft_cuda_launch(k->d, graft_cuda_typed(f, k->t),
+                             graft_cuda_blocks(p.to.rows, WARPS / p.warps), 1, 1, &p);
+}
+
 graft_status graft_cuda_quantize_pictures(const graft_kernel *k, const graft_tensor_desc *x,
                                           const void *data, const int64_t *doubled, int8_t *level,
                                           float *scale, uint32_t copies, float *most)

@@ -51,6 +51,12 @@ enum { GRAFT_CUDA_NORMED_ROW = 2048 }; /* the longest that graft_cuda_norm_rows(
 graft_status graft_cuda_norm_rows(const graft_kernel *k, const graft_tensor_desc *x,
                                   const void *data, const void *gamma, const void *beta,
                                   int8_t *level, float *scale);
+enum { GRAFT_CUDA_TURNED_ROW = 32768 }; /* the longest that graft_cuda_turn_rows() takes */
+/* The same of rows that are multiplied by the Hadamard matrix of size attrs.groups (hadamard.h);
+ * with a gamma, normed before that: of at most GRAFT_CUDA_NORMED_ROW values then. */
+graft_status graft_cuda_turn_rows(const graft_kernel *k, const graft_tensor_desc *x,
+                                  const void *data, const void *gamma, const void *beta,
+                                  int8_t *level, float *scale);
 /* Pictures of x likewise, doubled when `doubled` says so: `copies` of its scale for each. most:
  * room for GRAFT_CUDA_QUANT_SPLITS floats a picture. */
 graft_status graft_cuda_quantize_pictures(const graft_kernel *k, const graft_tensor_desc *x,
