@@ -110,7 +110,7 @@ static void not_by_rows(void)
 static void one_more(void)
 {
     static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_F16, GRAFT_BF16};
-    const graft_gslot more = {GRAFT_SLOT_MORE, 2, {ROWS, COLUMNS}, 1, names, NULL};
+    const graft_gslot more = {GRAFT_SLOT_MORE, 2, {ROWS, COLUMNS}, 1, names, NULL, 0};
     for (int k = 0; k < 3; k++) {
         graft_err e = GRAFT_ERR_INIT;
         graft_weights *w = make_set(dtypes[k], -1, 0);
