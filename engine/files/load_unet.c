@@ -55,6 +55,14 @@ static void configure_qwen_image(graft_model *m)
     if (m->arch.latent_channels == GRAFT_WAN_PLANES) m->planes = &graft_wan_planes;
 }
 
+/* Anima's latents are Qwen-Image's. */
+static void configure_anima(graft_model *m)
+{
+    configure_qwen_image(m);
+    m->flow_shift = 3;
+    m->flow_steps = GRAFT_SCHEDULE_STEPS;
+}
+
 static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
 {
     const bool flux = m->arch.kind == GRAFT_NET_FLUX, dev = flux && m->arch.flux.guidance;
@@ -64,6 +72,10 @@ static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
     }
     if (m->arch.kind == GRAFT_NET_QWEN_IMAGE || m->arch.kind == GRAFT_NET_KREA2) {
         configure_qwen_image(m);
+        return;
+    }
+    if (m->arch.kind == GRAFT_NET_ANIMA) {
+        configure_anima(m);
         return;
     }
     const bool same_latents = flux || m->arch.kind == GRAFT_NET_ZIMAGE;
@@ -126,6 +138,7 @@ graft_status graft_load_network(const graft_safetensors *f, const char **out, gr
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ZIMAGE_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_KREA2_TENSOR);
+    if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ANIMA_TENSOR);
     if (!prefix) return no_unet(f, e);
     *out = prefix;
     return graft_net_detect(f, prefix, graft_safetensors_metadata(f, "config"), arch, e);

@@ -113,6 +113,17 @@ typedef struct graft_krea2_arch {
     int32_t text_layers, text_width, text_mlp, text_heads, text_key_heads;
     int32_t layer_depth, token_depth;
 } graft_krea2_arch;
+/* Anima's transformer, and the adapter that makes of a prompt what it reads (anima.h). */
+typedef struct graft_anima_arch {
+    int32_t channels; /* of the latent, going in and coming out */
+    int32_t hidden, heads, mlp, depth;
+    int32_t patch;       /* as above */
+    int32_t rope_dim;    /* likewise */
+    int32_t told;        /* values between the two layers that tell a branch the time */
+    int32_t context_dim; /* of the text encoder's tokens */
+    /* The adapter's: as wide as what it gives; and how many words its table has. */
+    int32_t adapter_width, adapter_heads, adapter_mlp, adapter_depth, words;
+} graft_anima_arch;
 
 typedef enum graft_net_kind {
     GRAFT_NET_UNET = 0,
@@ -121,7 +132,8 @@ typedef enum graft_net_kind {
     GRAFT_NET_ZIMAGE = 3,
     GRAFT_NET_FLUX2 = 4,
     GRAFT_NET_QWEN_IMAGE = 5,
-    GRAFT_NET_KREA2 = 6
+    GRAFT_NET_KREA2 = 6,
+    GRAFT_NET_ANIMA = 7
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -154,6 +166,7 @@ typedef struct graft_net_arch {
     graft_flux2_arch flux2;
     graft_qwen_image_arch qwen_image;
     graft_krea2_arch krea2;
+    graft_anima_arch anima;
 } graft_net_arch;
 
 /* A T2I-Adapter (t2i_adapter.h). */
@@ -384,6 +397,9 @@ graft_status graft_qwen_image_detect(const graft_safetensors *f, const char *pre
 graft_status graft_krea2_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                 graft_krea2_arch *out, graft_err *e);
 #define GRAFT_KREA2_TENSOR "txtfusion.projector.weight"
+graft_status graft_anima_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                                graft_anima_arch *out, graft_err *e);
+#define GRAFT_ANIMA_TENSOR "llm_adapter.out_proj.weight"
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e);
 /* A tensor that tells a Control-LoRA, below its prefix. */

@@ -264,7 +264,8 @@ static const char *const kinds[] = {[GRAFT_NET_UNET] = "Stable Diffusion 1.x, 2.
                                     [GRAFT_NET_FLUX] = "FLUX.1",
                                     [GRAFT_NET_ZIMAGE] = "Z-Image",
                                     [GRAFT_NET_FLUX2] = "FLUX.2",
-                                    [GRAFT_NET_QWEN_IMAGE] = "Qwen-Image"};
+                                    [GRAFT_NET_QWEN_IMAGE] = "Qwen-Image",
+                                    [GRAFT_NET_ANIMA] = "Anima"};
 
 /* What has to be the same in both. */
 typedef struct widths {

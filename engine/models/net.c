@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "engine/models/anima.h"
 #include "engine/models/detect.h"
 #include "engine/models/flux.h"
 #include "engine/models/flux2.h"
@@ -86,6 +87,16 @@ static void of_krea2(const graft_krea2_arch *a, graft_net_arch *out)
     memcpy(&out->krea2, a, sizeof *a);
 }
 
+static void of_anima(const graft_anima_arch *a, graft_net_arch *out)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = GRAFT_NET_ANIMA;
+    out->in_channels = out->latent_channels = a->channels;
+    out->context_dim = a->context_dim;
+    out->adm_channels = GRAFT_ANIMA_TOLD;
+    memcpy(&out->anima, a, sizeof *a);
+}
+
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
                               graft_net_arch *out, graft_err *e)
 {
@@ -96,6 +107,12 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     graft_flux2_arch flux2;
     graft_qwen_image_arch qwen_image;
     graft_krea2_arch krea2;
+    graft_anima_arch anima;
+    if (graft_detect_find(f, prefix, GRAFT_ANIMA_TENSOR)) {
+        graft_status st = graft_anima_detect(f, prefix, config, &anima, e);
+        if (!st) of_anima(&anima, out);
+        return st;
+    }
     if (graft_detect_find(f, prefix, GRAFT_MMDIT_TENSOR)) {
         graft_status st = graft_mmdit_detect(f, prefix, config, &mmdit, e);
         if (!st) of_mmdit(&mmdit, out);
@@ -149,6 +166,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *sh
         return graft_qwen_image_build(&a->qwen_image, shape, out, e);
     case GRAFT_NET_KREA2:
         return graft_krea2_build(&a->krea2, shape, out, e);
+    case GRAFT_NET_ANIMA:
+        return graft_anima_build(&a->anima, shape, out, e);
     default:
         return graft_unet_build_guided(&a->unet, shape, pictures, out, e);
     }
@@ -246,6 +265,8 @@ int64_t graft_net_patch(const graft_net_arch *a)
         return a->qwen_image.patch;
     case GRAFT_NET_KREA2:
         return a->krea2.patch;
+    case GRAFT_NET_ANIMA:
+        return a->anima.patch;
     default:
         return 1;
     }
@@ -259,7 +280,8 @@ bool graft_net_counts_tokens(const graft_net_arch *a, int64_t tokens)
     case GRAFT_NET_FLUX:
         return graft_flux_counts_tokens(&a->flux, tokens);
     default:
-        return a->kind == GRAFT_NET_QWEN_IMAGE || a->kind == GRAFT_NET_KREA2;
+        return a->kind == GRAFT_NET_QWEN_IMAGE || a->kind == GRAFT_NET_KREA2 ||
+               a->kind == GRAFT_NET_ANIMA;
     }
 }
 
@@ -296,6 +318,8 @@ graft_hash graft_net_hash(const graft_net_arch *a)
                                  : offsetof(graft_qwen_image_arch, clean_references));
     case GRAFT_NET_KREA2:
         return graft_hash128(&a->krea2, sizeof a->krea2);
+    case GRAFT_NET_ANIMA:
+        return graft_hash128(&a->anima, sizeof a->anima);
     default:
         return graft_hash128(&a->unet, sizeof a->unet);
     }

@@ -52,23 +52,17 @@ static graft_vid added(const qwen3 *m, graft_vid x, graft_vid y)
     return graft_build_add(&m->b, graft_build_cast(&m->b, y, GRAFT_F32), x);
 }
 
-/* Queries or keys, of Qwen 3 normed, and turned. The network turns value i of a head against value
- * i of the head's other half, ROPE neighbours, so the halves are interleaved before: as both
- * queries and keys are, their products stay what they were. */
+/* Queries or keys, of Qwen 3 normed, and turned. */
 static graft_vid turned(const qwen3 *m, graft_name weight, graft_vid x, int32_t heads)
 {
-    const int64_t all = m->batch * m->tokens, d = m->a->head_dim;
     if (!m->a->biased) x = graft_stream_head_normed(&m->b, weight, x, heads);
     if (m->placed) return graft_turned(&m->b, &m->turns, x, heads);
-    x = graft_graph_reshape(m->b.g, x, 4, (const int64_t[]){all, heads, 2, d / 2});
-    x = graft_build_permuted(&m->b, x, (const int32_t[4]){0, 1, 3, 2}, GRAFT_DTYPE_NONE);
-    x = graft_graph_reshape(m->b.g, x, 3, (const int64_t[]){m->batch, m->tokens, heads * d});
     const graft_rope_grid row = {.heads = heads,
                                  .rows = 1,
                                  .columns = (int32_t)m->tokens,
                                  .of_column = m->a->head_dim,
                                  .base = m->base};
-    return graft_build_rope(&m->b, x, &row);
+    return graft_turned_on(&m->b, x, &row);
 }
 
 static graft_vid attend(const qwen3 *m, graft_vid query, graft_vid key, graft_vid value)

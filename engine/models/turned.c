@@ -27,3 +27,13 @@ graft_vid graft_turned(const graft_build *b, const graft_turns *t, graft_vid x, 
     x = graft_graph_reshape(b->g, x, 3, (const int64_t[]){1, tokens, width});
     return graft_build_cast(b, x, b->act_dtype);
 }
+
+graft_vid graft_turned_on(const graft_build *b, graft_vid x, const graft_rope_grid *grid)
+{
+    const int64_t n = graft_build_dim(b, x, 0), tokens = graft_build_dim(b, x, 1);
+    const int64_t width = graft_build_dim(b, x, 2), heads = grid->heads, d = width / heads;
+    x = graft_graph_reshape(b->g, x, 4, (const int64_t[]){n * tokens, heads, 2, d / 2});
+    x = graft_build_permuted(b, x, (const int32_t[4]){0, 1, 3, 2}, GRAFT_DTYPE_NONE);
+    x = graft_graph_reshape(b->g, x, 3, (const int64_t[]){n, tokens, width});
+    return graft_build_rope(b, x, grid);
+}

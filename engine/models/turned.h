@@ -15,4 +15,8 @@ typedef struct graft_turns {
 graft_turns graft_turns_input(const graft_build *b, int64_t tokens, int64_t half);
 /* x (1,T,heads*d) with each head turned, as values of act_dtype. In between they are float32. */
 graft_vid graft_turned(const graft_build *b, const graft_turns *t, graft_vid x, int32_t heads);
+/* x (N,T,heads*d) with each head turned by its place on a grid of ROPE's, and the two halves of its
+ * values interleaved: where queries and keys both are, their products are those of halves that were
+ * turned against each other. */
+graft_vid graft_turned_on(const graft_build *b, graft_vid x, const graft_rope_grid *grid);
 #endif

@@ -519,6 +519,7 @@ static int64_t usual_words(const graft_net_arch *a)
     case GRAFT_NET_ZIMAGE:
     case GRAFT_NET_QWEN_IMAGE:
     case GRAFT_NET_KREA2:
+    case GRAFT_NET_ANIMA:
         return SHORT_WORDS;
     case GRAFT_NET_FLUX2:
         return GRAFT_FLUX2_TOKENS;

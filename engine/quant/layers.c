@@ -22,8 +22,9 @@ const graft_gslot *graft_quant_weight(const graft_graph *g, size_t node)
 }
 
 /* The weight of the linear layer that makes the attention's queries. Where it was merged with those
- * of keys and values it comes first. Queries may be normed and turned on the way, and joined to
- * those of a prompt, which are the first, or the last where an attention counts its keys. */
+ * of keys and values it comes first. Queries may be normed, copied and turned on the way, and
+ * joined to those of a prompt, which are the first, or the last where an attention counts its keys.
+ */
 static const graft_gslot *query_weight(const graft_graph *g, size_t node)
 {
     graft_vid q = g->value[g->node[node].in[GRAFT_ATTENTION_Q]].root;
@@ -32,7 +33,8 @@ static const graft_gslot *query_weight(const graft_graph *g, size_t node)
         const graft_gnode *n = &g->node[i];
         if (g->value[n->out].root != q) continue;
         if (n->op == GRAFT_OP_LINEAR) return graft_quant_weight(g, i);
-        if (n->op != GRAFT_OP_JOIN && n->op != GRAFT_OP_RMS_NORM && n->op != GRAFT_OP_ROPE)
+        if (n->op != GRAFT_OP_JOIN && n->op != GRAFT_OP_RMS_NORM && n->op != GRAFT_OP_ROPE &&
+            n->op != GRAFT_OP_COPY)
             return NULL;
         q = g->value[n->in[n->op == GRAFT_OP_JOIN && !counts]].root;
     }
@@ -53,7 +55,8 @@ bool graft_quant_node_layer(const graft_graph *g, size_t node, size_t k, char ou
         return s && (without(s->source[0], ".to_q.weight", out) ||
                      without(s->source[0], ".qkv.weight", out) ||
                      without(s->source[0], ".linear1.weight", out) || /* FLUX's */
-                     without(s->source[0], ".wq.weight", out));       /* Krea 2's */
+                     without(s->source[0], ".wq.weight", out) ||      /* Krea 2's */
+                     without(s->source[0], ".q_proj.weight", out));   /* Anima's */
     }
     const graft_gslot *s = graft_quant_weight(g, node);
     return s && graft_gslot_rows(s) && without(s->source[k], ".weight", out);

@@ -3,7 +3,8 @@
  * CONV2D and LINEAR are the layers whose weights they read, called like those without ".weight";
  * several where passes merged them.
  * ATTENTION is the layer that its queries are projected for: q's projection is called
- * "NAME.to_q.weight", or with those of keys and values "NAME.qkv.weight", the attention NAME. */
+ * "NAME.to_q.weight" or "NAME.q_proj.weight", or with those of keys and values
+ * "NAME.qkv.weight", the attention NAME. */
 #ifndef GRAFT_QUANT_LAYERS_H
 #define GRAFT_QUANT_LAYERS_H
 #include "engine/graph/graph.h"

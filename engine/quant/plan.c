@@ -63,6 +63,7 @@ bool graft_quant_always_kept(const char *name)
     return strcmp(name, "input_blocks.0.0") == 0 || strcmp(name, "out.2") == 0 ||
            graft_str_starts(name, "time_embed.") || graft_str_starts(name, "label_emb.") ||
            strcmp(name, "x_embedder.proj") == 0 || strcmp(name, "x_embedder") == 0 ||
+           strcmp(name, "x_embedder.proj.1") == 0 || graft_str_starts(name, "llm_adapter.") ||
            graft_str_starts(name, "final_layer.") || graft_str_starts(name, "t_embedder.") ||
            graft_str_starts(name, "y_embedder.") || strcmp(name, "img_in") == 0 ||
            graft_str_starts(name, "time_in.") || graft_str_starts(name, "vector_in.") ||

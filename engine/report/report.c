@@ -412,6 +412,7 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     const graft_flux2_arch *f = &net->flux2;
     const graft_qwen_image_arch *q = &net->qwen_image;
     const graft_krea2_arch *k = &net->krea2;
+    const graft_anima_arch *n = &net->anima;
     switch (net->kind) {
     case GRAFT_NET_MMDIT:
         graft_str_printf(s,
@@ -454,6 +455,12 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
             "  architecture %d + %d blocks of the prompt, %d of one stream, %d channels "
             "wide, context %d, heads %d\n",
             k->layer_depth, k->token_depth, k->depth, k->hidden, net->context_dim, k->heads);
+        return;
+    case GRAFT_NET_ANIMA:
+        graft_str_printf(s,
+                         "  architecture %d blocks, %d of the prompts' adapter, %d channels wide, "
+                         "context %d, heads %d\n",
+                         n->depth, n->adapter_depth, n->hidden, n->context_dim, n->heads);
         return;
     default:
         graft_str_printf(s,
