@@ -189,7 +189,7 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
 static bool is_transformer(const kind *k)
 {
     return k->mmdit.depth || k->flux.depth || k->zimage.depth || k->flux2.depth ||
-           k->qwen_image.depth || k->krea2.depth;
+           k->qwen_image.depth || k->krea2.depth || k->anima.depth;
 }
 
 static graft_status add_transformer(const kind *k, list *l, graft_err *e)
@@ -198,6 +198,7 @@ static graft_status add_transformer(const kind *k, list *l, graft_err *e)
         .batch = 1, .height = 8, .width = 8, .tokens = 32, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
     graft_status st = k->krea2.depth        ? graft_krea2_build(&k->krea2, &shape, &g, e)
+                      : k->anima.depth      ? graft_anima_build(&k->anima, &shape, &g, e)
                       : k->qwen_image.depth ? graft_qwen_image_build(&k->qwen_image, &shape, &g, e)
                       : k->flux2.depth      ? graft_flux2_build(&k->flux2, &shape, &g, e)
                       : k->zimage.depth     ? graft_zimage_build(&k->zimage, &shape, &g, e)

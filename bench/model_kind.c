@@ -69,6 +69,13 @@
         .text_width = 2560, .text_mlp = 6912, .text_heads = 20, .text_key_heads = 20,              \
         .layer_depth = text, .token_depth = text                                                   \
     }
+/* Anima's, with so many blocks, and of the adapter. */
+#define ANIMA_NET(blocks, more)                                                                    \
+    {                                                                                              \
+        .channels = 16, .hidden = 2048, .heads = 16, .mlp = 8192, .depth = blocks, .patch = 2,     \
+        .rope_dim = 42, .told = 256, .context_dim = 1024, .adapter_width = 1024,                   \
+        .adapter_heads = 16, .adapter_mlp = 4096, .adapter_depth = more, .words = 32128            \
+    }
 /* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
 #define TINY_FLUX(more)                                                                            \
     .flux = TINY_NET(256, .beside = more, .pooled_dim = 32, .guidance = 1), .vae_channels = 32,    \
@@ -203,6 +210,18 @@ static const model_kind kinds[] = {
                .token_depth = 1},
      .vae_channels = 8, .vae_mult = {1, 2, 2, 2}, .vae_res_blocks = 1,
      .qwen3 = {.layers = 36, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
+               .heads = 4, .key_heads = 2}},
+    {.name = "anima", .anima = ANIMA_NET(28, 6), .vae_wan = true,
+     .vae_channels = 96, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .qwen3 = {.layers = 28, .width = 1024, .head_dim = 128, .intermediate = 3072,
+               .vocab = 151936, .heads = 16, .key_heads = 8}},
+    {.name = "anima-layer", .anima = ANIMA_NET(1, 1)},
+    {.name = "tiny-anima", .vae_wan = true,
+     .anima = {.channels = 16, .hidden = 64, .heads = 2, .mlp = 160, .depth = 2, .patch = 2,
+               .rope_dim = 10, .told = 16, .context_dim = 32, .adapter_width = 24,
+               .adapter_heads = 3, .adapter_mlp = 48, .adapter_depth = 2, .words = 400},
+     .vae_channels = 8, .vae_mult = {1, 2, 2, 2}, .vae_res_blocks = 1,
+     .qwen3 = {.layers = 2, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
                .heads = 4, .key_heads = 2}},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,

@@ -1,6 +1,7 @@
 /* The kinds of models that graft-make-model makes, with the shapes of published ones: sd15, sd21,
  * sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, flux-dev, flux-schnell, chroma, z-image,
- * flux2-klein, flux2-klein-9b, qwen-image, krea2; ssd1b and bk-sdm-small, which are pruned. Those
+ * flux2-klein, flux2-klein-9b, qwen-image, krea2, anima; ssd1b and bk-sdm-small, which are pruned.
+ * Those
  * whose names begin with "tiny" are small enough to run whole workflows in tests.
  *
  * FLUX.2's have no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae), and neither they nor
@@ -8,15 +9,17 @@
  * have one block of each kind in the real width. Those of Qwen-Image have Qwen 2.5 as a file of its
  * own (--parts qwen3), with what looks at pictures; qwen-image-layer, two blocks in the real width,
  * is a network alone. Likewise Krea 2's have Qwen 3-VL's language model, and krea2-layer two blocks
- * and one of each kind of the prompt's. tiny-chroma has neither VAE nor text encoder; chroma has T5
- * as flux-dev. tiny-qwen3-deep has as many layers as FLUX.2 asks for. tiny-refiner is a UNet alone,
- * whose prompts are as wide as all. Of SD 3's and FLUX.1's a checkpoint has no T5, which is a file
- * of its own. */
+ * and one of each kind of the prompt's. Anima's have Qwen 3 likewise; anima-layer, one block of the
+ * network and one of its adapter in the real width, is a network alone. tiny-chroma has neither VAE
+ * nor text encoder; chroma has T5 as flux-dev. tiny-qwen3-deep has as many layers as FLUX.2 asks
+ * for. tiny-refiner is a UNet alone, whose prompts are as wide as all. Of SD 3's and FLUX.1's a
+ * checkpoint has no T5, which is a file of its own. */
 #ifndef GRAFT_BENCH_MODEL_KIND_H
 #define GRAFT_BENCH_MODEL_KIND_H
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "engine/models/anima.h"
 #include "engine/models/flux.h"
 #include "engine/models/flux2.h"
 #include "engine/models/krea2.h"
@@ -58,6 +61,7 @@ typedef struct model_kind {
     graft_flux2_arch flux2;
     graft_qwen_image_arch qwen_image;
     graft_krea2_arch krea2;
+    graft_anima_arch anima;
     bool unclip; /* with an encoder of pictures, as its clip's */
     int32_t vae_channels, vae_mult[4], vae_res_blocks;
     bool vae_folds; /* FLUX.2's, as a file of its own */

@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "engine/denoise/features.h"
 #include "engine/denoise/unclip.h"
+#include "engine/models/anima_adapter.h"
 #include "engine/task.h"
 
 /* Predictions of one call: of each entry, and the perturbed ones. */
@@ -107,6 +108,24 @@ static graft_status make_features(graft_guided *g, graft_err *e)
                                  e);
 }
 
+/* Anima is told of words that its adapter knows, and nobody else is. */
+static graft_status check_words(const graft_net_arch *a, const graft_cond_entry *k,
+                                const char *what, graft_err *e)
+{
+    const bool anima = a->kind == GRAFT_NET_ANIMA;
+    const float *told = k->pooled;
+    if (k->worded != anima)
+        return graft_fail(e, GRAFT_E_ARG, "the %s conditioning is %sfor Anima, and the model is %s",
+                          what, anima ? "not " : "", anima ? "Anima" : "another");
+    for (int64_t i = 0; anima && i < (int64_t)told[2 * GRAFT_ANIMA_WORDS]; i++)
+        if (!(told[i] >= 0 && told[i] < (float)a->anima.words))
+            return graft_fail(e, GRAFT_E_ARG,
+                              "word %.0f of the %s conditioning is outside of the model's table of "
+                              "%d",
+                              (double)told[i], what, a->anima.words);
+    return GRAFT_OK;
+}
+
 static graft_status check_conditioning(const graft_guided_config *c, const graft_cond *list,
                                        const char *what, graft_err *e)
 {
@@ -118,6 +137,8 @@ static graft_status check_conditioning(const graft_guided_config *c, const graft
                               "the %s conditioning has width %lld, this model takes %d: it comes "
                               "from another kind of text encoder",
                               what, (long long)k->width, a->context_dim);
+        graft_status st = check_words(a, k, what, e);
+        if (st) return st;
     }
     return GRAFT_OK;
 }

@@ -183,20 +183,25 @@ static graft_status add_mark(save_job *j, const char *name, graft_err *e)
     return add(j, "", name, &mark, &nothing, GRAFT_F32, e);
 }
 
-/* T5 and its tokenizer, without which it cannot be used, wherever the file had that from. */
-static graft_status add_t5(save_job *j, const graft_t5 *t, const char *prefix, graft_err *e)
+/* T5's tokenizer beside a part that cannot be used without, wherever the file had that from. */
+static graft_status add_words(save_job *j, graft_weights *w, const graft_st_tensor *file,
+                              const char *prefix, graft_err *e)
 {
-    const graft_weights *w = t->weights;
     graft_str name = GRAFT_STR_INIT;
-    const saved_tensor model = {
-        .set = t->weights, .name = t->model.name, .base = &t->model, .stored = true};
-    graft_status st = add_part(j, t->weights, prefix, e);
+    const saved_tensor model = {.set = w, .name = file->name, .base = file, .stored = true};
+    graft_status st = GRAFT_OK;
     graft_str_printf(&name, "%s" GRAFT_T5_TOKENIZER, graft_weights_prefix(w));
-    if (!st && name.failed) st = graft_fail_nomem(e, "a checkpoint");
+    if (name.failed) st = graft_fail_nomem(e, "a checkpoint");
     if (!st && !graft_safetensors_find(graft_weights_file(w), name.data))
-        st = add(j, prefix, t->model.name, &model, &t->model, t->model.dtype, e);
+        st = add(j, prefix, file->name, &model, file, file->dtype, e);
     graft_str_finish(&name);
     return st;
+}
+
+static graft_status add_t5(save_job *j, const graft_t5 *t, const char *prefix, graft_err *e)
+{
+    graft_status st = add_part(j, t->weights, prefix, e);
+    return st ? st : add_words(j, t->weights, &t->model, prefix, e);
 }
 
 /* Below which prefix encoder i is found again. */
@@ -329,11 +334,12 @@ static bool is_t5(const graft_checkpoint *c)
     return c->clip && c->clip->t5 && c->encoder == (int64_t)c->clip->n_encoders + 1;
 }
 
-/* With what looks at pictures, which files have beside it. */
+/* With what looks at pictures, and T5's tokenizer, which files have beside it. */
 static graft_status add_qwen(save_job *j, const graft_qwen3 *q, const char *prefix, graft_err *e)
 {
     graft_str beside = GRAFT_STR_INIT;
     graft_status st = add_part(j, q->weights, prefix, e);
+    if (!st && q->words) st = add_words(j, q->weights, &q->words_file, prefix, e);
     if (st || !q->sight) return st;
     graft_str_printf(&beside, "%svisual.", prefix);
     st =
@@ -375,6 +381,7 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
     if (c->clip && c->clip->qwen3)
         GRAFT_TRY(add_qwen(j, c->clip->qwen3,
                            c->clip->qwen3->arch.biased ? "text_encoders.qwen25_7b.transformer."
+                           : c->clip->qwen3->words     ? "text_encoders.qwen3_06b.transformer."
                            : strcmp(graft_qwen3_name(c->clip->qwen3), "qwen3_8b") == 0
                                ? "text_encoders.qwen3_8b.transformer."
                                : "text_encoders.qwen3_4b.transformer.",

@@ -86,6 +86,7 @@ static graft_status add_t5(graft_clip *c, graft_weights *file, const char *place
 static const char *const qwen3_places[] = {"text_encoders.qwen3_4b.transformer.",
                                            "text_encoders.qwen3_8b.transformer.",
                                            "text_encoders.qwen3vl_4b.transformer.",
+                                           "text_encoders.qwen3_06b.transformer.",
                                            "",
                                            "model.language_",
                                            NULL};
@@ -110,6 +111,7 @@ static graft_status add_qwen3(graft_clip *c, graft_weights *file, const graft_ta
     graft_status st = graft_qwen3_load(c->engine, file, place, task, &c->qwen3, e);
     if (st) return st;
     c->width = c->qwen3->arch.width;
+    if (c->kind == GRAFT_CLIP_ANIMA) return graft_qwen3_take_words(c->qwen3, f, place, task, e);
     const bool joined = c->kind == GRAFT_CLIP_FLUX2;
     if (!joined && c->kind != GRAFT_CLIP_KREA2) return GRAFT_OK;
     const int32_t last = joined ? GRAFT_QWEN3_JOINED_END : GRAFT_QWEN3_LAYERED_END;
@@ -140,6 +142,16 @@ static graft_status add_checkpoint_t5(graft_clip *c, graft_weights *file, const 
     return GRAFT_OK;
 }
 
+/* A checkpoint's Qwen. Without T5's tokenizer Anima's network is there all the same. */
+static graft_status add_checkpoint_qwen3(graft_clip *c, graft_weights *file, const graft_task *task,
+                                         bool *found, graft_err *e)
+{
+    graft_status st = add_qwen3(c, file, task, found, e);
+    if (st != GRAFT_E_NOTFOUND || c->kind != GRAFT_CLIP_ANIMA) return st;
+    graft_fail(&c->missing, st, "%s", e->text);
+    return GRAFT_OK;
+}
+
 static graft_clip *new_clip(graft_engine *engine)
 {
     graft_clip *c = graft_calloc(1, sizeof *c);
@@ -153,7 +165,22 @@ static graft_clip *new_clip(graft_engine *engine)
 static bool is_qwen3(graft_clip_kind kind)
 {
     return kind == GRAFT_CLIP_QWEN3 || kind == GRAFT_CLIP_FLUX2 || kind == GRAFT_CLIP_QWEN_IMAGE ||
-           kind == GRAFT_CLIP_KREA2;
+           kind == GRAFT_CLIP_KREA2 || kind == GRAFT_CLIP_ANIMA;
+}
+
+/* Whether a file that was asked for as this kind is Anima's text encoder: the Qwen 3 of 0.6 billion
+ * weights, whatever it was asked for as, as in ComfyUI; or a smaller one where it was asked for as
+ * Stable Diffusion's, which have none. */
+static bool is_anima(const graft_safetensors *f, graft_clip_kind kind)
+{
+    enum { WIDTH = 1024 };
+    char name[128];
+    const char *place = graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR);
+    if (!place) return false;
+    snprintf(name, sizeof name, "%smodel.norm.weight", place);
+    const graft_st_tensor *t = graft_safetensors_find(f, name);
+    return t && t->rank == 1 &&
+           (t->shape[0] == WIDTH || (kind == GRAFT_CLIP_ONE && t->shape[0] < WIDTH));
 }
 
 static const char *qwen_name(graft_clip_kind kind)
@@ -206,6 +233,7 @@ static void settle(graft_clip *c)
 static graft_clip_kind kind_of(const graft_safetensors *f)
 {
     static const char token[] = "text_model.embeddings.token_embedding.weight";
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ANIMA_TENSOR)) return GRAFT_CLIP_ANIMA;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX2_TENSOR)) return GRAFT_CLIP_FLUX2;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_KREA2_TENSOR)) return GRAFT_CLIP_KREA2;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR) ||
@@ -252,7 +280,7 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, con
     }
     if (is_qwen3(c->kind)) {
         bool found;
-        GRAFT_TRY(add_qwen3(c, file, task, &found, e));
+        GRAFT_TRY(add_checkpoint_qwen3(c, file, task, &found, e));
         if (!found)
             note_missing(
                 c, f, c->kind == GRAFT_CLIP_QWEN_IMAGE ? "no Qwen 2.5 in it" : "no Qwen 3 in it");
@@ -281,6 +309,7 @@ static graft_status add_any(graft_clip *c, graft_weights *file, const graft_task
 {
     graft_status st = GRAFT_OK;
     *found = false;
+    if (!c->n_encoders && is_anima(graft_weights_file(file), c->kind)) c->kind = GRAFT_CLIP_ANIMA;
     if (is_qwen3(c->kind)) return add_qwen3(c, file, task, found, e);
     for (const char *const *p = places; *p && !*found && !st && !is_alone(c->kind); p++)
         st = add_encoder(c, file, *p, found, e);

@@ -249,7 +249,7 @@ static graft_cond_entry *average_entry(const graft_cond_entry *to, const void *c
     if (!k) return NULL;
     blend(k->data, a->from->data, k->tokens * k->width, a->from->tokens * a->from->width,
           a->strength);
-    if (k->pooled && a->from->pooled && a->from->pooled_width == k->pooled_width)
+    if (k->pooled && !k->worded && a->from->pooled && a->from->pooled_width == k->pooled_width)
         blend(k->pooled, a->from->pooled, k->pooled_width, k->pooled_width, a->strength);
     return k;
 }
@@ -319,7 +319,7 @@ static graft_cond_entry *zero_entry(const graft_cond_entry *from, const void *ct
     graft_cond_entry *k = entry_copy(from, from->tokens);
     if (!k) return NULL;
     memset(k->data, 0, (size_t)(k->tokens * k->width) * sizeof *k->data);
-    if (k->pooled) memset(k->pooled, 0, (size_t)k->pooled_width * sizeof *k->pooled);
+    if (k->pooled && !k->worded) memset(k->pooled, 0, (size_t)k->pooled_width * sizeof *k->pooled);
     return k;
 }
 

@@ -311,7 +311,8 @@ typedef enum graft_clip_kind {
     GRAFT_CLIP_FLUX2 = 5,      /* likewise: FLUX.2 klein */
     GRAFT_CLIP_CHROMA = 6,     /* T5 alone (clip_chroma.c) */
     GRAFT_CLIP_QWEN_IMAGE = 7, /* Qwen 2.5 alone (clip_qwen3.c) */
-    GRAFT_CLIP_KREA2 = 8       /* Qwen 3 alone, the language model of Qwen 3-VL: Krea 2 */
+    GRAFT_CLIP_KREA2 = 8,      /* Qwen 3 alone, the language model of Qwen 3-VL: Krea 2 */
+    GRAFT_CLIP_ANIMA = 9       /* Qwen 3, and T5's tokenizer (clip_anima.c) */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 
@@ -325,7 +326,7 @@ struct graft_clip {
     size_t n_encoders; /* 1, or 2: L, then G; 0 where T5 or Qwen 3 is alone */
     graft_encoder encoder[2];
     struct graft_t5 *t5;            /* of SD 3, FLUX and Chroma (t5.h); or NULL */
-    struct graft_qwen3 *qwen3;      /* of Z-Image, FLUX.2, Qwen-Image, Krea 2 (qwen3.h) */
+    struct graft_qwen3 *qwen3;      /* of Z-Image, FLUX.2, Qwen-Image, Krea 2, Anima (qwen3.h) */
     graft_build_options t5_options; /* of both, by default what is best: T5-XXL in float32 takes
                                        19 GB */
     struct graft_clip_padding {
@@ -370,6 +371,7 @@ typedef struct graft_cond_entry {
     int64_t filled; /* so many of the tokens, at the end, only fill it up (zimage.h) */
     float *data;    /* (tokens, width) */
     float *pooled;  /* (pooled_width) or NULL */
+    bool worded;    /* pooled tells Anima of words, which stay as they are (clip_anima.c) */
     double start, end;
     bool has_range, has_size;
     graft_sdxl_size size;

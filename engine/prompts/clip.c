@@ -349,6 +349,7 @@ static graft_status encode(const graft_clip *c, const char *text_l, const char *
         return graft_clip_encode_sd3(c, text_l, text_g, text_l, task, out, e);
     if (c->kind == GRAFT_CLIP_FLUX) return graft_clip_encode_flux(c, text_l, text_l, task, out, e);
     if (c->kind == GRAFT_CLIP_CHROMA) return graft_clip_encode_chroma(c, text_l, task, out, e);
+    if (c->kind == GRAFT_CLIP_ANIMA) return graft_clip_encode_anima(c, text_l, task, out, e);
     if (c->qwen3) return graft_clip_encode_qwen3(c, text_l, task, out, e);
     memset(part, 0, sizeof part);
     GRAFT_TRY(graft_clip_encode_one(c, 0, text_l, task, &part[0], e));

@@ -56,6 +56,9 @@ typedef struct graft_qwen3 {
     graft_qwen_vision_arch vision;
     graft_weights *sight; /* NULL: it sees none */
     graft_err blind;      /* why what there is of it cannot be used; GRAFT_OK: there is nothing */
+    /* T5's, whose words Anima is told besides, and its file (t5.h); or NULL. */
+    struct graft_unigram *words;
+    graft_st_tensor words_file;
 } graft_qwen3;
 /* What is below `place` of the file. Of Qwen 2.5-VL what looks at pictures is taken along; where
  * that cannot be used texts are read all the same. The tokenizer is a tensor GRAFT_QWEN_TOKENIZER
@@ -64,6 +67,10 @@ typedef struct graft_qwen3 {
  * a warning. GRAFT_E_NOTFOUND: there is none. */
 graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const char *place,
                               const graft_task *task, graft_qwen3 **out, graft_err *e);
+/* Makes it, before it is shared, Anima's: all layers and the norm behind them must be in the file,
+ * and T5's tokenizer is found as graft_t5_load() finds it. GRAFT_E_NOTFOUND: there is none. */
+graft_status graft_qwen3_take_words(graft_qwen3 *q, const graft_safetensors *f, const char *place,
+                                    const graft_task *task, graft_err *e);
 graft_qwen3 *graft_qwen3_retain(graft_qwen3 *q); /* NULL is fine */
 void graft_qwen3_release(graft_qwen3 *q);        /* NULL is fine */
 /* What it is called in files, by its kind and size. Static. */
@@ -93,7 +100,16 @@ graft_status graft_qwen3_encode_layered(graft_engine *engine, const graft_build_
                                         const graft_qwen3 *q, const char *text,
                                         const graft_task *task, float **hidden, int64_t *tokens,
                                         graft_err *e);
-/* Of any, as conditioning. */
+/* For Anima: *hidden (*tokens, width) of the text alone, behind all layers and their norm, its
+ * segments one by one as those of CLIP's prompts (engine/text/tokenizer.h), but that weights do not
+ * count. Of no text it is the one token that ends texts. */
+graft_status graft_qwen3_encode_bare(graft_engine *engine, const graft_build_options *options,
+                                     const graft_qwen3 *q, const char *text, const graft_task *task,
+                                     float **hidden, int64_t *tokens, graft_err *e);
+/* graft_clip_encode() of Anima's. */
+graft_status graft_clip_encode_anima(const graft_clip *c, const char *text, const graft_task *task,
+                                     graft_cond **out, graft_err *e);
+/* Of any other, as conditioning. */
 graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, const graft_task *task,
                                      graft_cond **out, graft_err *e);
 #endif

@@ -8,6 +8,8 @@
 #include "engine/models/flux2.h"
 #include "engine/models/qwen_vision.h"
 #include "engine/prompts/qwen3.h"
+#include "engine/prompts/t5.h"
+#include "engine/text/tokenizer.h"
 
 #define BEFORE "<|im_start|>user\n"
 #define BEHIND "<|im_end|>\n<|im_start|>assistant\n"
@@ -101,11 +103,12 @@ static graft_status load_tokenizer(graft_engine *engine, graft_qwen3 *q, const g
 
 /* ------------------------------------------------------------------ loading */
 
-static graft_status check_weights(const graft_qwen3 *q, graft_err *e)
+/* whole: with the last layer and the norm. */
+static graft_status check_weights(const graft_qwen3 *q, bool whole, graft_err *e)
 {
     graft_graph *g = NULL;
     const graft_qwen3_shape shape = {
-        .batch = 1, .tokens = 1, .act_dtype = GRAFT_F32, .normed = q->arch.biased};
+        .batch = 1, .tokens = 1, .act_dtype = GRAFT_F32, .normed = whole};
     graft_status st = graft_qwen3_build(&q->arch, &shape, &g, e);
     if (!st) st = graft_weights_check(q->weights, g, e);
     graft_graph_destroy(g);
@@ -159,7 +162,7 @@ graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const c
     atomic_init(&q->refs, 1);
     GRAFT_TRY(graft_qwen3_detect(f, place, &q->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &q->weights, e));
-    GRAFT_TRY(check_weights(q, e));
+    GRAFT_TRY(check_weights(q, q->arch.biased, e));
     GRAFT_TRY(load_sight(q, file, place, e));
     GRAFT_TRY(load_tokenizer(engine, q, f, place, task, e));
     if (graft_qwen_tokens(q->tokenizer) > q->arch.vocab) {
@@ -175,6 +178,16 @@ out:
     return st;
 }
 
+graft_status graft_qwen3_take_words(graft_qwen3 *q, const graft_safetensors *f, const char *place,
+                                    const graft_task *task, graft_err *e)
+{
+    graft_status st = check_weights(q, true, e);
+    return st ? st
+              : graft_t5_tokenizer_load(f, place,
+                                        "Anima's text encoder tells it of T5's words, too,", task,
+                                        &q->words, &q->words_file, e);
+}
+
 graft_qwen3 *graft_qwen3_retain(graft_qwen3 *q)
 {
     if (q) atomic_fetch_add(&q->refs, 1);
@@ -187,13 +200,18 @@ void graft_qwen3_release(graft_qwen3 *q)
     graft_weights_release(q->weights);
     graft_weights_release(q->sight);
     graft_qwen_destroy(q->tokenizer);
+    graft_unigram_destroy(q->words);
+    graft_free((void *)(uintptr_t)q->words_file.data);
     graft_free(q);
 }
 
 const char *graft_qwen3_name(const graft_qwen3 *q)
 {
     if (q->arch.biased) return "qwen25_7b";
-    return q->arch.width == 2560 ? "qwen3_4b" : q->arch.width == 4096 ? "qwen3_8b" : "qwen3";
+    return q->arch.width == 2560   ? "qwen3_4b"
+           : q->arch.width == 4096 ? "qwen3_8b"
+           : q->words              ? "qwen3_06b"
+                                   : "qwen3";
 }
 
 /* ------------------------------------------------------------------ prompts */
@@ -319,4 +337,50 @@ graft_status graft_qwen3_encode(graft_engine *engine, const graft_build_options 
                                 float **hidden, int64_t *tokens, graft_err *e)
 {
     return encode(engine, options, q, text, false, task, hidden, tokens, e);
+}
+
+/* ------------------------------------------------------------------ Anima's */
+
+typedef struct bare {
+    const graft_qwen3 *q;
+    int32_t *id;
+    size_t n, cap;
+} bare;
+
+static graft_status add_segment(void *ctx, const char *text, size_t n, double weight, graft_err *e)
+{
+    bare *b = ctx;
+    int32_t *id = NULL;
+    size_t more = 0;
+    (void)weight;
+    graft_status st = graft_qwen_encode(b->q->tokenizer, text, n, &id, &more, e);
+    if (!st && graft_grow(&b->id, &b->cap, b->n + more, sizeof *b->id))
+        st = graft_fail_nomem(e, "a prompt");
+    if (!st && more) memcpy(b->id + b->n, id, more * sizeof *id);
+    if (!st) b->n += more;
+    graft_free(id);
+    return st;
+}
+
+graft_status graft_qwen3_encode_bare(graft_engine *engine, const graft_build_options *options,
+                                     const graft_qwen3 *q, const char *text, const graft_task *task,
+                                     float **hidden, int64_t *tokens, graft_err *e)
+{
+    bare b = {.q = q};
+    float *out = NULL;
+    graft_status st = graft_prompt_segments(text, add_segment, &b, e);
+    if (!st && !b.n) st = add_segment(&b, PADDING, strlen(PADDING), 1, e);
+    if (!st && !(out = graft_malloc_array(b.n, (size_t)q->arch.width * sizeof *out)))
+        st = graft_fail_nomem(e, "text encoder");
+    if (!st)
+        st = graft_qwen3_run_normed(engine, options, &q->arch, q->weights, b.id, (int64_t)b.n, task,
+                                    out, e);
+    graft_free(b.id);
+    if (st) {
+        graft_free(out);
+        return st;
+    }
+    *hidden = out;
+    *tokens = (int64_t)b.n;
+    return GRAFT_OK;
 }

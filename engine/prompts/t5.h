@@ -38,13 +38,30 @@ graft_status graft_t5_with_weights(graft_t5 *t, graft_weights *weights, graft_t5
 graft_t5 *graft_t5_retain(graft_t5 *t); /* NULL is fine */
 void graft_t5_release(graft_t5 *t);     /* NULL is fine */
 
+/* The tokenizer alone, as graft_t5_load() finds it; *model: its file as a tensor, whose data are
+ * freed with graft_free(). GRAFT_E_NOTFOUND: there is none, and `whose` is what lacks it. */
+graft_status graft_t5_tokenizer_load(const graft_safetensors *f, const char *place,
+                                     const char *whose, const graft_task *task, graft_unigram **out,
+                                     graft_st_tensor *model, graft_err *e);
+
+/* A prompt's tokens in the syntax of engine/text/tokenizer.h, and their weights. */
+typedef struct graft_t5_words {
+    const graft_unigram *tokenizer;
+    int32_t *id;
+    float *weight;
+    size_t n, cap_id, cap_weight;
+    bool weighted; /* not all weights are 1 */
+} graft_t5_words;
+/* Adds its segments one by one, then the end. To be finished in any case. */
+graft_status graft_t5_words_add(graft_t5_words *w, const char *text, graft_err *e);
+void graft_t5_words_finish(graft_t5_words *w);
+
 typedef struct graft_t5_padding {
     size_t more, least;
 } graft_t5_padding;
-/* Tokens of a prompt in the syntax of engine/text/tokenizer.h: its segments one by one, then the
- * end, then `more` of padding, and what is missing to `least` tokens. Weights as for CLIP: each
- * token is moved away from what the empty prompt has in its place. *hidden (*tokens, width) is
- * freed with graft_free(). */
+/* The words of a prompt, then `more` of padding, and what is missing to `least` tokens. Weights as
+ * for CLIP: each token is moved away from what the empty prompt has in its place. *hidden (*tokens,
+ * width) is freed with graft_free(). */
 graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *options,
                              const graft_t5 *t, const char *text, graft_t5_padding padding,
                              const graft_task *task, float **hidden, int64_t *tokens, graft_err *e);

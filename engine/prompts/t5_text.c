@@ -12,20 +12,27 @@
 
 /* ------------------------------------------------------------------ loading */
 
+/* A tokenizer, and its file. */
+typedef struct loading {
+    graft_unigram **out;
+    graft_st_tensor *model;
+} loading;
+
 /* Takes the tokenizer's n bytes, whose name is `from`. */
-static graft_status take_model(graft_t5 *t, char *data, size_t n, const char *from, graft_err *e)
+static graft_status take_model(const loading *t, char *data, size_t n, const char *from,
+                               graft_err *e)
 {
-    t->model = (graft_st_tensor){.name = GRAFT_T5_TOKENIZER,
-                                 .dtype = GRAFT_U8,
-                                 .rank = 1,
-                                 .shape = {(int64_t)n},
-                                 .data = data,
-                                 .bytes = n};
-    graft_status st = graft_unigram_create(data, n, &t->tokenizer, e);
+    *t->model = (graft_st_tensor){.name = GRAFT_T5_TOKENIZER,
+                                  .dtype = GRAFT_U8,
+                                  .rank = 1,
+                                  .shape = {(int64_t)n},
+                                  .data = data,
+                                  .bytes = n};
+    graft_status st = graft_unigram_create(data, n, t->out, e);
     return st ? graft_err_prefix(e, st, "%s", from) : GRAFT_OK;
 }
 
-static graft_status from_file(graft_t5 *t, const char *path, graft_err *e)
+static graft_status from_file(const loading *t, const char *path, graft_err *e)
 {
     char *data = NULL;
     size_t n = 0;
@@ -34,7 +41,7 @@ static graft_status from_file(graft_t5 *t, const char *path, graft_err *e)
 }
 
 /* The tokenizer's file in the folder that `path` is in. */
-static graft_status beside(graft_t5 *t, const char *path, graft_err *e)
+static graft_status beside(const loading *t, const char *path, graft_err *e)
 {
     const char *slash = strrchr(path, '/');
     graft_str name = GRAFT_STR_INIT;
@@ -45,7 +52,7 @@ static graft_status beside(graft_t5 *t, const char *path, graft_err *e)
     return st;
 }
 
-static graft_status known(graft_t5 *t, const graft_task *task, graft_err *e)
+static graft_status known(const loading *t, const graft_task *task, graft_err *e)
 {
     char *path = NULL;
     if (!task || !task->text_file) return graft_fail(e, GRAFT_E_NOTFOUND, "no tokenizer");
@@ -64,25 +71,27 @@ static const graft_st_tensor *tokenizer_in(const graft_safetensors *f, const cha
     return t && t->bytes && graft_dtype_size(t->dtype) == 1 ? t : NULL;
 }
 
-static graft_status load_tokenizer(graft_t5 *t, const graft_safetensors *f, const char *place,
-                                   const graft_task *task, graft_err *e)
+graft_status graft_t5_tokenizer_load(const graft_safetensors *f, const char *place,
+                                     const char *whose, const graft_task *task, graft_unigram **out,
+                                     graft_st_tensor *model, graft_err *e)
 {
+    const loading t = {out, model};
     const graft_st_tensor *in = tokenizer_in(f, place);
     if (in) {
         char *data = graft_malloc((size_t)in->bytes);
         if (!data) return graft_fail_nomem(e, "a tokenizer");
         memcpy(data, in->data, (size_t)in->bytes);
-        graft_status st = take_model(t, data, (size_t)in->bytes, GRAFT_T5_TOKENIZER, e);
+        graft_status st = take_model(&t, data, (size_t)in->bytes, GRAFT_T5_TOKENIZER, e);
         return st ? graft_err_prefix(e, st, "%s", graft_safetensors_path(f)) : GRAFT_OK;
     }
-    graft_status st = beside(t, graft_safetensors_path(f), e);
-    if (st == GRAFT_E_NOTFOUND) st = known(t, task, e);
+    graft_status st = beside(&t, graft_safetensors_path(f), e);
+    if (st == GRAFT_E_NOTFOUND) st = known(&t, task, e);
     if (st != GRAFT_E_NOTFOUND) return st;
     return graft_fail(e, GRAFT_E_NOTFOUND,
-                      "%s: T5 without its tokenizer: put " TOKENIZER
+                      "%s: %s without its tokenizer: put " TOKENIZER
                       " of T5 version 1.1 beside it or "
                       "into models/text_encoders",
-                      graft_safetensors_path(f));
+                      graft_safetensors_path(f), whose);
 }
 
 static graft_status check_weights(const graft_t5 *t, graft_err *e)
@@ -106,7 +115,7 @@ graft_status graft_t5_load(graft_weights *file, const char *place, const graft_t
     GRAFT_TRY(graft_t5_detect(f, place, &t->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &t->weights, e));
     GRAFT_TRY(check_weights(t, e));
-    GRAFT_TRY(load_tokenizer(t, f, place, task, e));
+    GRAFT_TRY(graft_t5_tokenizer_load(f, place, "T5", task, &t->tokenizer, &t->model, e));
     if (graft_unigram_tokens_of(t->tokenizer).count > t->arch.vocab) {
         st = graft_fail(
             e, GRAFT_E_FORMAT, "%s: its table has %d tokens, fewer than the %d of its tokenizer",
@@ -155,16 +164,7 @@ void graft_t5_release(graft_t5 *t)
 
 /* ------------------------------------------------------------------ prompts */
 
-/* A prompt's tokens, twice as long where the empty prompt stands behind them. */
-typedef struct words {
-    const graft_t5 *t5;
-    int32_t *id;
-    float *weight;
-    size_t n, cap_id, cap_weight;
-    bool weighted;
-} words;
-
-static graft_status add(words *w, int32_t id, double weight, graft_err *e)
+static graft_status add(graft_t5_words *w, int32_t id, double weight, graft_err *e)
 {
     if (graft_grow(&w->id, &w->cap_id, w->n + 1, sizeof *w->id) ||
         graft_grow(&w->weight, &w->cap_weight, w->n + 1, sizeof *w->weight))
@@ -177,21 +177,46 @@ static graft_status add(words *w, int32_t id, double weight, graft_err *e)
 
 static graft_status add_segment(void *ctx, const char *text, size_t n, double weight, graft_err *e)
 {
-    words *w = ctx;
+    graft_t5_words *w = ctx;
     int32_t *id = NULL;
     size_t count = 0;
-    graft_status st = graft_unigram_encode(w->t5->tokenizer, text, n, &id, &count, e);
+    graft_status st = graft_unigram_encode(w->tokenizer, text, n, &id, &count, e);
     for (size_t i = 0; i < count && !st; i++) st = add(w, id[i], weight, e);
     graft_free(id);
     return st;
 }
 
-static graft_status finish_prompt(words *w, graft_t5_padding padding, graft_err *e)
+/* What fills prompts up, and what ends them. */
+static int32_t padding_of(const graft_unigram *t)
 {
-    graft_unigram_tokens special = graft_unigram_tokens_of(w->t5->tokenizer);
-    int32_t pad = special.pad < 0 ? 0 : special.pad, end = special.end < 0 ? pad : special.end;
-    graft_status st = add(w, end, 1, e);
+    const int32_t pad = graft_unigram_tokens_of(t).pad;
+    return pad < 0 ? 0 : pad;
+}
+
+static int32_t end_of(const graft_unigram *t)
+{
+    const int32_t end = graft_unigram_tokens_of(t).end;
+    return end < 0 ? padding_of(t) : end;
+}
+
+graft_status graft_t5_words_add(graft_t5_words *w, const char *text, graft_err *e)
+{
+    graft_status st = graft_prompt_segments(text, add_segment, w, e);
+    return st ? st : add(w, end_of(w->tokenizer), 1, e);
+}
+
+void graft_t5_words_finish(graft_t5_words *w)
+{
+    graft_free(w->id);
+    graft_free(w->weight);
+}
+
+/* Twice as long where the empty prompt stands behind them. */
+static graft_status finish_prompt(graft_t5_words *w, graft_t5_padding padding, graft_err *e)
+{
+    const int32_t pad = padding_of(w->tokenizer), end = end_of(w->tokenizer);
     const size_t least = w->n + padding.more > padding.least ? w->n + padding.more : padding.least;
+    graft_status st = GRAFT_OK;
     while (!st && w->n < least) st = add(w, pad, 1, e);
     size_t tokens = w->n;
     for (size_t i = 0; i < tokens && w->weighted && !st; i++) st = add(w, i ? pad : end, 1, e);
@@ -200,7 +225,7 @@ static graft_status finish_prompt(words *w, graft_t5_padding padding, graft_err 
 }
 
 /* Away from what the empty prompt has in the same place, which is behind all of them. */
-static void apply_weights(const words *w, size_t width, float *hidden)
+static void apply_weights(const graft_t5_words *w, size_t width, float *hidden)
 {
     const float *empty = hidden + w->n * width;
     for (size_t i = 0; i < w->n; i++)
@@ -214,10 +239,10 @@ graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *op
                              const graft_t5 *t, const char *text, graft_t5_padding padding,
                              const graft_task *task, float **hidden, int64_t *tokens, graft_err *e)
 {
-    words w = {.t5 = t};
+    graft_t5_words w = {.tokenizer = t->tokenizer};
     size_t width = (size_t)t->arch.width;
     float *out = NULL;
-    graft_status st = graft_prompt_segments(text, add_segment, &w, e);
+    graft_status st = graft_t5_words_add(&w, text, e);
     if (!st) st = finish_prompt(&w, padding, e);
     if (!st && !(out = graft_malloc_array((w.weighted ? 2 : 1) * w.n, width * sizeof *out)))
         st = graft_fail_nomem(e, "text encoder");
@@ -225,8 +250,7 @@ graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *op
         st = graft_t5_run(engine, options, &t->arch, t->weights, w.id, w.weighted ? 2 : 1,
                           (int64_t)w.n, task, out, e);
     if (!st && w.weighted) apply_weights(&w, width, out);
-    graft_free(w.id);
-    graft_free(w.weight);
+    graft_t5_words_finish(&w);
     if (st) {
         graft_free(out);
         return st;
