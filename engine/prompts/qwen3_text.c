@@ -183,8 +183,7 @@ graft_status graft_qwen3_take_words(graft_qwen3 *q, const graft_safetensors *f, 
 {
     graft_status st = check_weights(q, true, e);
     return st ? st
-              : graft_t5_tokenizer_load(f, place,
-                                        "Anima's text encoder tells it of T5's words, too,", task,
+              : graft_t5_tokenizer_load(f, place, "Anima's text encoder without T5's", task,
                                         &q->words, &q->words_file, e);
 }
 

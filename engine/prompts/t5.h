@@ -39,9 +39,10 @@ graft_t5 *graft_t5_retain(graft_t5 *t); /* NULL is fine */
 void graft_t5_release(graft_t5 *t);     /* NULL is fine */
 
 /* The tokenizer alone, as graft_t5_load() finds it; *model: its file as a tensor, whose data are
- * freed with graft_free(). GRAFT_E_NOTFOUND: there is none, and `whose` is what lacks it. */
+ * freed with graft_free(). GRAFT_E_NOTFOUND: there is none, which is told beginning with `what`:
+ * "T5 without its". */
 graft_status graft_t5_tokenizer_load(const graft_safetensors *f, const char *place,
-                                     const char *whose, const graft_task *task, graft_unigram **out,
+                                     const char *what, const graft_task *task, graft_unigram **out,
                                      graft_st_tensor *model, graft_err *e);
 
 /* A prompt's tokens in the syntax of engine/text/tokenizer.h, and their weights. */

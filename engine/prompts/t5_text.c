@@ -72,7 +72,7 @@ static const graft_st_tensor *tokenizer_in(const graft_safetensors *f, const cha
 }
 
 graft_status graft_t5_tokenizer_load(const graft_safetensors *f, const char *place,
-                                     const char *whose, const graft_task *task, graft_unigram **out,
+                                     const char *what, const graft_task *task, graft_unigram **out,
                                      graft_st_tensor *model, graft_err *e)
 {
     const loading t = {out, model};
@@ -88,10 +88,9 @@ graft_status graft_t5_tokenizer_load(const graft_safetensors *f, const char *pla
     if (st == GRAFT_E_NOTFOUND) st = known(&t, task, e);
     if (st != GRAFT_E_NOTFOUND) return st;
     return graft_fail(e, GRAFT_E_NOTFOUND,
-                      "%s: %s without its tokenizer: put " TOKENIZER
-                      " of T5 version 1.1 beside it or "
+                      "%s: %s tokenizer: put " TOKENIZER " of T5 version 1.1 beside it or "
                       "into models/text_encoders",
-                      graft_safetensors_path(f), whose);
+                      graft_safetensors_path(f), what);
 }
 
 static graft_status check_weights(const graft_t5 *t, graft_err *e)
@@ -115,7 +114,8 @@ graft_status graft_t5_load(graft_weights *file, const char *place, const graft_t
     GRAFT_TRY(graft_t5_detect(f, place, &t->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &t->weights, e));
     GRAFT_TRY(check_weights(t, e));
-    GRAFT_TRY(graft_t5_tokenizer_load(f, place, "T5", task, &t->tokenizer, &t->model, e));
+    GRAFT_TRY(
+        graft_t5_tokenizer_load(f, place, "T5 without its", task, &t->tokenizer, &t->model, e));
     if (graft_unigram_tokens_of(t->tokenizer).count > t->arch.vocab) {
         st = graft_fail(
             e, GRAFT_E_FORMAT, "%s: its table has %d tokens, fewer than the %d of its tokenizer",

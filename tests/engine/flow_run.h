@@ -4,11 +4,25 @@
 #include "base/alloc.h"
 #include "engine/denoise/sample.h"
 #include "engine/image/latent.h"
+#include "engine/models/anima_adapter.h"
 #include "tests/engine/fixture.h"
 
 enum { STEPS = 3 };
 
-/* A prompt of so many words, whose values begin at `seed` of fixed_value(). */
+/* What Anima is told of so many of T5's words, which `seed` chooses; a third does not weigh 1. */
+static inline void fill_words(const graft_model *m, uint64_t seed, int words,
+                              float told[GRAFT_ANIMA_TOLD])
+{
+    memset(told, 0, GRAFT_ANIMA_TOLD * sizeof *told);
+    for (int i = 0; i < words; i++) {
+        told[i] = (float)((seed + 7 * (uint64_t)i) % (uint64_t)m->arch.anima.words);
+        told[GRAFT_ANIMA_WORDS + i] = i % 3 ? 1 : 1.5f;
+    }
+    told[2 * GRAFT_ANIMA_WORDS] = (float)words;
+}
+
+/* A prompt of so many words, for Anima one more of T5's, whose values begin at `seed` of
+ * fixed_value(). */
 static inline graft_cond *prompt_of(const graft_model *m, uint64_t seed, int words)
 {
     const int64_t n = words * m->arch.context_dim;
@@ -16,7 +30,15 @@ static inline graft_cond *prompt_of(const graft_model *m, uint64_t seed, int wor
     graft_cond *c = NULL;
     graft_err e = GRAFT_ERR_INIT;
     for (int64_t i = 0; i < n; i++) data[i] = fixed_value(seed + (uint64_t)i);
-    CHECK_OK(graft_cond_create(words, m->arch.context_dim, data, 0, NULL, NULL, &c, &e), &e);
+    float *told = NULL;
+    if (m->arch.kind == GRAFT_NET_ANIMA) {
+        told = graft_malloc_array(GRAFT_ANIMA_TOLD, sizeof *told);
+        fill_words(m, seed, words + 1, told);
+    }
+    CHECK_OK(graft_cond_create(words, m->arch.context_dim, data, told ? GRAFT_ANIMA_TOLD : 0, told,
+                               NULL, &c, &e),
+             &e);
+    c->entry[0]->worded = told != NULL;
     return c;
 }
 
