@@ -1,6 +1,6 @@
-"""Anima's network (CircleStone Labs with Comfy Org, 2026: NVIDIA's Cosmos-Predict2, arXiv:2511.00062,
-and an adapter for prompts) as plain PyTorch, for reference tensors. Names are those of its files; a
-config says
+"""Anima's network (CircleStone Labs with Comfy Org, 2026: NVIDIA's Cosmos-Predict2,
+arXiv:2511.00062, and an adapter for prompts) as plain PyTorch, for reference tensors. Names are
+those of its files; a config says
 
     channels        of the latent
     num_heads, head_dim   of every attention; the width is their product
@@ -13,8 +13,8 @@ config says
 Real ones: 16 channels, 16 heads of 128, mlp 8192, told 256, depth 28, context_dim 1024, adapter 16
 heads of 64, mlp 4096, depth 6, 32128 words.
 
-Pictures are computed one by one, each with the tokens and words that its prompt has, and zeros behind
-what the adapter gives up to WORDS.
+Pictures are computed one by one, each with the tokens and words that its prompt has, and zeros
+behind what the adapter gives up to WORDS.
 """
 import math
 
@@ -79,7 +79,8 @@ class Attention(nn.Module):
     def __init__(self, heads, head_dim, seen, out):
         super().__init__()
         self.heads, self.out, width = heads, out, heads * head_dim
-        self.q_proj, self.k_proj, self.v_proj = plain(width, width), plain(seen, width), plain(seen, width)
+        self.q_proj = plain(width, width)
+        self.k_proj, self.v_proj = plain(seen, width), plain(seen, width)
         self.q_norm, self.k_norm = RMSNorm(head_dim), RMSNorm(head_dim)
         setattr(self, out, plain(width, width))
 
@@ -104,10 +105,12 @@ class AdapterBlock(nn.Module):
         super().__init__()
         heads, head_dim = cfg["num_heads"], cfg["head_dim"]
         width = heads * head_dim
-        self.norm_self_attn, self.norm_cross_attn, self.norm_mlp = (RMSNorm(width) for _ in range(3))
+        self.norm_self_attn, self.norm_cross_attn = RMSNorm(width), RMSNorm(width)
+        self.norm_mlp = RMSNorm(width)
         self.self_attn = Attention(heads, head_dim, width, "o_proj")
         self.cross_attn = Attention(heads, head_dim, context_dim, "o_proj")
-        self.mlp = nn.Sequential(nn.Linear(width, cfg["mlp"]), nn.GELU(), nn.Linear(cfg["mlp"], width))
+        self.mlp = nn.Sequential(nn.Linear(width, cfg["mlp"]), nn.GELU(),
+                                 nn.Linear(cfg["mlp"], width))
 
     def forward(self, x, tokens, of_words, of_tokens):
         y = self.norm_self_attn(x)
@@ -245,8 +248,8 @@ class Anima(nn.Module):
 
 
 def randomize(net, g):
-    """Values of a size that keeps activations near 1, rounded to what a file stores; nothing is left
-    at 0 or 1, or a mistake behind it could not be seen."""
+    """Values of a size that keeps activations near 1, rounded to what a file stores; nothing is
+    left at 0 or 1, or a mistake behind it could not be seen."""
     for name, p in net.named_parameters():
         r = torch.randn(p.shape, generator=g)
         if name == "llm_adapter.embed.weight":

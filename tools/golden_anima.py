@@ -47,7 +47,7 @@ def inputs(cfg, case, g):
     return dict(x=torch.randn((n, cfg["channels"], case["h"], case["w"]), generator=g),
                 timesteps=torch.tensor(case["t"]),
                 context=torch.randn((n, case["tokens"], cfg["context_dim"]), generator=g) * 3,
-                y=torch.stack([prompt(words, cfg["adapter"]["words"], g) for words in case["words"]]))
+                y=torch.stack([prompt(n, cfg["adapter"]["words"], g) for n in case["words"]]))
 
 
 @torch.no_grad()
