@@ -289,8 +289,7 @@ static void loras(void)
     unlink(whole);
 }
 
-/* The same LoRA in other programs' names, and one that is for the text encoder as well, of which
- * that part is left out with a word. */
+/* The same LoRA in other programs' names, and one that was trained for the text encoder as well. */
 static void loras_in_other_names(void)
 {
     static const struct {
@@ -386,7 +385,6 @@ static void prompts_of_any_length(void)
     graft_model_release(m);
 }
 
-/* A picture is changed from where its noise is half gone, and a schedule shifts otherwise. */
 static void other_schedules(void)
 {
     float got[VALUES], want[VALUES], plain[VALUES];
@@ -532,6 +530,37 @@ static void halves(void)
     halves_add_up(engine, TWO, NULL, run_some);
 }
 
+/* The adapter, and what the network's blocks make of its words, is computed once in a sampling: all
+ * nodes that read its weights are, the table's EMBEDDING and all attentions of it among them. */
+static void once_a_sampling(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, TWO);
+    graft_binding *b = NULL;
+    size_t of_adapter = 0, tables = 0, attentions = 0;
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, 64, NULL, &b, &e), &e);
+    const graft_exe *x = b->exe;
+    CHECK(x->kept != NULL);
+    for (size_t i = 0; x->kept && i < x->graph->n_nodes; i++) {
+        const graft_gnode *n = &x->graph->node[i];
+        bool reads = false;
+        for (int k = 0; k < 4; k++) {
+            const graft_gvalue *v = n->in[k] >= 0 ? &x->graph->value[n->in[k]] : NULL;
+            reads = reads || (v && v->kind == GRAFT_VALUE_WEIGHT &&
+                              strncmp(x->graph->slot[v->index].source[0], "llm_adapter.", 12) == 0);
+        }
+        CHECK(!reads || x->kept[i].invariant);
+        of_adapter += reads;
+        tables += n->op == GRAFT_OP_EMBEDDING && x->kept[i].invariant;
+        attentions += n->op == GRAFT_OP_ATTENTION && x->kept[i].invariant;
+    }
+    CHECK(of_adapter > 20);
+    CHECK_INT(tables, 1);
+    CHECK_INT(attentions, 4);
+    graft_binding_release(b);
+    graft_model_release(m);
+}
+
 /* Compiled beforehand for short prompts, with a negative one, it runs them in that graph. */
 static void compiled(void)
 {
@@ -578,6 +607,7 @@ int main(void)
     RUN(quantized);
     RUN(measured);
     RUN(halves);
+    RUN(once_a_sampling);
     RUN(compiled);
     graft_engine_destroy(engine);
     return test_end();
