@@ -530,7 +530,7 @@ static void saved(void)
 
 static void other_files(void)
 {
-    static const char *const types[] = {"lumina2", "stable_diffusion", "sd3", "flux2"};
+    static const char *const types[] = {"lumina2", "chroma", "sd3", "flux2"};
     const char *own = temp_path("own.safetensors"), *clip = CLIP_FILE;
     graft_err e = GRAFT_ERR_INIT;
     graft_clip *c = NULL;
