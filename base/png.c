@@ -151,37 +151,50 @@ static graft_status check_encode(uint32_t width, uint32_t height, int channels, 
     return GRAFT_OK;
 }
 
+typedef struct picture {
+    uint32_t width, height;
+    int channels, bits;
+} picture;
+
+static bool is_little_endian(void)
+{
+    const uint16_t one = 1;
+    uint8_t first;
+    memcpy(&first, &one, 1);
+    return first;
+}
+
 /* The part that libpng may leave by a jump: it must own nothing. False after a jump. */
 static bool encode_jumps(session *s, png_structp png, png_infop info, const uint8_t *pixels,
-                         const uint32_t shape[2], int channels, int level, png_text *chunk,
-                         int n_chunk)
+                         const picture *shape, int level, png_text *chunk, int n_chunk)
 {
     static const int type[5] = {0, PNG_COLOR_TYPE_GRAY, 0, PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGBA};
     if (setjmp(s->jump)) return false;
     png_set_write_fn(png, s, on_write, on_flush);
     png_set_compression_level(png, level);
     png_set_text_compression_level(png, level);
-    png_set_IHDR(png, info, shape[0], shape[1], 8, type[channels], PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(png, info, shape->width, shape->height, shape->bits, type[shape->channels],
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     if (n_chunk) png_set_text(png, info, chunk, n_chunk);
     png_write_info(png, info);
-    for (uint32_t y = 0; y < shape[1]; y++)
-        png_write_row(png, pixels + (size_t)y * shape[0] * (size_t)channels);
+    if (shape->bits == 16 && is_little_endian()) png_set_swap(png); /* PNG has it the other way */
+    const size_t row = (size_t)shape->width * (size_t)(shape->channels * shape->bits / 8);
+    for (uint32_t y = 0; y < shape->height; y++) png_write_row(png, pixels + y * row);
     png_write_end(png, NULL);
     return true;
 }
 
-graft_status graft_png_encode(const uint8_t *pixels, uint32_t width, uint32_t height, int channels,
-                              int level, const graft_png_text *text, size_t n_text, uint8_t **out,
-                              size_t *size, graft_err *e)
+static graft_status encode(const uint8_t *pixels, const picture *shape, int level,
+                           const graft_png_text *text, size_t n_text, uint8_t **out, size_t *size,
+                           graft_err *e)
 {
     *out = NULL;
     *size = 0;
-    graft_status st = check_encode(width, height, channels, level, text, n_text, e);
+    graft_status st =
+        check_encode(shape->width, shape->height, shape->channels, level, text, n_text, e);
     if (st != GRAFT_OK) return st;
     if (n_text > 1000)
         return graft_fail(e, GRAFT_E_LIMIT, "PNG: %zu text chunks are too many", n_text);
-    const uint32_t shape[2] = {width, height};
     session *s = graft_calloc(1, sizeof *s);
     if (s) s->budget = UINT64_MAX;
     png_text *chunk = make_chunks(text, n_text);
@@ -193,7 +206,7 @@ graft_status graft_png_encode(const uint8_t *pixels, uint32_t width, uint32_t he
     if (png) info = png_create_info_struct(png);
     if (!info) {
         st = graft_fail_nomem(e, "PNG writer");
-    } else if (!encode_jumps(s, png, info, pixels, shape, channels, level, chunk, (int)n_text) ||
+    } else if (!encode_jumps(s, png, info, pixels, shape, level, chunk, (int)n_text) ||
                s->no_memory) { /* libpng only warns of a text that it has no memory for */
         st = session_fail(s, GRAFT_E_INTERNAL, "PNG writer", e);
     } else {
@@ -206,6 +219,22 @@ graft_status graft_png_encode(const uint8_t *pixels, uint32_t width, uint32_t he
     graft_free(s);
     graft_free(chunk);
     return st;
+}
+
+graft_status graft_png_encode(const uint8_t *pixels, uint32_t width, uint32_t height, int channels,
+                              int level, const graft_png_text *text, size_t n_text, uint8_t **out,
+                              size_t *size, graft_err *e)
+{
+    const picture shape = {width, height, channels, 8};
+    return encode(pixels, &shape, level, text, n_text, out, size, e);
+}
+
+graft_status graft_png_encode16(const uint16_t *pixels, uint32_t width, uint32_t height,
+                                int channels, int level, const graft_png_text *text, size_t n_text,
+                                uint8_t **out, size_t *size, graft_err *e)
+{
+    const picture shape = {width, height, channels, 16};
+    return encode((const uint8_t *)pixels, &shape, level, text, n_text, out, size, e);
 }
 
 /* Latin-1, which tEXt and zTXt hold, as UTF-8. */

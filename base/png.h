@@ -16,6 +16,10 @@ typedef struct graft_png_text {
 graft_status graft_png_encode(const uint8_t *pixels, uint32_t width, uint32_t height, int channels,
                               int level, const graft_png_text *text, size_t n_text, uint8_t **out,
                               size_t *size, graft_err *e);
+/* The same of two bytes each, in the host's order. */
+graft_status graft_png_encode16(const uint16_t *pixels, uint32_t width, uint32_t height,
+                                int channels, int level, const graft_png_text *text, size_t n_text,
+                                uint8_t **out, size_t *size, graft_err *e);
 typedef struct graft_png_bytes {
     const uint8_t *data;
     size_t size;

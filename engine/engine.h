@@ -562,6 +562,7 @@ graft_status graft_image_upscale(const graft_upscaler *u, const graft_image *ima
 
 #include "engine/cfg.h"
 #include "engine/conditioning.h"
+#include "engine/formula.h"
 #include "engine/latents.h"
 #include "engine/lora_made.h"
 #include "engine/merging.h"

@@ -28,6 +28,10 @@ const char *graft_image_unread(const char *path);
  * truncate(clip(255 x)). `text`: NULL, or pairs key, value, …, NULL for tEXt chunks. */
 graft_status graft_image_to_png(const graft_image *i, int64_t index, int level,
                                 const char *const *text, uint8_t **out, size_t *size, graft_err *e);
+/* The same with 16 bits a channel, each value rounded to the nearest. */
+graft_status graft_image_to_png16(const graft_image *i, int64_t index, int level,
+                                  const char *const *text, uint8_t **out, size_t *size,
+                                  graft_err *e);
 /* All pictures of the batch as one animated PNG, each seen for so many milliseconds (png.h). The
  * task, which may be NULL, is asked before each whether it was cancelled. */
 graft_status graft_image_to_apng(const graft_image *i, uint32_t milliseconds, int level,
@@ -55,6 +59,18 @@ graft_status graft_image_scale_pixels(const graft_image *i, const char *method, 
 /* With the longer side `side` pixels, 1 or more, in the same aspect. */
 graft_status graft_image_scale_longer(const graft_image *i, const char *method, int64_t side,
                                       graft_image **out, graft_err *e);
+/* The same with the shorter side. */
+graft_status graft_image_scale_shorter(const graft_image *i, const char *method, int64_t side,
+                                       graft_image **out, graft_err *e);
+/* With sides that are multiples of `multiple`, 1 or more: those next below, of its middle.
+ * The picture itself where it has fewer pixels than one of them. */
+graft_status graft_image_scale_to_multiple(const graft_image *i, const char *method,
+                                           int64_t multiple, graft_image **out, graft_err *e);
+/* The size of about so many times 1024 x 1024 pixels that has this aspect: each side is the nearest
+ * multiple of `multiple` (a half: the even one), and at least one of it. All are above 0. */
+graft_status graft_image_resolution(int64_t across, int64_t down, double megapixels,
+                                    int64_t multiple, int64_t *width, int64_t *height,
+                                    graft_err *e);
 /* Each colour + strength times a number that PyTorch's CPU generator, seeded so, draws from the
  * normal distribution, clipped to 0..1. One is drawn for each value, also of transparency, which
  * stays as it is. GRAFT_E_ARG for a strength that is not finite. */
@@ -91,6 +107,9 @@ graft_status graft_image_join_alpha(const graft_image *i, const graft_image *mas
  * without transparency are opaque beside others. */
 graft_status graft_image_batch(const graft_image *a, const graft_image *b, graft_image **out,
                                graft_err *e);
+/* The same of n batches, 1 or more, all at the size of the first. */
+graft_status graft_image_join(const graft_image *const *images, size_t n, graft_image **out,
+                              graft_err *e);
 /* The pictures of n batches, one behind the other, in batches of `size`, 1 or more: a batch ends
  * before that where height, width or channels change. *out: *count batches in graft_malloc'ed
  * memory, each of them the caller's; both are empty when n is 0 and after a failure. */

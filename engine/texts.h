@@ -17,6 +17,8 @@ graft_status graft_text_trim(const char *text, bool begin, bool end, char **out,
  * end. */
 graft_status graft_text_replace(const char *text, const char *find, const char *with, char **out,
                                 graft_err *e);
+/* What Python's float() reads; GRAFT_E_ARG for what is no finite number. */
+graft_status graft_text_number(const char *text, double *out, graft_err *e);
 typedef enum graft_text_case {
     GRAFT_TEXT_LOWER,
     GRAFT_TEXT_UPPER,

@@ -42,13 +42,34 @@ graft_status graft_call_fail(graft_call *c, int input, graft_status code, const 
     return code;
 }
 
+static bool is_listed(const char *name, const char *list)
+{
+    size_t n = strlen(name);
+    for (;;) {
+        size_t len = strcspn(list, ",");
+        if (len == n && memcmp(list, name, n) == 0) return true;
+        if (!list[len]) return false;
+        list += len + 1;
+    }
+}
+
+/* The one of the types of an input of several ("INT,FLOAT") that this is. */
+static const char *type_of(const graft_arg *a, const char *types)
+{
+    static const char *const literal[] = {"", "INT", "FLOAT", "BOOLEAN", "STRING", "STRING"};
+    bool value = a->kind == GRAFT_OBJECT;
+    const char *type = value ? a->u.v->ops->type : a->kind < GRAFT_OBJECT ? literal[a->kind] : "";
+    return is_listed(type, types) ? type : NULL;
+}
+
 /* The host has validated already; a host that did not gets an error and not a crash. */
 static graft_status check_arg(graft_call *c, int i)
 {
     const graft_input *want = c->inputs[i];
     const graft_arg *a = &c->in[i];
+    const char *type = want->type;
     if (a->kind == GRAFT_NONE) {
-        if (want->flags & (GRAFT_INPUT_OPTIONAL | GRAFT_INPUT_LAZY)) return GRAFT_OK;
+        if (want->flags & (GRAFT_INPUT_OPTIONAL | GRAFT_INPUT_LAZY) || want->when) return GRAFT_OK;
         return graft_call_fail(c, i, GRAFT_E_ARG, "%s is missing", want->name);
     }
     bool null = false;
@@ -56,10 +77,12 @@ static graft_status check_arg(graft_call *c, int i)
     if (a->kind == GRAFT_OBJECT) null = !a->u.v || !a->u.v->ops;
     bool any = strcmp(want->type, "*") == 0; /* as it is */
     if (any && !null) return GRAFT_OK;
-    if (a->kind != want->kind || null)
+    bool several = strchr(type, ',');
+    if (several && !null) type = type_of(a, type);
+    if ((a->kind != want->kind && !several) || null || !type)
         return graft_call_fail(c, i, GRAFT_E_ARG, "%s is not of type %s", want->name, want->type);
     if (a->kind != GRAFT_OBJECT) return GRAFT_OK;
-    graft_value_kind kind = graft_value_kind_of(want->type);
+    graft_value_kind kind = graft_value_kind_of(type);
     assert(kind < GRAFT_VALUE_KINDS);
     c->blamed = i;
     graft_status st = want->flags & GRAFT_INPUT_LIST

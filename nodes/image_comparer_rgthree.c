@@ -17,7 +17,7 @@ static graft_status run(graft_call *c)
     for (int i = IMAGE_A; i <= IMAGE_B && !st; i++)
         if (c->in[i].kind != GRAFT_NONE)
             st = graft_pictures_save(c, graft_arg_image(c, i), "temp", c->self->temp_prefix,
-                                     ZLIB_LEVEL);
+                                     ZLIB_LEVEL, 8);
     return st;
 }
 

@@ -13,7 +13,7 @@ static graft_status run(graft_call *c)
     graft_image *image = NULL;
     graft_status st = graft_mask_to_image(graft_arg_mask(c, MASK), &image, &c->err);
     if (st != GRAFT_OK) return st;
-    st = graft_pictures_save(c, image, "temp", c->self->temp_prefix, ZLIB_LEVEL);
+    st = graft_pictures_save(c, image, "temp", c->self->temp_prefix, ZLIB_LEVEL, 8);
     graft_image_release(image);
     return st;
 }

@@ -37,7 +37,7 @@ static graft_status write_file(const void *what, const char *path, graft_err *e)
 }
 
 static graft_status save_one(graft_call *c, const graft_image *images, int64_t index,
-                             const char *folder, const char *prefix, int level,
+                             const char *folder, const char *prefix, int level, int bits,
                              const graft_metadata *metadata)
 {
     int64_t shape[4];
@@ -46,8 +46,8 @@ static graft_status save_one(graft_call *c, const graft_image *images, int64_t i
     graft_image_data(images, shape);
     char *numbered = number_prefix(prefix, index);
     if (!numbered) return graft_fail_nomem(&c->err, "a file's name");
-    GRAFT_TRY(graft_image_to_png(images, index, level, (const char *const *)metadata->pairs,
-                                 &png.data, &png.size, &c->err));
+    GRAFT_TRY((bits == 16 ? graft_image_to_png16 : graft_image_to_png)(
+        images, index, level, (const char *const *)metadata->pairs, &png.data, &png.size, &c->err));
     const graft_output_place place = {folder, numbered, ".png", shape[2], shape[1]};
     GRAFT_TRY(graft_output_write(c, &place, "images", write_file, &png));
 out:
@@ -57,7 +57,7 @@ out:
 }
 
 graft_status graft_pictures_save(graft_call *c, const graft_image *images, const char *folder,
-                                 const char *prefix, int level)
+                                 const char *prefix, int level, int bits)
 {
     graft_metadata metadata = GRAFT_METADATA_INIT;
     int64_t shape[4];
@@ -71,7 +71,7 @@ graft_status graft_pictures_save(graft_call *c, const graft_image *images, const
             st = graft_fail(&c->err, GRAFT_E_CANCEL, "cancelled");
             goto out;
         }
-        GRAFT_TRY(save_one(c, images, i, folder, prefix, level, &metadata));
+        GRAFT_TRY(save_one(c, images, i, folder, prefix, level, bits, &metadata));
     }
 out:
     graft_metadata_finish(&metadata);

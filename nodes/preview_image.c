@@ -11,7 +11,7 @@ static const graft_output *const outputs[] = {NULL};
 static graft_status run(graft_call *c)
 {
     return graft_pictures_save(c, graft_arg_image(c, IMAGES), "temp", c->self->temp_prefix,
-                               ZLIB_LEVEL);
+                               ZLIB_LEVEL, 8);
 }
 
 GRAFT_NODE(preview_image, .id = "PreviewImage", .title = "Preview Image", .category = "image",

@@ -175,7 +175,7 @@ static graft_status run(graft_call *c)
     GRAFT_TRY(graft_model_quantization(model, &plan, &picture, &c->err));
     GRAFT_TRY(graft_output_show_text(c, report));
     if (plan && c->self->ui) c->self->ui->add(c->job, "plan", plan);
-    if (picture) GRAFT_TRY(graft_pictures_save(c, picture, "temp", c->self->temp_prefix, 1));
+    if (picture) GRAFT_TRY(graft_pictures_save(c, picture, "temp", c->self->temp_prefix, 1, 8));
     GRAFT_TRY(graft_call_out_text(c, 1, report));
     GRAFT_TRY(graft_call_out_model(c, 0, graft_model_retain(model)));
 out:

@@ -13,12 +13,14 @@ static const graft_input *const inputs[] = {
         "%height%, %year%, %month%, %day%, %hour%, %minute%, %second%, %batch_num%; an editor "
         "also fills in %date:yyyy-MM-dd% and %Node.input%."),
     NULL};
-static const graft_output *const outputs[] = {NULL};
+static const graft_output *const outputs[] = {
+    OUT("images", "IMAGE", "The pictures that were saved, as they came."), NULL};
 
 static graft_status run(graft_call *c)
 {
-    return graft_pictures_save(c, graft_arg_image(c, IMAGES), "output",
-                               graft_arg_text(c, FILENAME_PREFIX), ZLIB_LEVEL);
+    graft_status st = graft_pictures_save(c, graft_arg_image(c, IMAGES), "output",
+                                          graft_arg_text(c, FILENAME_PREFIX), ZLIB_LEVEL, 8);
+    return st != GRAFT_OK ? st : graft_call_out_same(c, 0, IMAGES);
 }
 
 QUERY_PREFIX()

@@ -269,7 +269,9 @@ enum { /* graft_input.flags */
         * something behind it ("lora_": "lora_1", "lora_2", …), and whose values no other type has,
         * such as objects: the node gets those that the prompt has as JSON, an object of them by
         * name. Links and null do not count. Editors' files have the values one after the other. */
-       GRAFT_INPUT_MANY = 32768
+       GRAFT_INPUT_MANY = 32768,
+       /* An optional input behind one that is like it: editors show it once that one is linked. */
+       GRAFT_INPUT_SERIES = 65536
 };
 typedef struct graft_input {
     uint32_t size, flags;
@@ -282,6 +284,10 @@ typedef struct graft_input {
     double min, max, step;      /* min == max: no range. Ends of a U64 range: 0 and 2^64 */
     const char *const *choices; /* NULL-terminated; NULL: ask the node's "graft.choices/1" */
     double round;               /* editors round to this; 0: not */
+    /* "NAME=choice|choice": it counts, and editors show it, while the COMBO of this name is one
+     * of these; that stands before it and has fixed choices. Else the node gets its initial value,
+     * and none in place of an object. NULL: it always counts. Not for optional inputs. */
+    const char *when;
 } graft_input;
 
 enum { GRAFT_OUTPUT_LIST = 1 }; /* graft_output.flags: always a LIST, to be spread */

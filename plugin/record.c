@@ -24,6 +24,32 @@ static bool empty(const char *text)
     return !text || !text[0];
 }
 
+static bool is_choice(const graft_input *in, const char *name, size_t length)
+{
+    for (size_t i = 0; in->choices && in->choices[i]; i++)
+        if (strlen(in->choices[i]) == length && memcmp(in->choices[i], name, length) == 0)
+            return true;
+    return false;
+}
+
+/* That a choice before it says whether it counts. */
+static bool is_decided(const graft_node *n, size_t i)
+{
+    const char *when = n->inputs[i]->when, *choice = strchr(when, '=');
+    size_t k = 0, length;
+    while (k < i && choice &&
+           (strncmp(n->inputs[k]->name, when, (size_t)(choice - when)) != 0 ||
+            n->inputs[k]->name[choice - when]))
+        k++;
+    if (!choice || k == i || n->inputs[i]->flags & GRAFT_INPUT_OPTIONAL) return false;
+    do {
+        length = strcspn(++choice, "|");
+        if (!is_choice(n->inputs[k], choice, length)) return false;
+        choice += length;
+    } while (*choice);
+    return true;
+}
+
 static graft_status check_input(const graft_node *n, size_t i, graft_err *e)
 {
     const graft_input *in = n->inputs[i];
@@ -48,6 +74,12 @@ static graft_status check_input(const graft_node *n, size_t i, graft_err *e)
         (in->kind != GRAFT_STRING || !(in->flags & GRAFT_INPUT_OPTIONAL)))
         return graft_fail(e, GRAFT_E_FORMAT, "node %s: input %s: many, but no optional STRING",
                           n->id, in->name);
+    if ((in->flags & GRAFT_INPUT_SERIES) && (!i || !(in->flags & GRAFT_INPUT_OPTIONAL)))
+        return graft_fail(e, GRAFT_E_FORMAT, "node %s: input %s: in a series, but %s", n->id,
+                          in->name, i ? "not optional" : "the first");
+    if (in->size >= GRAFT_INPUT_WHEN_SIZE && in->when && !is_decided(n, i))
+        return graft_fail(e, GRAFT_E_FORMAT, "node %s: input %s: \"%s\" is no choice before it",
+                          n->id, in->name, in->when);
     if ((in->flags & GRAFT_INPUT_LAZY) && (i >= 64 || !n->query || !n->query(GRAFT_LAZY_ID)))
         return graft_fail(e, GRAFT_E_FORMAT, "node %s: input %s: lazy without \"%s\"", n->id,
                           in->name, GRAFT_LAZY_ID);

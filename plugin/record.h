@@ -9,6 +9,7 @@
 /* Sizes of the records of ABI 1.0, below which no record can be. */
 #define GRAFT_RECORD_END(T, m)   (offsetof(T, m) + sizeof(((T *)0)->m))
 #define GRAFT_INPUT_V1_SIZE      GRAFT_RECORD_END(graft_input, round)
+#define GRAFT_INPUT_WHEN_SIZE    GRAFT_RECORD_END(graft_input, when)
 #define GRAFT_OUTPUT_V1_SIZE     GRAFT_RECORD_END(graft_output, tooltip)
 #define GRAFT_NODE_V1_SIZE       GRAFT_RECORD_END(graft_node, query)
 #define GRAFT_RECORD_MAX_SOCKETS 256    /* inputs, or outputs, of one node */

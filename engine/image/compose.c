@@ -25,31 +25,55 @@ void graft_image_copy_channels(const float *src, int64_t from, float *dst, int64
         for (int64_t c = 0; c < to; c++) *dst++ = c < from ? src[i * from + c] : 1.0f;
 }
 
+/* How many pictures there are, and of how many channels: what one has more of, all get. */
+static graft_status joined_shape(const graft_image *const *images, size_t n, int64_t shape[4],
+                                 graft_err *e)
+{
+    graft_image_data(images[0], shape);
+    const int64_t channels = shape[3];
+    for (size_t i = 1; i < n; i++) {
+        int64_t s[4];
+        graft_image_data(images[i], s);
+        if (channels != s[3] && (channels < 3 || s[3] < 3))
+            return graft_fail(e, GRAFT_E_ARG,
+                              "pictures of %" PRId64 " and %" PRId64
+                              " channels do not make a batch",
+                              channels, s[3]);
+        shape[0] += s[0];
+        if (s[3] > shape[3]) shape[3] = s[3];
+    }
+    return GRAFT_OK;
+}
+
+graft_status graft_image_join(const graft_image *const *images, size_t n, graft_image **out,
+                              graft_err *e)
+{
+    int64_t shape[4], s[4];
+    graft_image *r = NULL, *scaled = NULL;
+    *out = NULL;
+    graft_status st = joined_shape(images, n, shape, e);
+    if (!st) st = graft_image_create(shape, graft_image_is_mask(images[0]), &r, e);
+    float *dst = st ? NULL : graft_image_writable(r);
+    for (size_t i = 0; i < n && !st; i++) {
+        st = like(images[i], shape, "bilinear", &scaled, e);
+        if (st) break;
+        const float *src = graft_image_data(scaled, s);
+        const int64_t pixels = s[0] * s[1] * s[2];
+        graft_image_copy_channels(src, s[3], dst, shape[3], pixels);
+        dst += pixels * shape[3];
+        graft_image_release(scaled);
+    }
+    if (st)
+        graft_image_release(r);
+    else
+        *out = r;
+    return st;
+}
+
 graft_status graft_image_batch(const graft_image *a, const graft_image *b, graft_image **out,
                                graft_err *e)
 {
-    int64_t s[4], t[4];
-    graft_image *scaled = NULL;
-    *out = NULL;
-    const float *first = graft_image_data(a, s);
-    graft_status st = like(b, s, "bilinear", &scaled, e);
-    if (st) return st;
-    const float *second = graft_image_data(scaled, t);
-    int64_t channels = s[3] > t[3] ? s[3] : t[3], area = s[1] * s[2];
-    if (s[3] != t[3] && (s[3] < 3 || t[3] < 3)) {
-        st = graft_fail(e, GRAFT_E_ARG,
-                        "pictures of %" PRId64 " and %" PRId64 " channels do not make a batch",
-                        s[3], t[3]);
-        goto out;
-    }
-    const int64_t shape[4] = {s[0] + t[0], s[1], s[2], channels};
-    GRAFT_TRY(graft_image_create(shape, graft_image_is_mask(a), out, e));
-    float *dst = graft_image_writable(*out);
-    graft_image_copy_channels(first, s[3], dst, channels, s[0] * area);
-    graft_image_copy_channels(second, t[3], dst + s[0] * area * channels, channels, t[0] * area);
-out:
-    graft_image_release(scaled);
-    return st;
+    return graft_image_join((const graft_image *const[]){a, b}, 2, out, e);
 }
 
 /* ------------------------------------------------------------------ blending */

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -168,10 +169,17 @@ static uint8_t to_byte(float x)
     return v >= 255.0f ? 255 : v > 0.0f ? (uint8_t)v : 0;
 }
 
-graft_status graft_image_to_png(const graft_image *i, int64_t index, int level,
-                                const char *const *text, uint8_t **out, size_t *size, graft_err *e)
+static uint16_t to_16_bits(float x)
+{
+    float v = 65535.0f * x;
+    return v >= 65535.0f ? 65535 : v > 0.0f ? (uint16_t)lrintf(v) : 0;
+}
+
+static graft_status to_png(const graft_image *i, int64_t index, int bits, int level,
+                           const char *const *text, uint8_t **out, size_t *size, graft_err *e)
 {
     uint8_t *pixels = NULL;
+    uint16_t *wide = NULL;
     graft_png_text *chunk = NULL;
     size_t n_text = 0, n = (size_t)(i->shape[1] * i->shape[2] * i->shape[3]);
     graft_status st = GRAFT_OK;
@@ -184,21 +192,43 @@ graft_status graft_image_to_png(const graft_image *i, int64_t index, int level,
         return graft_fail(e, GRAFT_E_ARG, "PNG holds 1, 3 or 4 channels, not %" PRId64,
                           i->shape[3]);
     while (text && text[2 * n_text]) n_text++;
-    pixels = graft_malloc(n);
+    if (bits == 16)
+        wide = graft_malloc_array(n, sizeof *wide);
+    else
+        pixels = graft_malloc(n);
     chunk = graft_malloc_array(n_text, sizeof *chunk);
-    if (!pixels || !chunk) {
+    if ((!pixels && !wide) || !chunk) {
         st = graft_fail_nomem(e, "the pixels of a PNG file");
         goto out;
     }
     const float *from = i->data + (size_t)index * n;
-    for (size_t k = 0; k < n; k++) pixels[k] = to_byte(from[k]);
+    for (size_t k = 0; k < n && pixels; k++) pixels[k] = to_byte(from[k]);
+    for (size_t k = 0; k < n && wide; k++) wide[k] = to_16_bits(from[k]);
     for (size_t k = 0; k < n_text; k++) chunk[k] = (graft_png_text){text[2 * k], text[2 * k + 1]};
-    GRAFT_TRY(graft_png_encode(pixels, (uint32_t)i->shape[2], (uint32_t)i->shape[1],
-                               (int)i->shape[3], level, chunk, n_text, out, size, e));
+    const uint32_t w = (uint32_t)i->shape[2], h = (uint32_t)i->shape[1];
+    const int channels = (int)i->shape[3];
+    if (wide)
+        st = graft_png_encode16(wide, w, h, channels, level, chunk, n_text, out, size, e);
+    else
+        st = graft_png_encode(pixels, w, h, channels, level, chunk, n_text, out, size, e);
 out:
     graft_free(chunk);
+    graft_free(wide);
     graft_free(pixels);
     return st;
+}
+
+graft_status graft_image_to_png(const graft_image *i, int64_t index, int level,
+                                const char *const *text, uint8_t **out, size_t *size, graft_err *e)
+{
+    return to_png(i, index, 8, level, text, out, size, e);
+}
+
+graft_status graft_image_to_png16(const graft_image *i, int64_t index, int level,
+                                  const char *const *text, uint8_t **out, size_t *size,
+                                  graft_err *e)
+{
+    return to_png(i, index, 16, level, text, out, size, e);
 }
 
 graft_status graft_image_to_apng(const graft_image *i, uint32_t milliseconds, int level,

@@ -63,6 +63,34 @@ graft_status graft_image_scale_longer(const graft_image *i, const char *method, 
     return graft_image_scale(i, method, high ? 0 : side, high ? side : 0, false, out, e);
 }
 
+graft_status graft_image_scale_shorter(const graft_image *i, const char *method, int64_t side,
+                                       graft_image **out, graft_err *e)
+{
+    int64_t shape[4];
+    *out = NULL;
+    if (side < 1) return graft_fail(e, GRAFT_E_ARG, "a side of %" PRId64 " pixels", side);
+    graft_image_data(i, shape);
+    bool high = shape[1] > shape[2];
+    return graft_image_scale(i, method, high ? side : 0, high ? 0 : side, false, out, e);
+}
+
+graft_status graft_image_scale_to_multiple(const graft_image *i, const char *method,
+                                           int64_t multiple, graft_image **out, graft_err *e)
+{
+    int64_t shape[4];
+    graft_resize_method m;
+    *out = NULL;
+    graft_status st = graft_resize_method_parse(method, false, &m, e);
+    if (st) return st;
+    if (multiple < 1) return graft_fail(e, GRAFT_E_ARG, "multiples of %" PRId64, multiple);
+    graft_image_data(i, shape);
+    const int64_t width = shape[2] / multiple * multiple, height = shape[1] / multiple * multiple;
+    if (width && height && (width != shape[2] || height != shape[1]))
+        return scale_to(i, m, width, height, true, out, e);
+    *out = graft_image_retain((graft_image *)i);
+    return GRAFT_OK;
+}
+
 /* Sides are multiples of `step`, rounded half to even, and at least one of it. */
 static graft_status scale_in_steps(const graft_image *i, const char *method, double scale,
                                    int64_t step, graft_image **out, graft_err *e)
@@ -103,4 +131,22 @@ graft_status graft_image_scale_pixels(const graft_image *i, const char *method, 
     double pixels = megapixels * 1024.0 * 1024.0;
     double scale = sqrt(pixels / ((double)shape[1] * (double)shape[2]));
     return scale_in_steps(i, method, scale, step, out, e);
+}
+
+graft_status graft_image_resolution(int64_t across, int64_t down, double megapixels,
+                                    int64_t multiple, int64_t *width, int64_t *height, graft_err *e)
+{
+    const double aspect = (double)across / (double)down, unit = (double)multiple;
+    const double pixels = megapixels * 1024.0 * 1024.0;
+    if (across < 1 || down < 1 || multiple < 1 || !(pixels > 0))
+        return graft_fail(e, GRAFT_E_ARG, "a size of %" PRId64 ":%" PRId64 " and %g megapixels",
+                          across, down, megapixels);
+    double w = fmax(1.0, nearbyint(sqrt(pixels * aspect) / unit)) * unit;
+    double h = fmax(1.0, nearbyint(sqrt(pixels / aspect) / unit)) * unit;
+    if (!(w <= GRAFT_IMAGE_MAX_SIDE && h <= GRAFT_IMAGE_MAX_SIDE))
+        return graft_fail(e, GRAFT_E_ARG, "a picture of %g x %g pixels: at most %d per side", w, h,
+                          GRAFT_IMAGE_MAX_SIDE);
+    *width = (int64_t)w;
+    *height = (int64_t)h;
+    return GRAFT_OK;
 }

@@ -1,9 +1,11 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/str.h"
 #include "engine/engine.h"
+#include "engine/text/number.h"
 #include "engine/text/unicode.h"
 
 /* The character at `at`, which is before `end`, and where the next one begins. */
@@ -32,6 +34,14 @@ static graft_status copy(const char *from, const char *to, char **out, graft_err
     graft_str s = GRAFT_STR_INIT;
     graft_str_append(&s, from, to > from ? (size_t)(to - from) : 0);
     return take(&s, out, e);
+}
+
+graft_status graft_text_number(const char *text, double *out, graft_err *e)
+{
+    bool ok;
+    graft_status st = graft_number_parse(text, strlen(text), out, &ok, e);
+    if (st || (ok && isfinite(*out))) return st;
+    return graft_fail(e, GRAFT_E_ARG, "\"%.60s\" is no number", text);
 }
 
 int64_t graft_text_length(const char *text)

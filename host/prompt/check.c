@@ -219,9 +219,22 @@ static graft_status take_many(const graft_input *in, const cJSON *inputs, graft_
     return ok ? GRAFT_OK : graft_fail_nomem(e, "a node's inputs");
 }
 
+/* Whether it counts, by the choice that decides that. Where a link gives that one, nobody knows
+ * yet: it does when it is there. */
+static bool counts(const graft_node *node, const graft_input *in, const cJSON *inputs)
+{
+    const graft_input *decider = graft_schema_decider(node, in);
+    const cJSON *choice = decider ? graft_tree_get(inputs, decider->name) : NULL;
+    if (!decider) return true;
+    if (cJSON_IsArray(choice)) return graft_tree_get(inputs, in->name);
+    return graft_schema_counts(in, decider, cJSON_IsString(choice) ? choice->valuestring : NULL);
+}
+
 static graft_status check_input(graft_check *c, size_t node, const graft_input *in, cJSON *inputs,
                                 graft_prompt_input *out)
 {
+    if (!counts(c->p->node[node].entry->node, in, inputs))
+        return graft_literal_initial(in, &out->literal, c->e);
     if (in->flags & GRAFT_INPUT_MANY) return take_many(in, inputs, &out->literal, c->e);
     bool optional = in->flags & GRAFT_INPUT_OPTIONAL;
     const cJSON *item = graft_tree_get(inputs, in->name);

@@ -20,24 +20,34 @@ bool graft_widgets_is_control(const cJSON *value)
     return false;
 }
 
-/* Widget number k in the order in which an editor shows them, required inputs first; NULL behind
- * the last. */
-static const graft_input *widget_at(const graft_node *node, size_t k)
+static bool counts(const graft_widgets *w, const graft_input *in)
 {
+    const graft_input *decider = graft_schema_decider(w->node, in);
+    bool known = decider && decider == w->decider && cJSON_IsString(w->choice);
+    return !decider || graft_schema_counts(in, decider, known ? w->choice->valuestring : NULL);
+}
+
+/* Widget number k of those that count, in the order in which an editor shows them, required inputs
+ * first; NULL behind the last. */
+static const graft_input *widget_at(const graft_widgets *w, size_t k)
+{
+    const graft_node *node = w->node;
     for (size_t pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < graft_schema_inputs(node); i++) {
             const graft_input *in = node->inputs[i];
             bool optional = in->flags & GRAFT_INPUT_OPTIONAL;
-            if (optional == (pass == 1) && graft_schema_widget(in) && !k--) return in;
+            if (optional != (pass == 1) || !graft_schema_widget(in) || !counts(w, in)) continue;
+            if (!k--) return in;
         }
     return NULL;
 }
 
-static size_t count_widgets(const graft_node *node)
+/* Those that were not read yet. */
+static size_t count_widgets(const graft_widgets *w)
 {
-    size_t n = 0;
-    while (widget_at(node, n)) n++;
-    return n;
+    size_t n = w->k;
+    while (widget_at(w, n)) n++;
+    return n - w->k;
 }
 
 static size_t count_values(const cJSON *value)
@@ -90,19 +100,23 @@ static void skip_extras(graft_widgets *s, const graft_input *in, const graft_inp
 
 void graft_widgets_init(graft_widgets *w, const graft_node *node, const cJSON *values)
 {
-    *w = (graft_widgets){.node = node,
-                         .at = cJSON_IsArray(values) ? values->child : NULL,
-                         .widgets = count_widgets(node)};
+    *w = (graft_widgets){.node = node, .at = cJSON_IsArray(values) ? values->child : NULL};
+    w->widgets = count_widgets(w);
     w->n = count_values(w->at);
 }
 
 const graft_input *graft_widgets_next(graft_widgets *w, const cJSON **value)
 {
-    const graft_input *in = widget_at(w->node, w->k);
+    const graft_input *in = widget_at(w, w->k);
     if (!in) return NULL;
     *value = w->at;
     if (w->at) skip(w);
-    w->widgets--;
-    skip_extras(w, in, widget_at(w->node, ++w->k));
+    w->k++;
+    if (graft_schema_decides(w->node, in)) {
+        w->decider = in;
+        w->choice = *value;
+    }
+    w->widgets = count_widgets(w);
+    skip_extras(w, in, widget_at(w, w->k));
     return in;
 }

@@ -1,6 +1,6 @@
 /* The widgets of a node in the order in which an editor shows them, required inputs first, each
- * with its entry of `widgets_values`. Entries that are for the editor alone (what becomes of a seed
- * after a run, a button) are stepped over where a file has them. One thread. */
+ * with its entry of `widgets_values`; those that do not count (graft_input.when) have none. Entries
+ * for the editor alone (what becomes of a seed, a button) are stepped over. One thread. */
 #ifndef GRAFT_HOST_PROMPT_WIDGETS_H
 #define GRAFT_HOST_PROMPT_WIDGETS_H
 #include "base/json.h"
@@ -11,6 +11,8 @@ typedef struct graft_widgets {
     const cJSON *at;   /* entries that were not read yet */
     size_t n, widgets; /* how many of them, and for how many widgets */
     size_t k;
+    const graft_input *decider; /* the last one that decides whether others count */
+    const cJSON *choice;        /* its entry */
     int place; /* number of the entry at `at` */
 } graft_widgets;
 

@@ -102,6 +102,9 @@ static bool take_named(const graft_node *node, const cJSON *values, cJSON *input
     for (size_t i = 0; i < graft_schema_inputs(node); i++) {
         const graft_input *in = node->inputs[i];
         const cJSON *value = graft_tree_get(values, in->name);
+        const graft_input *decider = graft_schema_decider(node, in);
+        const char *choice = decider ? graft_json_str(values, decider->name, NULL) : NULL;
+        if (decider && !graft_schema_counts(in, decider, choice)) continue;
         if (graft_schema_literal(in) && !put_or_default(inputs, in, value)) return false;
     }
     return true;

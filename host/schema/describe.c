@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "host/schema/schema.h"
+#include "plugin/loader.h"
 
 #define WIDTH  79 /* columns that a line may fill */
 #define INDENT 6  /* of what is said about an input or output */
@@ -145,6 +146,22 @@ static void put_many(graft_str *out, const graft_input *in)
     paragraph(out, INDENT, in->tooltip);
 }
 
+/* " (where resize_type is scale width or match size)" */
+static void put_when(graft_str *out, const char *when)
+{
+    if (!when) return;
+    graft_str_puts(out, " (where ");
+    for (; *when; when++) {
+        if (*when == '=')
+            graft_str_puts(out, " is ");
+        else if (*when == '|')
+            graft_str_puts(out, " or ");
+        else
+            graft_str_append(out, when, 1);
+    }
+    graft_str_puts(out, ")");
+}
+
 static graft_status put_input(graft_str *out, const graft_host *host, const graft_node *node,
                               const graft_input *in, graft_err *e)
 {
@@ -152,9 +169,10 @@ static graft_status put_input(graft_str *out, const graft_host *host, const graf
     graft_status st = put_values(&value, host, node, in, e);
     bool some = value.len > 0;
     char *text = graft_str_take(&value), *all = NULL;
-    graft_str_printf(&line, "%s%s%s%s", in->type,
-                     in->flags & GRAFT_INPUT_OPTIONAL ? " (optional)" : "", some ? ": " : "",
-                     some && text ? text : "");
+    graft_str_printf(&line, "%s%s", in->type,
+                     in->flags & GRAFT_INPUT_OPTIONAL ? " (optional)" : "");
+    put_when(&line, GRAFT_FIELD(graft_input, in, when));
+    graft_str_printf(&line, "%s%s", some ? ": " : "", some && text ? text : "");
     all = graft_str_take(&line);
     if (!st && (!all || (some && !text))) st = graft_fail_nomem(e, "a description");
     if (!st) {

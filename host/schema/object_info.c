@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "host/schema/schema.h"
+#include "plugin/loader.h"
 #include "base/tree.h"
 
 static bool flag(cJSON *options, const graft_input *in, uint32_t bit, const char *name)
@@ -78,8 +79,29 @@ static bool put_output_folder(cJSON *options)
            graft_tree_put(options, "remote", remote);
 }
 
+/* {"NAME": [choices]}: it counts while that one is one of these. */
+static bool put_when(cJSON *options, const char *when)
+{
+    const char *list = strchr(when, '=');
+    graft_str text = GRAFT_STR_INIT;
+    graft_str_append(&text, when, (size_t)(list - when));
+    cJSON *all = cJSON_AddObjectToObject(options, "when");
+    cJSON *choices = all && !text.failed ? cJSON_AddArrayToObject(all, text.data) : NULL;
+    bool ok = choices;
+    while (ok && *list) {
+        size_t n = strcspn(++list, "|");
+        graft_str_finish(&text);
+        graft_str_append(&text, list, n);
+        ok = !text.failed && graft_tree_push(choices, cJSON_CreateString(text.data));
+        list += n;
+    }
+    graft_str_finish(&text);
+    return ok;
+}
+
 static cJSON *options_of(const graft_input *in)
 {
+    const char *when = GRAFT_FIELD(graft_input, in, when);
     cJSON *options = cJSON_CreateObject();
     bool ok = options;
     if (ok && in->tooltip && *in->tooltip) ok = graft_tree_text(options, "tooltip", in->tooltip);
@@ -89,7 +111,9 @@ static cJSON *options_of(const graft_input *in)
          flag(options, in, GRAFT_INPUT_SEED, "control_after_generate") &&
          flag(options, in, GRAFT_INPUT_IMAGE_UPLOAD, "image_upload") &&
          flag(options, in, GRAFT_INPUT_ADVANCED, "advanced") &&
-         flag(options, in, GRAFT_INPUT_RAW_LINK, "rawLink");
+         flag(options, in, GRAFT_INPUT_RAW_LINK, "rawLink") &&
+         flag(options, in, GRAFT_INPUT_SERIES, "series");
+    if (ok && when) ok = put_when(options, when);
     if (ok && (in->flags & GRAFT_INPUT_IMAGE_OUTPUT)) ok = put_output_folder(options);
     if (ok && (in->flags & GRAFT_INPUT_SOCKET) && graft_schema_literal(in))
         ok = graft_tree_put(options, "forceInput", cJSON_CreateTrue());

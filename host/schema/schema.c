@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "plugin/loader.h"
+
 size_t graft_schema_inputs(const graft_node *node)
 {
     size_t n = 0;
@@ -43,6 +45,47 @@ bool graft_schema_one_of(const graft_input *in, const char *name)
 {
     size_t n = strlen(in->name);
     return (in->flags & GRAFT_INPUT_MANY) && strncmp(name, in->name, n) == 0 && name[n];
+}
+
+static const char *when_of(const graft_input *in)
+{
+    return GRAFT_FIELD(graft_input, in, when);
+}
+
+/* Whether it is `in` that decides. */
+static bool is_decided_by(const char *when, const graft_input *in)
+{
+    size_t n = strlen(in->name);
+    return strncmp(when, in->name, n) == 0 && when[n] == '=';
+}
+
+const graft_input *graft_schema_decider(const graft_node *node, const graft_input *in)
+{
+    const char *when = when_of(in);
+    for (size_t i = 0; when && node->inputs[i]; i++)
+        if (is_decided_by(when, node->inputs[i])) return node->inputs[i];
+    return NULL;
+}
+
+bool graft_schema_decides(const graft_node *node, const graft_input *in)
+{
+    for (size_t i = 0; node->inputs[i]; i++) {
+        const char *when = when_of(node->inputs[i]);
+        if (when && is_decided_by(when, in)) return true;
+    }
+    return false;
+}
+
+bool graft_schema_counts(const graft_input *in, const graft_input *decider, const char *choice)
+{
+    const char *list = strchr(when_of(in), '=');
+    if (!choice) choice = decider->initial.s ? decider->initial.s : decider->choices[0];
+    for (size_t n = choice ? strlen(choice) : 0; choice && list && *list;) {
+        size_t length = strcspn(++list, "|");
+        if (length == n && memcmp(list, choice, n) == 0) return true;
+        list += length;
+    }
+    return false;
 }
 
 const char *graft_schema_of_kind(graft_kind kind)

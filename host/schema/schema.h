@@ -18,6 +18,12 @@ bool graft_schema_widget(const graft_input *in);
 bool graft_schema_combo(const graft_input *in);
 /* Whether `in` stands for many inputs, of which `name` is one. */
 bool graft_schema_one_of(const graft_input *in, const char *name);
+/* The choice that decides whether `in` counts (graft_input.when); NULL when it always does. */
+const graft_input *graft_schema_decider(const graft_node *node, const graft_input *in);
+/* Whether any input's counting depends on this one. */
+bool graft_schema_decides(const graft_node *node, const graft_input *in);
+/* Whether `in` counts when its decider has this value; NULL: the one that it has at first. */
+bool graft_schema_counts(const graft_input *in, const graft_input *decider, const char *choice);
 /* "INT" for GRAFT_INT, …; "" for objects and what is not set. */
 const char *graft_schema_of_kind(graft_kind kind);
 /* Sockets match: equal, "*" on either side, or comma-separated unions that overlap. */

@@ -49,6 +49,34 @@ static void decodes_back(void)
             }
 }
 
+/* Two bytes a channel, as libpng reads them. */
+static void decodes_back_16_bits(void)
+{
+    enum { W = 7, H = 5 };
+    uint16_t pixels[W * H * 3];
+    graft_err e = GRAFT_ERR_INIT;
+    uint8_t *file;
+    size_t size;
+    fill((uint8_t *)pixels, sizeof pixels);
+    CHECK_OK(graft_png_encode16(pixels, W, H, 3, 4, texts, 4, &file, &size, &e), &e);
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(png);
+    FILE *f = fmemopen(file, size, "rb");
+    png_init_io(png, f);
+    png_read_info(png, info);
+    CHECK_INT(png_get_bit_depth(png, info), 16);
+    CHECK_INT(png_get_color_type(png, info), PNG_COLOR_TYPE_RGB);
+    for (int y = 0; y < H; y++) {
+        uint8_t row[W * 6];
+        png_read_row(png, row, NULL);
+        for (int x = 0; x < W * 3; x++)
+            CHECK_INT(row[2 * x] << 8 | row[2 * x + 1], pixels[y * W * 3 + x]);
+    }
+    png_destroy_read_struct(&png, &info, NULL);
+    fclose(f);
+    graft_free(file);
+}
+
 /* The chunks of an animation as a reader takes them: each picture alone is the PNG that went in. */
 static uint32_t big_endian(const uint8_t *p)
 {
@@ -386,6 +414,7 @@ int main(void)
 {
     RUN(pixels_come_back);
     RUN(decodes_back);
+    RUN(decodes_back_16_bits);
     RUN(texts_come_back);
     RUN(animations);
     RUN(reads_foreign_files);

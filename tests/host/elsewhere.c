@@ -141,6 +141,12 @@ static void loras(void)
     shared(ELSEWHERE_CASES "/loras.json");
 }
 
+/* Inputs that count only while a choice is this or that. */
+static void varied(void)
+{
+    shared(ELSEWHERE_CASES "/varied.json");
+}
+
 static void group_nodes(void)
 {
     shared(ELSEWHERE_CASES "/groupnodes.json");
@@ -182,6 +188,7 @@ int main(void)
     RUN(group_nodes_refused);
     RUN(everywhere);
     RUN(loras);
+    RUN(varied);
     RUN(nodes_of_extensions);
     RUN(any_switch);
     RUN(rings_of_switches);

@@ -166,6 +166,38 @@ static void many_inputs(void)
     close_executor();
 }
 
+/* What a choice does not ask for is as if it were not there: neither its values, right or wrong,
+ * nor its links count. */
+static void varied_inputs(void)
+{
+    static const char prompt[] = "{'1':{'class_type':'TestVaried','inputs':{%s,'method':'b'}},"
+                                 "'3':{'class_type':'TestFail','inputs':{'code':1}},"
+                                 "'4':{'class_type':'TestInt','inputs':{'value':7}},"
+                                 "'5':{'class_type':'TestSwitch','inputs':{'on':true,"
+                                 "'on_true':['6',0],'on_false':['6',0]}},"
+                                 "'6':{'class_type':'TestText','inputs':{'text':'to size'}},"
+                                 "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}";
+    static const struct {
+        const char *inputs, *shown;
+    } list[] = {
+        {"'how':'to size','how.width':640,'how.height':['4',0],'how.crop':'disabled'",
+         "to size 640 7 1 disabled 0 b"},
+        {"'how':'by factor','how.factor':2.5,'how.width':-8,'how.height':['3',0],'how.crop':'no'",
+         "by factor 512 256 2.5 center 0 b"},
+        {"'how':'like other','how.crop':'center','how.other':['4',0],'how.factor':'x'",
+         "like other 512 256 1 center 1 b"},
+        /* Nobody knows what a link will give: what is there counts. */
+        {"'how':['5',0],'how.width':3", "to size 3 256 1 center 0 b"}};
+    char text[700], shown[100];
+    without_cache();
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        snprintf(text, sizeof text, prompt, list[i].inputs);
+        snprintf(shown, sizeof shown, "{'2':{'text':['%s']}}", list[i].shown);
+        EXPECT(text, shown);
+    }
+    close_executor();
+}
+
 /* Some of what earlier prompts left is kept, what was used last first. */
 static void recent(void)
 {
@@ -304,6 +336,7 @@ int main(void)
     RUN(failures);
     RUN(caching);
     RUN(many_inputs);
+    RUN(varied_inputs);
     RUN(recent);
     RUN(warnings);
     RUN(never_cached);

@@ -482,6 +482,15 @@ static graft_status run_each(void *self, graft_job *j, const graft_arg *in, graf
     return st;
 }
 
+static graft_status run_varied(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
+{
+    (void)j;
+    snprintf(self, 64, "%s %lld %lld %g %s %d %s", in[0].u.s, (long long)in[1].u.i,
+             (long long)in[2].u.i, in[3].u.f, in[4].u.s, in[5].kind, in[6].u.s);
+    give_text(out, self);
+    return GRAFT_OK;
+}
+
 /* ---- records */
 #define IN(var, nm, ty, ...)                                                                       \
     static const graft_input var = {                                                               \
@@ -519,6 +528,20 @@ IN(in_twice, "twice", "BOOLEAN", .kind = GRAFT_BOOL, .flags = GRAFT_INPUT_OPTION
 IN(in_raw, "raw", "*", .kind = GRAFT_OBJECT, .flags = GRAFT_INPUT_RAW_LINK);
 IN(in_many, "lora_", "STRING", .kind = GRAFT_STRING,
    .flags = GRAFT_INPUT_OPTIONAL | GRAFT_INPUT_MANY);
+static const char *const ways[] = {"to size", "by factor", "like other", NULL};
+static const char *const sides[] = {"disabled", "center", NULL};
+IN(in_how, "how", "COMBO", .kind = GRAFT_CHOICE, .choices = ways);
+IN(in_width, "how.width", "INT", .kind = GRAFT_INT, .initial.i = 512, .min = 0, .max = 9999,
+   .when = "how=to size");
+IN(in_height, "how.height", "INT", .kind = GRAFT_INT, .initial.i = 256, .min = 0, .max = 9999,
+   .when = "how=to size");
+IN(in_factor, "how.factor", "FLOAT", .kind = GRAFT_FLOAT, .initial.f = 1, .min = 0, .max = 8,
+   .when = "how=by factor");
+IN(in_crop, "how.crop", "COMBO", .kind = GRAFT_CHOICE, .initial.s = "center", .choices = sides,
+   .when = "how=to size|like other");
+IN(in_other, "how.other", "INT", .kind = GRAFT_INT, .flags = GRAFT_INPUT_SOCKET,
+   .when = "how=like other");
+IN(in_method, "method", "COMBO", .kind = GRAFT_CHOICE, .initial.s = "a", .choices = modes);
 IN(in_either, "either", "THING,FLOAT", .kind = GRAFT_OBJECT);
 OUT(out_int, "INT", 0);
 OUT(out_ints, "INT", GRAFT_OUTPUT_LIST);
@@ -539,6 +562,8 @@ static const graft_node *node(uint32_t i)
         [] = {&in_value, NULL},
  *const ins_add[] = {&in_a, &in_b, NULL}, *const ins_any[] = {&in_any, NULL},
  *const ins_text[] = {&in_text, NULL}, *const ins_seed[] = {&in_seed, &in_mode, &in_strength, NULL},
+ *const ins_varied[] = {&in_how,  &in_width, &in_height, &in_factor,
+                        &in_crop, &in_other, &in_method, NULL},
  *const ins_n[] = {&in_n, NULL}, *const ins_thing[] = {&in_thing, NULL},
  *const ins_code[] = {&in_code, NULL}, *const ins_steps[] = {&in_steps, NULL},
  *const ins_all[] = {&in_all, NULL}, *const ins_switch[] = {&in_on, &in_true, &in_false, NULL},
@@ -582,6 +607,7 @@ static const graft_node *node(uint32_t i)
         NODE("TestLook", 0, ins_look, o_text, run_look, NULL),
         NODE("TestChecks", 0, ins_own, o_text, run_own, own_query),
         NODE("Power Lora Loader (rgthree)", 0, ins_many, o_text, run_many, many_query),
+        NODE("TestVaried", 0, ins_varied, o_text, run_varied, NULL),
         NODE("TestSave", GRAFT_NODE_OUTPUT, ins_save, no_out, run_save, NULL),
     };
     return i < sizeof nodes / sizeof *nodes ? &nodes[i] : NULL;

@@ -75,6 +75,22 @@ static void whole_prompt(void)
     }
 }
 
+/* What a choice asks for must be there; its description says what it is for. */
+static void inputs_that_count(void)
+{
+    EXPECT("TestVaried", "{'how':'by factor','method':'a','how.width':7}",
+           "[{'type':'required_input_missing','message':'Required input is missing',"
+           "'details':'how.factor','extra_info':{'input_name':'how.factor'}}]");
+    EXPECT("TestVaried", "{'how':'by factor','method':'a','how.factor':9,'how.width':-7}",
+           "[{'type':'value_bigger_than_max','message':'Value 9.0 bigger than max of 8.0',"
+           "'details':'how.factor','extra_info':{'input_name':'how.factor','input_config':"
+           "['FLOAT',{'tooltip':'tip','default':1,'min':0,'max':8,'when':{'how':['by factor']}}],"
+           "'received_value':9}}]");
+    EXPECT("TestVaried", "{'how':'like other','method':'a','how.crop':'center'}",
+           "[{'type':'required_input_missing','message':'Required input is missing',"
+           "'details':'how.other','extra_info':{'input_name':'how.other'}}]");
+}
+
 static void range_and_type(void)
 {
     EXPECT("TestInt", "{}",
@@ -735,6 +751,7 @@ int main(void)
 {
     fixture_open();
     RUN(whole_prompt);
+    RUN(inputs_that_count);
     RUN(range_and_type);
     RUN(seeds_and_choices);
     RUN(links);

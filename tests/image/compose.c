@@ -367,6 +367,22 @@ static void picture_batches(void)
     graft_image_release(r);
     CHECK_INT(graft_image_batch(a, mask, &r, &e), GRAFT_E_ARG);
     CHECK(r == NULL);
+    CHECK_OK(graft_image_join((const graft_image *const[]){large, b, a, large}, 4, &r, &e), &e);
+    v = graft_image_data(r, s);
+    CHECK(s[0] == 5 && s[1] == 4 && s[2] == 6 && s[3] == 4);
+    x = graft_image_data(large, NULL);
+    for (int i = 0; i < 24; i++)
+        for (int c = 0; c < 4; c++) {
+            CHECK(v[4 * i + c] == (c < 3 ? x[3 * i + c] : 1));
+            CHECK(v[4 * (96 + i) + c] == v[4 * i + c]);
+            CHECK(c < 3 || v[4 * (72 + i) + c] == 1);
+        }
+    graft_image_release(r);
+    CHECK_OK(graft_image_join((const graft_image *const[]){mask}, 1, &r, &e), &e);
+    CHECK(graft_image_is_mask(r) && *graft_image_data(r, s) == *graft_image_data(mask, NULL));
+    graft_image_release(r);
+    CHECK_INT(graft_image_join((const graft_image *const[]){a, b, mask}, 3, &r, &e), GRAFT_E_ARG);
+    CHECK(r == NULL);
     graft_image *const all[] = {a, b, large, half, mask};
     for (int i = 0; i < 5; i++) graft_image_release(all[i]);
 }

@@ -112,6 +112,14 @@ static void png(void)
             CHECK_INT(graft_image_to_png(i, -1, 4, NULL, &bytes, &size, &e), GRAFT_E_ARG);
             CHECK_OK(graft_image_to_png(i, 0, 0, NULL, &bytes, &size, &e), &e);
             graft_bytes_free(bytes);
+            CHECK_OK(graft_image_to_png16(i, 1, 4, text, &bytes, &size, &e), &e);
+            CHECK_OK(graft_decode(bytes, size, "png", &d, &e), &e);
+            CHECK(d.width == 3 && d.height == 1 && d.channels == c && d.bits == 16);
+            static const uint16_t fine[12] = {0, 65535, 32768, 65469, 0,     65535,
+                                              0, 25700, 16384, 49151, 65535, 0};
+            CHECK(memcmp(d.pixels, fine, (size_t)(6 * c)) == 0);
+            graft_decoded_finish(&d);
+            graft_bytes_free(bytes);
         }
         graft_image_release(i);
     }

@@ -245,6 +245,36 @@ static void scaled_to_a_longer_side(void)
     }
 }
 
+/* By a search of all multiples instead of a formula. */
+static void resolutions(void)
+{
+    static const int64_t aspect[][2] = {{1, 1}, {2, 3}, {16, 9}, {21, 9}, {9, 16}};
+    for (int a = 0; a < 5; a++)
+        for (int64_t multiple = 8; multiple <= 128; multiple += 20)
+            for (double mp = 0.1; mp < 16; mp += 1.7) {
+                int64_t side[2], best[2] = {0, 0};
+                for (int k = 0; k < 2; k++) {
+                    double ideal =
+                        sqrt(mp * 1048576 * (double)aspect[a][k] / (double)aspect[a][!k]);
+                    for (int64_t i = 1; i <= 16384 / multiple; i++)
+                        if (!best[k] ||
+                            fabs((double)(i * multiple) - ideal) < fabs((double)best[k] - ideal))
+                            best[k] = i * multiple;
+                }
+                CHECK_OK(graft_image_resolution(aspect[a][0], aspect[a][1], mp, multiple, &side[0],
+                                                &side[1], &e),
+                         &e);
+                CHECK(side[0] == best[0] && side[1] == best[1]);
+            }
+    int64_t w, h;
+    CHECK_INT(graft_image_resolution(0, 1, 1, 8, &w, &h, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_image_resolution(1, 1, 1, 0, &w, &h, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_image_resolution(1, 1, NAN, 8, &w, &h, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_image_resolution(1000, 1, 16, 8, &w, &h, &e), GRAFT_E_ARG);
+    CHECK_OK(graft_image_resolution(1000, 1, 0.1, 128, &w, &h, &e), &e);
+    CHECK_INT(h, 128);
+}
+
 /* Normal numbers about the picture, clipped, other ones for another seed; transparency stays. */
 static void with_noise(void)
 {
@@ -340,6 +370,7 @@ int main(void)
     RUN(laid_over_with_transparency);
     RUN(scaled_to_pixels);
     RUN(scaled_to_a_longer_side);
+    RUN(resolutions);
     RUN(with_noise);
     RUN(out_of_memory);
     graft_alloc_stats_get(&stats);

@@ -47,6 +47,8 @@ static inline void connect(const graft_node *node, graft_arg *in)
         if (strcmp(t, "LATENT") == 0) in[i] = latent[0];
         if (strcmp(t, "IMAGE") == 0) in[i] = image[0];
         if (strcmp(t, "IPADAPTER") == 0) in[i] = adapter[0];
+        if (strcmp(t, "IMAGE,MASK") == 0) in[i] = image[0];
+        if (strstr(t, "INT,")) in[i] = (graft_arg){.kind = GRAFT_INT, .u.i = 3};
         /* What is there to be refused. */
         if (strcmp(t, "MASK") == 0 && strcmp(node->inputs[i]->name, "attn_mask") != 0)
             in[i] = mask[0];

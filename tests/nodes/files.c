@@ -273,6 +273,7 @@ static void save(const char *id, const graft_arg *object, const char *prefix, gr
 {
     graft_arg in[2] = {*object, {.kind = GRAFT_STRING, .u.s = prefix}}, out[4];
     CHECK_INT(run(id, in, out), want);
+    fake_host_release(out, 4);
 }
 
 static char *read_file(const char *folder, const char *name, size_t *size)
@@ -322,6 +323,32 @@ static void pictures_are_saved_with_their_workflow(void)
     save("SaveImage", &image[0], "plain%batch_num%", GRAFT_OK);
     check_png_text("plain0_00001_.png", "prompt", NULL);
     check_png_text("plain1_00001_.png", "workflow", NULL);
+    fake_host_release(image, 4);
+}
+
+/* With so many bits, behind which the pictures are the ones that came. */
+static void pictures_are_saved_finely(void)
+{
+    graft_arg image[4], in[8], out[4];
+    const graft_node *n = fake_host_node("SaveImageAdvanced");
+    make_image(5, 3, 2, 0x102030, image);
+    host.prompt = "{\"6\": 1}";
+    for (int bits = 8; bits <= 16; bits += 8) {
+        size_t size = 0;
+        fake_host_defaults(n, in);
+        in[0] = image[0], in[1].u.s = bits == 8 ? "coarse" : "fine";
+        in[2].u.s = "png", in[3].u.s = bits == 8 ? "8-bit" : "16-bit", in[4].u.s = "sRGB";
+        CHECK_INT(run("SaveImageAdvanced", in, out), GRAFT_OK);
+        CHECK(out[0].kind == GRAFT_OBJECT && out[0].u.v == image[0].u.v);
+        fake_host_release(out, 4);
+        char *png = read_file("output", bits == 8 ? "coarse_00002_.png" : "fine_00002_.png", &size);
+        CHECK(png && size > 25 && png[24] == bits); /* of the header */
+        graft_free(png);
+    }
+    check_png_text("fine_00001_.png", "prompt", "{\"6\": 1}");
+    host.prompt = NULL;
+    in[1].u.s = "../fine";
+    CHECK_INT(run("SaveImageAdvanced", in, out), GRAFT_E_ARG);
     fake_host_release(image, 4);
 }
 
@@ -716,6 +743,7 @@ int main(void)
     RUN(pictures_and_masks);
     RUN(latents);
     RUN(pictures_are_saved_with_their_workflow);
+    RUN(pictures_are_saved_finely);
     RUN(previews_go_to_the_temporary_folder);
     RUN(pictures_go_to_who_asked);
     RUN(saving_survives_races_and_reports_errors);

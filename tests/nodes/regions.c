@@ -315,6 +315,87 @@ static graft_arg two_pictures(void)
     return (graft_arg){.kind = GRAFT_OBJECT, .u.v = value};
 }
 
+/* Of 50 inputs those that are connected. */
+static void many_become_one(void)
+{
+    static const char *const ids[] = {"BatchImagesNode", "BatchMasksNode", "BatchLatentsNode"};
+    graft_arg latent[4], size[8];
+    const graft_arg *const from[] = {picture, mask, latent};
+    const graft_value_kind kind[] = {GRAFT_VALUE_IMAGE, GRAFT_VALUE_MASK, GRAFT_VALUE_LATENT};
+    fake_host_defaults(fake_host_node("EmptyLatentImage"), size);
+    CHECK_INT(run_with("EmptyLatentImage", size, latent), GRAFT_OK);
+    for (int k = 0; k < 3; k++) {
+        graft_arg in[50], out[4];
+        int64_t one[4], all[4];
+        fake_host_defaults(fake_host_node(ids[k]), in);
+        in[0] = in[1] = in[7] = in[49] = from[k][0];
+        CHECK_INT(run_with(ids[k], in, out), GRAFT_OK);
+        if (out[0].kind != GRAFT_OBJECT) return;
+        const void *a = graft_value_object(from[k][0].u.v, kind[k]);
+        const void *b = graft_value_object(out[0].u.v, kind[k]);
+        const float *v = k < 2 ? graft_image_data(a, one) : graft_latent_data(a, one);
+        const float *w = k < 2 ? graft_image_data(b, all) : graft_latent_data(b, all);
+        const size_t n = (size_t)(one[0] * one[1] * one[2] * one[3]);
+        CHECK(all[0] == 4 * one[0] && all[1] == one[1] && all[2] == one[2] && all[3] == one[3]);
+        for (size_t i = 0; i < 4; i++) CHECK(memcmp(v, w + i * n, n * sizeof *v) == 0);
+        fake_host_release(out, 1);
+    }
+    fake_host_release(latent, 1);
+}
+
+/* As the nodes that resize in one of these ways do. */
+static void resized_in_every_way(void)
+{
+    static const struct {
+        const char *how, *input;
+        double value;
+        int64_t width, height;
+    } all[] = {{"scale by multiplier", "resize_type.multiplier", 2, 6, 4},
+               {"scale longer dimension", "resize_type.longer_size", 9, 9, 6},
+               {"scale shorter dimension", "resize_type.shorter_size", 8, 12, 8},
+               {"scale width", "resize_type.width", 6, 6, 4},
+               {"scale height", "resize_type.height", 6, 9, 6},
+               {"scale total pixels", "resize_type.megapixels", 24.0 / 1048576, 6, 4},
+               {"scale to multiple", "resize_type.multiple", 2, 2, 2},
+               {"scale to multiple", "resize_type.multiple", 3, 3, 2},
+               {"match size", NULL, 0, 16, 8},
+               {"scale dimensions", "resize_type.width", 5, 5, 512}};
+    const graft_node *n = fake_host_node("ResizeImageMaskNode");
+    graft_arg p = two_pictures(), q = {.kind = GRAFT_NONE}, in[24], out[4];
+    graft_image *empty = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t s[4];
+    CHECK_OK(graft_image_empty(16, 8, 1, 0, &empty, &e), &e);
+    q.kind = GRAFT_OBJECT;
+    CHECK_OK(graft_value_wrap(GRAFT_VALUE_IMAGE, empty, &q.u.v, &e), &e);
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        fake_host_defaults(n, in);
+        in[0] = p;
+        in[1].u.s = all[k].how;
+        if (!all[k].input) in[fake_host_input(n, "resize_type.match")] = q;
+        graft_arg *a = &in[all[k].input ? fake_host_input(n, all[k].input) : 0];
+        if (a->kind == GRAFT_INT) a->u.i = (int64_t)all[k].value;
+        if (a->kind == GRAFT_FLOAT) a->u.f = all[k].value;
+        CHECK_INT(run_with(n->id, in, out), GRAFT_OK);
+        if (out[0].kind != GRAFT_OBJECT) continue;
+        graft_image_data(graft_value_object(out[0].u.v, GRAFT_VALUE_IMAGE), s);
+        CHECK_INT(s[2], all[k].width);
+        CHECK_INT(s[1], all[k].height);
+        fake_host_release(out, 1);
+    }
+    fake_host_defaults(n, in);
+    in[0] = mask[0];
+    CHECK_INT(run_with(n->id, in, out), GRAFT_OK);
+    CHECK_STR(out[0].u.v->ops->type, "MASK");
+    fake_host_release(out, 1);
+    in[0] = p;
+    in[1].u.s = "match size"; /* and nothing to match */
+    CHECK_INT(run_with(n->id, in, out), GRAFT_E_ARG);
+    CHECK_STR(host.fail_input, "resize_type.match");
+    fake_host_release(&p, 1);
+    fake_host_release(&q, 1);
+}
+
 static void pictures_are_changed(void)
 {
     const graft_node *n = fake_host_node("GetImageSize");
@@ -433,6 +514,8 @@ int main(void)
     RUN(latents_are_changed);
     RUN(latents_under_masks);
     RUN(pictures_are_put_together);
+    RUN(many_become_one);
+    RUN(resized_in_every_way);
     RUN(pictures_are_changed);
     RUN(pictures_are_filtered);
     fake_host_release(model, 4), fake_host_release(prompt, 4);

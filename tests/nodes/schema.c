@@ -39,6 +39,7 @@ static void check_flags(const cJSON *want, const graft_input *in)
         {"list", GRAFT_INPUT_LIST},
         {"lazy", GRAFT_INPUT_LAZY},
         {"many", GRAFT_INPUT_MANY},
+        {"series", GRAFT_INPUT_SERIES},
         {"forceInput", GRAFT_INPUT_SOCKET},
     };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
@@ -91,6 +92,7 @@ static void check_input(const cJSON *want, const graft_node *node, const graft_i
     EXPECT(in->tooltip && strlen(in->tooltip) > 10);
     EXPECT(in->tooltip && in->tooltip[strlen(in->tooltip) - 1] == '.');
     check_flags(want, in);
+    CHECK_STR(in->when ? in->when : "", graft_json_str(want, "when", ""));
     if (strcmp(type, "INT") == 0) {
         EXPECT(in->kind == GRAFT_INT);
         check_number(want, in);

@@ -24,6 +24,8 @@ UNUSED static const graft_input count = {
     .flags = GRAFT_INPUT_LAZY,
 #elif defined(BAD_MANY)
     .flags = GRAFT_INPUT_MANY | GRAFT_INPUT_OPTIONAL,
+#elif defined(BAD_SERIES)
+    .flags = GRAFT_INPUT_SERIES | GRAFT_INPUT_OPTIONAL,
 #endif
     .name = "count",
 #ifndef BAD_INPUT_TYPE
@@ -48,6 +50,9 @@ UNUSED static const graft_input count = {
 };
 UNUSED static const graft_input choice = {
     .size = sizeof(graft_input),
+#ifdef BAD_WHEN
+    .when = "count=1",
+#endif
     .name = "choice",
     .type = "COMBO",
     .tooltip = "One of two.",

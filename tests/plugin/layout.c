@@ -71,7 +71,7 @@ static char *nodes_and_plugin(void)
     MEMBER(graft_input, type), MEMBER(graft_input, tooltip), MEMBER(graft_input, kind);
     MEMBER(graft_input, zero), MEMBER(graft_input, initial), MEMBER(graft_input, min);
     MEMBER(graft_input, max), MEMBER(graft_input, step), MEMBER(graft_input, choices);
-    MEMBER(graft_input, round);
+    MEMBER(graft_input, round), MEMBER(graft_input, when);
     RECORD(graft_output);
     MEMBER(graft_output, size), MEMBER(graft_output, flags), MEMBER(graft_output, name);
     MEMBER(graft_output, type), MEMBER(graft_output, tooltip);

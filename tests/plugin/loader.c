@@ -121,6 +121,8 @@ static void broken_records_are_refused(void)
     refused("bad_choices", GRAFT_E_FORMAT, "input choice: no choices");
     refused("bad_lazy", GRAFT_E_FORMAT, "lazy");
     refused("bad_many", GRAFT_E_FORMAT, "input count: many");
+    refused("bad_when", GRAFT_E_FORMAT, "input choice: \"count=1\" is no choice before it");
+    refused("bad_series", GRAFT_E_FORMAT, "input count: in a series, but the first");
     refused("bad_endless", GRAFT_E_LIMIT, "more than");
 }
 

@@ -2,12 +2,13 @@
 import { LGraphNode, LiteGraph } from "@comfyorg/litegraph"
 import { viewUrl } from "../server/api"
 import { fileOf, isElsewhere } from "./chosen"
+import { isShownAtFirst, varyInputs } from "./inputs"
 import { buildLoras, isLoraWidget } from "./loras"
 import { isLoras, loraFiles } from "../workflow/loras"
 import { widgetPlaces, type NodeSpec, type Specs } from "../workflow/schema"
 import { theme } from "../page/theme"
 import { growNode } from "./room"
-import { addWidget, picturesOf, showPictures } from "./widgets"
+import { addWidget, changed, picturesOf, showPictures } from "./widgets"
 import { registerVirtual } from "./virtual"
 
 // What the page remembers about a node on the canvas, beside what the library does.
@@ -97,7 +98,7 @@ export function dress(node: GraftNode) {
 // As wide as the longest name of a widget and its value need, within reason.
 function roomFor(node: GraftNode): number {
   const lengths = (node.widgets ?? [])
-    .filter((widget) => /^(combo|number|text)$/.test(widget.type))
+    .filter((widget) => /^(combo|number|text)$/.test(widget.type) && !widget.hidden)
     .map((widget) => widget.name.length + String(widget.value ?? "").length)
   return Math.min(400, 104 + 6.6 * Math.max(0, ...lengths))
 }
@@ -133,7 +134,7 @@ function build(node: GraftNode, spec: NodeSpec, specs: Specs) {
   node.serialize_widgets = true
   node.properties["Node name for S&R"] = spec.name
   for (const input of spec.inputs) {
-    if (input.widget) continue
+    if (input.widget || !isShownAtFirst(input)) continue
     const slot = node.addInput(input.name, input.type)
     if (input.optional) slot.shape = LiteGraph.CIRCLE_SHAPE + 4 // a hollow circle
     if (input.options.tooltip) Object.assign(slot, { tooltip: input.options.tooltip })
@@ -150,6 +151,7 @@ function build(node: GraftNode, spec: NodeSpec, specs: Specs) {
   if (isLoras(spec.name)) buildLoras(node, loraFiles(specs))
   watchUpload(node, spec)
   dress(node)
+  varyInputs(node, spec, () => changed(node))
   const [width, height] = node.computeSize()
   const texts = spec.inputs.filter((input) => input.widget && input.options.multiline).length
   const title = 2 * LiteGraph.NODE_TITLE_HEIGHT + 7.6 * spec.title.length

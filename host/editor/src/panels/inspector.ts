@@ -134,7 +134,7 @@ export class Inspector {
     if (inputs.length)
       parts.push(h("h3", {}, "Inputs"), ...inputs.map(({ i }) => this.link(node, i)))
     const widgets = (node.widgets ?? []).filter(
-      (w: any) => (w.serialize !== false || w.settable) && w.type !== "button",
+      (w: any) => (w.serialize !== false || w.settable) && w.type !== "button" && !w.hidden,
     )
     if (widgets.length)
       parts.push(h("h3", {}, "Settings"), ...widgets.map((widget) => this.setting(node, widget)))

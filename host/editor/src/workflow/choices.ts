@@ -72,7 +72,7 @@ export function makeChoices(workflow: UiWorkflow, specs: Specs, random: () => nu
 function chooseOwn(node: UiNode, specs: Specs, random: () => number) {
   const spec = specs.get(node.type)
   if (!spec?.inputs.some(({ options }) => options.dynamicPrompts)) return
-  const places = widgetPlaces(spec)
+  const places = widgetPlaces(spec, node.widgets_values ?? null)
   const values = alignValues(places, node.widgets_values)
   const pick = (input: InputSpec, value: unknown) =>
     input.options.dynamicPrompts && typeof value === "string" ? chooseText(value, random) : value

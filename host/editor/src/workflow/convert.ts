@@ -169,7 +169,7 @@ class Converter {
   }
 
   private literals(spec: NodeSpec, node: UiNode): Record<string, unknown> {
-    const places = widgetPlaces(spec)
+    const places = widgetPlaces(spec, node.widgets_values ?? null)
     const values = alignValues(places, node.widgets_values)
     const inputs: Record<string, unknown> = {}
     places.forEach((place, i) => {

@@ -158,7 +158,7 @@ function entriesOf(node: UiNode, name: string, specs: Specs): number[] {
   const spec = specs.get(node.type)
   const values = node.widgets_values
   if (!spec || !Array.isArray(values)) return []
-  const places = widgetPlaces(spec)
+  const places = widgetPlaces(spec, values)
   const taken = alignValues(places, values) // one entry after the other, if not for every place
   let next = 0
   const at = taken.map((value) => (value === undefined ? -1 : next++))

@@ -112,7 +112,7 @@ class Importer {
 }
 
 function valuesOf(spec: NodeSpec, literals: Record<string, unknown>): unknown[] {
-  return widgetPlaces(spec).map((place) => {
+  return widgetPlaces(spec, literals).map((place) => {
     if (place.kind === "control") return "fixed"
     if (place.kind === "upload") return "image"
     return place.kind === "filter" ? "" : literals[place.name]

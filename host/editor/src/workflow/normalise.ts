@@ -31,7 +31,7 @@ export function normalise(given: UiWorkflow, specs: Specs, notes: string[] = [])
   const fix = (node: UiNode): UiNode => {
     const spec = specs.get(node.type)
     if (!spec) return node
-    const places = widgetPlaces(spec)
+    const places = widgetPlaces(spec, node.widgets_values ?? null)
     const values = alignValues(places, node.widgets_values)
     const own = places.map((place, i) => {
       if (values[i] !== undefined)
@@ -46,6 +46,8 @@ export function normalise(given: UiWorkflow, specs: Specs, notes: string[] = [])
       if (slot) {
         if (input.widget) slot.widget = { name: input.name }
         else delete slot.widget
+      } else if (input.options.series || (input.options.when && !input.widget)) {
+        continue // the canvas shows them when it is time (canvas/inputs.ts)
       } else if (!input.widget) inputs.push({ name: input.name, type: input.type, link: null })
       else if (!input.options.socketless)
         inputs.push({

@@ -145,7 +145,7 @@ class Settler {
     const spec = found && this.specs.get(found.node.type)
     if (!found || depth > 16) return undefined
     if (spec) {
-      const places = widgetPlaces(spec)
+      const places = widgetPlaces(spec, found.node.widgets_values ?? null)
       const at = places.findIndex((place) => place.kind === "value" && place.name === found.slot.name)
       return alignValues(places, found.node.widgets_values)[at]
     }
@@ -171,7 +171,7 @@ class Settler {
     const values = node.widgets_values
     const spec = this.specs.get(node.type)
     if (spec) {
-      const places = widgetPlaces(spec)
+      const places = widgetPlaces(spec, values ?? null)
       const at = places.findIndex(({ kind, name }) => kind === "value" && name === widget)
       const all = alignValues(places, values)
       if (at >= 0) all[at] = value
@@ -227,7 +227,7 @@ export function showPromoted(workflow: UiWorkflow, specs: Specs) {
       const inner = shown.find(([local, name]) => local !== OWN && name === widget)
       return inner && read(inside(node, inner[0]), widget, depth + 1)
     }
-    const places = widgetPlaces(spec)
+    const places = widgetPlaces(spec, node.widgets_values ?? null)
     const at = places.findIndex(({ kind, name }) => kind === "value" && name === widget)
     return alignValues(places, node.widgets_values)[at]
   }

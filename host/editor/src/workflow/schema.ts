@@ -23,6 +23,8 @@ export interface InputOptions {
   defaultInput?: boolean
   socketless?: boolean
   advanced?: boolean
+  series?: boolean // shown once the input before it is linked
+  when?: Record<string, string[]> // it counts while that one is one of these
   options?: Value[]
   [other: string]: unknown
 }
@@ -120,11 +122,26 @@ function hasUpload(input: InputSpec): boolean {
   return !!(image_upload || video_upload || audio_upload)
 }
 
-// The places of widgets_values, in the order in which workflow files keep them.
-export function widgetPlaces(spec: NodeSpec): WidgetPlace[] {
+// Whether an input counts, by the choice that decides that, or what that is at first.
+export function counts(spec: NodeSpec, input: InputSpec, valueOf: (name: string) => unknown) {
+  return Object.entries(input.options.when ?? {}).every(([name, choices]) => {
+    const decider = spec.inputs.find((other) => other.name === name)
+    const value = valueOf(name)
+    const choice = typeof value === "string" ? value : decider && defaultValue(decider)
+    return choices.includes(choice as string)
+  })
+}
+
+// The places of widgets_values, in the order in which workflow files keep them: those of the inputs
+// that count, as these values of a file say; without, of all.
+export function widgetPlaces(spec: NodeSpec, values?: unknown): WidgetPlace[] {
   const places: WidgetPlace[] = []
+  const valueOf = (name: string) => {
+    const at = places.findIndex((place) => place.kind === "value" && place.name === name)
+    return alignValues(places, values)[at]
+  }
   for (const input of spec.inputs) {
-    if (!input.widget) continue
+    if (!input.widget || (values !== undefined && !counts(spec, input, valueOf))) continue
     places.push({ name: input.name, kind: "value", input })
     if (hasControl(input)) {
       places.push({ name: "control_after_generate", kind: "control", input })
