@@ -26,7 +26,7 @@
 set -u
 
 first="versions:10 ops:90 demo:50 sdxl:150 sd15:60 vae:58 torch:90 ceilings:30"
-second="quant:80 swaps:130 levels:200 start:100"
+second="quant:100 swaps:130 levels:200 start:100"
 third="untried:230 offload:70 steered:70 int8:50 sanitizer:110"
 
 # The parts that are meant by names of parts and sets, with their seconds.
