@@ -2,8 +2,8 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -129,7 +129,7 @@ static void in_a_checkpoint(void)
 
 static void other_kinds(void)
 {
-    static const char *const types[] = {"qwen_image", "stable_diffusion", "chroma"};
+    static const char *const types[] = {"qwen_image", "sd3", "chroma"};
     const char *path = temp_path("encoder.safetensors");
     const char *t5 = GRAFT_SOURCE_DIR "/golden/small/t5.safetensors";
     graft_err e = GRAFT_ERR_INIT;
