@@ -13,7 +13,7 @@ typedef struct graft_widgets {
     size_t k;
     const graft_input *decider; /* the last one that decides whether others count */
     const cJSON *choice;        /* its entry */
-    int place; /* number of the entry at `at` */
+    int place;                  /* number of the entry at `at` */
 } graft_widgets;
 
 /* `values` may be anything; what is no list has no entries. */

@@ -10,7 +10,7 @@ typedef struct graft_cpu_panels {
     int64_t rows;                /* of a tile */
     int64_t tiles, blocks, most; /* of rows; most: tiles of the largest block */
     int64_t panels;
-    int64_t quads, stride;                                        /* see simd.h */
+    int64_t quads, stride;                                                   /* see simd.h */
     size_t at_threads, at_scale, at_out, at_residual, at_turned, for_thread; /* in the workspace */
 } graft_cpu_panels;
 
