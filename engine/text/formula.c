@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 
 typedef struct machine {
-    const graft_formula_node *nodes;
+    graft_formula_node *nodes;
     const graft_formula_name *names;
     size_t n;
     graft_err *e;
@@ -66,29 +66,39 @@ static graft_status choose(const machine *m, const graft_formula_node *node,
     return yes == (node->op == GRAFT_FORMULA_AND) ? compute(m, node->b, out) : GRAFT_OK;
 }
 
+/* Both sides of a chain of comparisons have what stands in its middle: each number is computed
+ * once, or chains within chains would take time without end. */
 static graft_status compute(const machine *m, int at, graft_formula_value *out)
 {
-    const graft_formula_node *node = &m->nodes[at];
+    graft_formula_node *node = &m->nodes[at];
     graft_formula_value a, b;
     graft_status st;
-    switch (node->op) {
-    case GRAFT_FORMULA_NUMBER:
+    if (node->known) {
         *out = node->value;
         return GRAFT_OK;
+    }
+    switch (node->op) {
     case GRAFT_FORMULA_NAME:
-        return look_up(m, node, out);
+        st = look_up(m, node, out);
+        break;
     case GRAFT_FORMULA_CALL:
-        return call(m, node, out);
+        st = call(m, node, out);
+        break;
     case GRAFT_FORMULA_IF:
     case GRAFT_FORMULA_AND:
     case GRAFT_FORMULA_OR:
-        return choose(m, node, out);
+        st = choose(m, node, out);
+        break;
     default:
         st = compute(m, node->a, &a);
         b = a;
         if (!st && node->b >= 0) st = compute(m, node->b, &b);
-        return st ? st : graft_formula_apply(node->op, a, b, out, m->e);
+        if (!st) st = graft_formula_apply(node->op, a, b, out, m->e);
     }
+    if (st) return st;
+    node->value = *out;
+    node->known = true;
+    return GRAFT_OK;
 }
 
 graft_status graft_formula_compute(const char *text, const graft_formula_name *names, size_t n,

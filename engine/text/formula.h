@@ -5,7 +5,7 @@
 #include "engine/formula.h"
 
 typedef enum graft_formula_op {
-    GRAFT_FORMULA_NUMBER, /* value */
+    GRAFT_FORMULA_NUMBER, /* its value is known */
     GRAFT_FORMULA_NAME,   /* text, n */
     GRAFT_FORMULA_CALL,   /* text, n; a: its first argument, or -1 */
     GRAFT_FORMULA_ITEM,   /* of arguments: a, then b, the next one, or -1 */
@@ -36,6 +36,7 @@ typedef enum graft_formula_op {
 typedef struct graft_formula_node {
     graft_formula_op op;
     int a, b, c; /* numbers of other nodes */
+    bool known;  /* what the operator gives is known: */
     graft_formula_value value;
     const char *text; /* in the formula */
     size_t n;

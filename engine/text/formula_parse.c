@@ -69,6 +69,7 @@ static graft_status number(parser *p, int *out)
     }
     *out = node(p, GRAFT_FORMULA_NUMBER, -1, -1);
     p->nodes[*out].value = v;
+    p->nodes[*out].known = true;
     p->at = end;
     return GRAFT_OK;
 }
@@ -110,6 +111,7 @@ static graft_status name(parser *p, int *out)
     bool yes = n == 4 && memcmp(begin, "True", n) == 0;
     bool no = n == 5 && memcmp(begin, "False", n) == 0;
     *out = node(p, yes || no ? GRAFT_FORMULA_NUMBER : GRAFT_FORMULA_NAME, -1, -1);
+    p->nodes[*out].known = yes || no;
     p->nodes[*out].value = (graft_formula_value){GRAFT_FORMULA_BOOL, yes, 0};
     p->nodes[*out].text = begin;
     p->nodes[*out].n = n;

@@ -120,6 +120,7 @@ static void other_vaes(void)
     CHECK(!p && !n);
     graft_vae_release(four);
     graft_vae_release(half);
+    unlink(temp_path("part.safetensors"));
 }
 
 static void refused(made_file *f, graft_status want, const char *text)

@@ -138,6 +138,23 @@ static void limits(void)
     CHECK_INT(graft_formula_compute(text, NULL, 0, &n, &e), GRAFT_E_LIMIT);
 }
 
+/* Each is in the middle of the next: computed for either side, the innermost would be 2^45 times.
+ */
+static void chains_within_chains(void)
+{
+    enum { DEEP = 45 };
+    char text[DEEP * 8 + 2];
+    size_t at = 0;
+    graft_formula_value n;
+    graft_err e = GRAFT_ERR_INIT;
+    for (int i = 0; i < DEEP; i++, at += 4) memcpy(text + at, "0<=(", 4);
+    text[at++] = '1';
+    for (int i = 0; i < DEEP; i++, at += 4) memcpy(text + at, ")<=1", 4);
+    text[at] = 0;
+    CHECK_OK(graft_formula_compute(text, NULL, 0, &n, &e), &e);
+    CHECK(n.kind == GRAFT_FORMULA_BOOL && n.i == 1);
+}
+
 static void without_memory(void)
 {
     graft_formula_value n;
@@ -159,6 +176,7 @@ int main(void)
     RUN(says_what_is_wrong);
     RUN(large_numbers);
     RUN(limits);
+    RUN(chains_within_chains);
     RUN(without_memory);
     if (locale_begin()) RUN(as_python);
     locale_end();
