@@ -104,6 +104,34 @@ test("what a choice does not ask for is not shown, and not in files", async () =
   assert.deepEqual(await inputs(1), { how: "to size", "how.width": 512, method: "lanczos" })
 })
 
+test("hidden widgets take no room, and names are short", async () => {
+  const look = () =>
+    page.evaluate(() => {
+      const node = graft.editor.node(1)
+      const seen = node.widgets.filter(({ hidden }) => !hidden)
+      const tops = seen.map(({ y }) => y)
+      return {
+        labels: [...node.inputs.filter(({ widget }) => !widget), ...seen].map(({ label }) => label),
+        steps: tops.slice(1).map((y, i) => y - tops[i]),
+        inside: tops.at(-1) + seen.at(-1).computedHeight <= node.size[1],
+      }
+    })
+  await show([resize(["by factor", 2.5, "lanczos"])])
+  const labels = ["input", "how", "factor", "method"]
+  const first = await look()
+  assert.deepEqual(first.labels, labels)
+  assert.equal(first.steps.length, 2)
+  assert.equal(first.steps[0], first.steps[1])
+  assert.ok(first.inside)
+  await choose("like other")
+  assert.deepEqual((await look()).labels, ["input", "other", "how", "method"])
+  await choose("to size")
+  const last = await look()
+  assert.deepEqual(last.labels, ["input", "how", "width", "method"])
+  assert.deepEqual(last.steps, first.steps)
+  assert.ok(last.inside)
+})
+
 test("a choice brings its socket, and takes it away", async () => {
   await show([resize(["like other", "area"])])
   assert.deepEqual(await sockets(1), ["input", "how.other"])

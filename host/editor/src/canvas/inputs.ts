@@ -4,6 +4,8 @@ import { LiteGraph } from "@comfyorg/litegraph"
 import { alignValues, counts, defaultValue, widgetPlaces, type NodeSpec } from "../workflow/schema"
 import type { GraftNode } from "./nodes"
 
+const WIDGET_GAP = 4 // pixels that the canvas library puts between widgets
+
 export const isShownAtFirst = ({ options, widget }: NodeSpec["inputs"][number]) =>
   !options.series && (widget || !options.when)
 
@@ -37,6 +39,20 @@ function wanted(node: GraftNode, spec: NodeSpec): Set<string> {
   return names
 }
 
+// "resize_type.width" is width where resize_type is seen above it.
+const partOf = (name: string) => name.slice(name.lastIndexOf(".") + 1)
+
+// The canvas library leaves room for hidden widgets: such a one asks for none, with the gap below it.
+function hide(widget: any, hidden: boolean) {
+  if (hidden && !widget.hidden) {
+    widget.sizeWhenSeen = widget.computeSize
+    widget.computeSize = () => [0, -WIDGET_GAP]
+  } else if (!hidden && widget.hidden) {
+    widget.computeSize = widget.sizeWhenSeen
+  }
+  widget.hidden = hidden
+}
+
 // Shows what is to be seen now, and says whether that changed anything.
 function settle(node: GraftNode, spec: NodeSpec): boolean {
   const names = wanted(node, spec)
@@ -48,7 +64,7 @@ function settle(node: GraftNode, spec: NodeSpec): boolean {
     if (widget) {
       const hidden = !counts(spec, input, valueOf)
       changed ||= !!widget.hidden !== hidden
-      widget.hidden = hidden
+      hide(widget, hidden)
     } else if (!input.widget && (series || when)) {
       const at = slotOf(node, input.name)
       if (names.has(input.name) === at >= 0) continue
@@ -57,6 +73,7 @@ function settle(node: GraftNode, spec: NodeSpec): boolean {
       else add(node, input)
     }
   }
+  for (const slot of node.inputs ?? []) if (!slot.widget) slot.label ??= partOf(slot.name)
   return changed
 }
 
@@ -78,6 +95,7 @@ export function varyInputs(node: GraftNode, spec: NodeSpec, changed: () => void)
     node.setSize([node.size[0], node.computeSize()[1]])
     changed()
   }
+  for (const widget of node.widgets ?? []) widget.label ??= partOf(widget.name)
   const deciders = spec.inputs.flatMap(({ options }) => Object.keys(options.when ?? {}))
   for (const name of new Set(deciders)) {
     const widget = node.widgets?.find((candidate) => candidate.name === name)

@@ -39,7 +39,11 @@ function drawEmpty(node: GraftNode, ctx: CanvasRenderingContext2D) {
   const { spec } = node
   if (!spec?.output || node.flags.collapsed || node.result) return
   if (!spec.inputs.some((input) => input.type === "IMAGE") || picturesOf(node).length) return
-  const top = Math.max(0, ...(node.widgets ?? []).map((w) => w.y + (w.computedHeight ?? 24)))
+  const widgets = node.widgets ?? []
+  // A first frame is drawn before anything has its place.
+  if (widgets.some(({ computedHeight }) => computedHeight === undefined))
+    return node.setDirtyCanvas(true)
+  const top = Math.max(0, ...widgets.map((w) => w.y + w.computedHeight!))
   if (node.size[1] - top < 80) return
   ctx.font = `12px ${LiteGraph.NODE_FONT}`
   ctx.textAlign = "center"
@@ -99,7 +103,7 @@ export function dress(node: GraftNode) {
 function roomFor(node: GraftNode): number {
   const lengths = (node.widgets ?? [])
     .filter((widget) => /^(combo|number|text)$/.test(widget.type) && !widget.hidden)
-    .map((widget) => widget.name.length + String(widget.value ?? "").length)
+    .map((widget) => (widget.label ?? widget.name).length + String(widget.value ?? "").length)
   return Math.min(400, 104 + 6.6 * Math.max(0, ...lengths))
 }
 
