@@ -128,6 +128,13 @@ static graft_status add_all(conversion *c, graft_convert_info *info, graft_err *
 
 /* ------------------------------------------------------------------ values */
 
+static bool is_finite(const float *x, int64_t n)
+{
+    bool all = true;
+    for (int64_t i = 0; i < n; i++) all &= isfinite(x[i]) != 0;
+    return all;
+}
+
 static graft_status quantize(conversion *c, const graft_st_tensor *t, graft_err *e)
 {
     const int64_t rows = t->shape[0], n = t->shape[1];
@@ -142,13 +149,12 @@ static graft_status quantize(conversion *c, const graft_st_tensor *t, graft_err 
     for (int64_t r = 0; r < rows; r++) {
         graft_st_to_f32(t, r * n, n, c->row);
         if (group) graft_hadamard(c->row, n, group);
-        const float most = graft_quant_absmax(c->row, n);
-        const float inverse = graft_quant_inverse(c->scale[r] = graft_quant_scale(most, 127.0f));
-        if (!isfinite(most))
+        if (!is_finite(c->row, n))
             return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                              "%s: tensor %.200s has values that are not "
-                              "finite",
+                              "%s: tensor %.200s has values that are not finite",
                               graft_safetensors_path(c->f), t->name);
+        c->scale[r] = graft_quant_scale(graft_quant_absmax(c->row, n), 127.0f);
+        const float inverse = graft_quant_inverse(c->scale[r]);
         for (int64_t i = 0; i < n; i++)
             c->level[r * n + i] = (int8_t)graft_quant_round(c->row[i], inverse, 127.0f);
     }

@@ -271,6 +271,28 @@ static void converted(void)
     CHECK_INT(graft_checkpoint_convert_int8("/nowhere", to, true, &info, &e), GRAFT_E_NOTFOUND);
 }
 
+/* One value of a layer, which others would be lost with. */
+static void not_finite(void)
+{
+    static const float values[] = {NAN, INFINITY, -INFINITY};
+    const char *from = temp_path("plain.safetensors"), *to = temp_path("made.safetensors");
+    for (int i = 0; i < 6; i++) {
+        graft_convert_info info;
+        graft_err e = GRAFT_ERR_INIT;
+        made_file *f = part_of_file(FLUX_DEV, UNET);
+        graft_st_tensor *t = NULL;
+        for (size_t k = 0; k < f->n && !t; k++)
+            if (strstr(f->tensor[k].name, "double_blocks.1.img_mlp.2.weight")) t = &f->tensor[k];
+        CHECK(t && t->dtype == GRAFT_F32);
+        if (t) ((float *)(uintptr_t)t->data)[t->shape[1] + 3] = values[i / 2];
+        write_file(f, from, config_of(FLUX_DEV));
+        CHECK_INT(graft_checkpoint_convert_int8(from, to, i % 2, &info, &e), GRAFT_E_UNSUPPORTED);
+        CHECK(strstr(e.text, "img_mlp.2.weight has values that are not finite") != NULL);
+        CHECK(access(to, F_OK) != 0);
+    }
+    unlink(from);
+}
+
 int main(void)
 {
     engine = make_engine("cpu");
@@ -280,6 +302,7 @@ int main(void)
     RUN(changed_and_merged);
     RUN(saved);
     RUN(converted);
+    RUN(not_finite);
     graft_engine_destroy(engine);
     return test_end();
 }
