@@ -52,26 +52,27 @@ graft_status graft_image_scale(const graft_image *i, const char *method, int64_t
     return scale_to(i, m, width, height, center, out, e);
 }
 
-graft_status graft_image_scale_longer(const graft_image *i, const char *method, int64_t side,
-                                      graft_image **out, graft_err *e)
+static graft_status scale_side(const graft_image *i, const char *method, int64_t side, bool longer,
+                               graft_image **out, graft_err *e)
 {
     int64_t shape[4];
     *out = NULL;
     if (side < 1) return graft_fail(e, GRAFT_E_ARG, "a side of %" PRId64 " pixels", side);
     graft_image_data(i, shape);
-    bool high = shape[1] > shape[2];
-    return graft_image_scale(i, method, high ? 0 : side, high ? side : 0, false, out, e);
+    const bool is_height = (shape[1] > shape[2]) == longer;
+    return graft_image_scale(i, method, is_height ? 0 : side, is_height ? side : 0, false, out, e);
+}
+
+graft_status graft_image_scale_longer(const graft_image *i, const char *method, int64_t side,
+                                      graft_image **out, graft_err *e)
+{
+    return scale_side(i, method, side, true, out, e);
 }
 
 graft_status graft_image_scale_shorter(const graft_image *i, const char *method, int64_t side,
                                        graft_image **out, graft_err *e)
 {
-    int64_t shape[4];
-    *out = NULL;
-    if (side < 1) return graft_fail(e, GRAFT_E_ARG, "a side of %" PRId64 " pixels", side);
-    graft_image_data(i, shape);
-    bool high = shape[1] > shape[2];
-    return graft_image_scale(i, method, high ? side : 0, high ? 0 : side, false, out, e);
+    return scale_side(i, method, side, false, out, e);
 }
 
 graft_status graft_image_scale_to_multiple(const graft_image *i, const char *method,

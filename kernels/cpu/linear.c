@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "kernels/cpu/dequantized.h"
-#include "kernels/hadamard.h"
 #include "kernels/cpu/linear.h"
+#include "kernels/hadamard.h"
 
 typedef enum variant_kind { VARIANT_PANELS, VARIANT_MATMUL, VARIANT_INNER_PRODUCT } variant_kind;
 

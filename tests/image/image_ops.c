@@ -245,6 +245,24 @@ static void scaled_to_a_longer_side(void)
     }
 }
 
+static void scaled_to_a_shorter_side(void)
+{
+    static const struct {
+        int64_t h, w, side, new_h, new_w;
+    } all[] = {{8, 16, 4, 4, 8}, {16, 8, 4, 8, 4}, {5, 5, 9, 9, 9}, {30, 10, 5, 15, 5}};
+    graft_image *r = NULL;
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        graft_image *i = picture(1, all[k].h, all[k].w, 3, 20);
+        CHECK_OK(graft_image_scale_shorter(i, "area", all[k].side, &r, &e), &e);
+        CHECK(has_shape(r, 1, all[k].new_h, all[k].new_w, 3));
+        graft_image_release(r);
+        r = NULL;
+        CHECK_INT(graft_image_scale_shorter(i, "area", 0, &r, &e), GRAFT_E_ARG);
+        CHECK(!r);
+        graft_image_release(i);
+    }
+}
+
 /* By a search of all multiples instead of a formula. */
 static void resolutions(void)
 {
@@ -370,6 +388,7 @@ int main(void)
     RUN(laid_over_with_transparency);
     RUN(scaled_to_pixels);
     RUN(scaled_to_a_longer_side);
+    RUN(scaled_to_a_shorter_side);
     RUN(resolutions);
     RUN(with_noise);
     RUN(out_of_memory);
