@@ -137,6 +137,7 @@ static graft_status add_slots(list *l, const char *prefix, const graft_graph *g,
             dim[2] = s->dim[3];
             rank = 3;
         }
+        if (graft_gslot_part(s)) graft_gslot_part_shape(s, dim);
         if (s->kind == GRAFT_SLOT_LAST) {
             dim[4] = dim[3];
             dim[3] = dim[2];

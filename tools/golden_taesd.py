@@ -23,6 +23,7 @@ CONFIGS = {
     "levels": dict(channels=[8, 20], blocks=[(0, 2, 1), (2, 1, 0)]),
     "pair": dict(channels=[16, 16], blocks=[(3, 3, 3, 1), (1, 3, 3, 3)]),
     "sd3": dict(channels=[10, 14], blocks=[(3, 3, 3, 1), (1, 3, 3, 3)], latent=16),
+    "flux2": dict(channels=[12, 16], blocks=[(3, 3, 3, 1), (1, 3, 3, 3)], latent=32, pooled=True),
 }
 CASES = [dict(n=1, h=4, w=4), dict(n=2, h=5, w=7), dict(n=1, h=1, w=3)]
 HALVES = ("decoder", "encoder")
@@ -30,14 +31,17 @@ HALVES = ("decoder", "encoder")
 
 def networks(cfg):
     (c_out, c_in), (out, into) = cfg["channels"], cfg["blocks"]
-    latent = cfg.get("latent", taesd.LATENT)
-    return dict(decoder=taesd.decoder(c_out, out, latent), encoder=taesd.encoder(c_in, into, latent))
+    more = (cfg.get("latent", taesd.LATENT), cfg.get("pooled", False))
+    return dict(decoder=taesd.decoder(c_out, out, *more), encoder=taesd.encoder(c_in, into, *more))
 
 
 def randomize(net, g):
     """Values of a size that keeps activations near 1, rounded to what the file stores."""
     for name, p in net.named_parameters():
         r = torch.randn(p.shape, generator=g)
+        if name.endswith("pool.1.weight"):
+            p.data.copy_((1 + 0.1 * r).half().float())
+            continue
         if p.dim() > 1:
             r = r * (2 / p[0].numel()) ** 0.5 * (0.3 if ".conv.4." in name else 1.0)
         p.data.copy_((r * (1.0 if p.dim() > 1 else 0.1)).half().float())

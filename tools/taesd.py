@@ -9,7 +9,7 @@ import re
 import torch
 import torch.nn as nn
 
-LATENT = 4  # channels; those of Stable Diffusion 3 have 16
+LATENT = 4  # channels; those of Stable Diffusion 3 and FLUX.1 have 16, a cell of FLUX.2's 32
 
 
 def conv3(cin, cout, **kw):
@@ -24,29 +24,35 @@ class Clamp(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, c):
+    """With a pool (FLUX.2's, at the latent) it sees besides what that makes of all pixels' statistics."""
+
+    def __init__(self, c, pooled=False):
         super().__init__()
+        self.pool = nn.Sequential(nn.Conv2d(c, 4 * c, 1, bias=False), nn.GroupNorm(4, 4 * c), nn.ReLU(),
+                                  nn.Conv2d(4 * c, c, 1, bias=False)) if pooled else None
         self.conv = nn.Sequential(conv3(c, c), nn.ReLU(), conv3(c, c), nn.ReLU(), conv3(c, c))
 
     def forward(self, x):
+        if self.pool is not None:
+            x = x + self.pool(x)
         return torch.relu(self.conv(x) + x)
 
 
-def decoder(c, blocks, latent=LATENT):
+def decoder(c, blocks, latent=LATENT, pooled=False):
     layers = [Clamp(), conv3(latent, c), nn.ReLU()]
     for i, n in enumerate(blocks):
-        layers += [Block(c) for _ in range(n)]
+        layers += [Block(c, pooled and i == 0) for _ in range(n)]
         if i + 1 < len(blocks):
             layers += [nn.Upsample(scale_factor=2), conv3(c, c, bias=False)]
     return nn.Sequential(*layers, conv3(c, 3))
 
 
-def encoder(c, blocks, latent=LATENT):
+def encoder(c, blocks, latent=LATENT, pooled=False):
     layers = [conv3(3, c)]
     for i, n in enumerate(blocks):
         if i:
             layers.append(conv3(c, c, stride=2, bias=False))
-        layers += [Block(c) for _ in range(n)]
+        layers += [Block(c, pooled and i + 1 == len(blocks)) for _ in range(n)]
     return nn.Sequential(*layers, conv3(c, latent))
 
 

@@ -6,7 +6,7 @@
 
 static bool coloured(const graft_previews *p)
 {
-    return p->model && p->channels == p->model->preview.channels;
+    return p->model && p->channels == graft_preview_planes(&p->model->preview);
 }
 
 void graft_previews_begin(graft_previews *p, const graft_model *model, const graft_task *task,
@@ -51,11 +51,12 @@ bool graft_previews_wanted(const graft_previews *p, bool last)
 static void show_colours(const graft_previews *p, const float *denoised)
 {
     const graft_task *t = p->task;
-    int64_t area = p->height * p->width;
-    uint8_t *rgb = graft_malloc_array((size_t)area, 3);
+    const graft_preview_colours *c = &p->model->preview;
+    const int64_t h = p->height * graft_preview_side(c), w = p->width * graft_preview_side(c);
+    uint8_t *rgb = graft_malloc_array((size_t)(h * w), 3);
     if (!rgb) return; /* a preview is not worth a failure */
-    graft_preview_draw(&p->model->preview, denoised, area, rgb);
-    t->preview(t->ctx, rgb, (int)p->width, (int)p->height);
+    graft_preview_draw(c, denoised, p->height, p->width, rgb);
+    t->preview(t->ctx, rgb, (int)w, (int)h);
     graft_free(rgb);
 }
 

@@ -1,5 +1,5 @@
-/* Pictures of what a sampling run is at: the latent's channels as colours, where there are four of
- * them, or decoded by a TAESD where the task has one. They cost the run at most a tenth of its
+/* Pictures of what a sampling run is at: the latent's channels as colours, or decoded by a tiny
+ * autoencoder where the task has one. They cost the run at most a tenth of its
  * time, the last one and what is compiled for them apart, and never make it fail. One thread, that
  * of the run. */
 #ifndef GRAFT_DENOISE_PREVIEWS_H

@@ -161,15 +161,24 @@ static graft_status add_tiny_half(save_job *j, graft_weights *w, bool decoder, c
     return st;
 }
 
+static bool is_of_raw_latents(const graft_vae *v)
+{
+    return v->arch.kind == GRAFT_VAE_TAEHV && !v->planes;
+}
+
 static graft_status add_vae(save_job *j, const graft_checkpoint *c, const char *prefix,
                             graft_err *e)
 {
     const graft_vae *v = c->vae;
-    if (v->arch.kind == GRAFT_VAE_TINY && c->model && !graft_vae_is_for(v, c->model))
+    const char *path = graft_safetensors_path(graft_weights_file(v->weights));
+    if (graft_vae_is_tiny(&v->arch) && c->model && !graft_vae_is_for(v, c->model))
         return graft_fail(e, GRAFT_E_ARG,
-                          "%s: a TAESD of other latents than the model's, whose it would be in one "
-                          "file with it",
-                          graft_safetensors_path(graft_weights_file(v->weights)));
+                          "%s: a tiny autoencoder of other latents than the model's, whose it "
+                          "would be in one file with it",
+                          path);
+    if (is_of_raw_latents(v) && (c->model || c->clip))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a checkpoint would not tell in which form this takes latents", path);
     if (v->arch.names != GRAFT_TINY_NUMBERS) return add_part(j, v->weights, prefix, e);
     graft_status st =
         v->encoder_weights ? add_tiny_half(j, v->encoder_weights, false, prefix, e) : GRAFT_OK;
@@ -475,15 +484,20 @@ static graft_status make_room(save_job *j, graft_err *e)
 }
 
 /* Whose latents a TAESD takes: in its own file the name says so, which a saved one has no more. Of
- * other numbers of channels those say it. */
+ * other numbers of channels those say it. Likewise in which form a TAEHV takes them. */
 static bool needs_config(const graft_checkpoint *c)
 {
-    return !c->model && !c->clip && c->vae->arch.kind == GRAFT_VAE_TINY &&
-           c->vae->arch.z_channels == GRAFT_PREVIEW_CHANNELS;
+    if (c->model || c->clip) return false;
+    return is_of_raw_latents(c->vae) || (c->vae->arch.kind == GRAFT_VAE_TINY &&
+                                         c->vae->arch.z_channels == GRAFT_PREVIEW_CHANNELS);
 }
 
 static graft_status write_config(const graft_vae *v, graft_str *out, graft_err *e)
 {
+    if (is_of_raw_latents(v)) {
+        graft_str_puts(out, "{\"raw_latents\":true}");
+        return out->failed ? graft_fail_nomem(e, "a checkpoint") : GRAFT_OK;
+    }
     graft_str_printf(out, "{\"scale_factor\":%.17g,\"latent_rgb\":[", v->scale_factor);
     for (int i = 0; i <= GRAFT_PREVIEW_CHANNELS; i++) {
         const float *row = v->colours.row[i];

@@ -33,7 +33,7 @@ static bool is_sd2_v(const graft_safetensors *f, const char *prefix)
 /* FLUX.2's for both klein and dev. */
 #define FLUX2_MU 2.02
 
-/* The latents are what the VAE gives, of which there is no preview. */
+/* The latents are what the VAE gives. */
 static void configure_flux2(graft_model *m, const graft_checkpoint_config *c)
 {
     m->prediction = GRAFT_PREDICT_FLOW;
@@ -41,6 +41,7 @@ static void configure_flux2(graft_model *m, const graft_checkpoint_config *c)
     m->flow_steps = GRAFT_SCHEDULE_MOST;
     m->scale_factor = c->scale_factor > 0 ? c->scale_factor : 1;
     m->latent_shift = 0;
+    m->preview = graft_preview_flux2;
 }
 
 /* Qwen-Image's schedule is FLUX.1 dev's where nobody says how far it shifts; Krea 2's, too, as its
@@ -52,7 +53,9 @@ static void configure_qwen_image(graft_model *m)
     m->flow_steps = GRAFT_SCHEDULE_MOST;
     m->scale_factor = 1;
     m->latent_shift = 0;
-    if (m->arch.latent_channels == GRAFT_WAN_PLANES) m->planes = &graft_wan_planes;
+    if (m->arch.latent_channels != GRAFT_WAN_PLANES) return;
+    m->planes = &graft_wan_planes;
+    m->preview = graft_preview_wan;
 }
 
 /* Anima's latents are Qwen-Image's. */

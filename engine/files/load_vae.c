@@ -7,7 +7,7 @@
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
 
-#define LATENT_PIXELS 8 /* of the picture's width and height in one of the models' latents */
+#define CELL_PIXELS 8 /* of the picture's width and height in one of the models' latents */
 
 static const char *const prefixes[] = {"first_stage_model.", "vae.", "", NULL};
 
@@ -49,12 +49,43 @@ static void configure_tiny_flow(graft_vae *v, const graft_safetensors *f,
     }
 }
 
+/* A place of FLUX.2's latents has the planes of a square of cells, which the network sees as they
+ * travel between nodes. */
+static void configure_tiny_folded(graft_vae *v, const graft_checkpoint_config *c)
+{
+    v->scale_factor = c->scale_factor > 0 ? c->scale_factor : 1;
+    v->latent_shift = 0;
+    graft_folding_alone(&v->folding);
+}
+
+/* Wan 2.1's latents: as a network sees them, normalized, or with this name as the VAE gives them.
+ * Those of HunyuanVideo have as many channels, and no model here has them. */
+static graft_status configure_taehv(graft_vae *v, const graft_safetensors *f,
+                                    const graft_checkpoint_config *c, graft_err *e)
+{
+    const char *path = graft_safetensors_path(f);
+    if (!named(path, "taew") && (named(path, "taehv") || named(path, "hunyuan")))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: by its name a TAEHV of HunyuanVideo's latents, which no model here "
+                          "has; that of Wan 2.1's has taew in its name",
+                          path);
+    v->planes = c->raw_latents || named(path, "lighttae") ? NULL : &graft_wan_planes;
+    v->scale_factor = 1;
+    v->latent_shift = 0;
+    return GRAFT_OK;
+}
+
 /* Whose latents they are: what the file's config says; in a checkpoint, what its UNet is. */
 static graft_status configure_tiny(graft_vae *v, const graft_safetensors *f, graft_err *e)
 {
     graft_checkpoint_config c;
     graft_status st = graft_checkpoint_config_read(f, &c, e);
     if (st) return st;
+    if (v->arch.kind == GRAFT_VAE_TAEHV) return configure_taehv(v, f, &c, e);
+    if (v->arch.fold) {
+        configure_tiny_folded(v, &c);
+        return GRAFT_OK;
+    }
     if (v->arch.z_channels != GRAFT_PREVIEW_CHANNELS) {
         configure_tiny_flow(v, f, &c);
         return GRAFT_OK;
@@ -70,18 +101,20 @@ static graft_status configure_tiny(graft_vae *v, const graft_safetensors *f, gra
     return GRAFT_OK;
 }
 
-/* Unlike elsewhere, a tensor that the graph does not read makes it a network of another kind: it
- * has no norms that would hide what is missing. */
+/* Unlike elsewhere, a tensor that the graph does not read makes it a network of another kind: there
+ * are no norms, or few, that would hide what is missing. */
 static graft_status check_tiny(const graft_vae *v, const graft_graph *g, bool decoder, graft_err *e)
 {
     const graft_weights *w = graft_vae_weights(v, decoder);
     const graft_safetensors *f = graft_weights_file(w);
-    const char *layers = decoder ? "decoder.layers." : "encoder.layers.", *name;
+    const bool hv = v->arch.kind == GRAFT_VAE_TAEHV;
+    const char *const half = decoder ? "decoder." : "encoder.", *name;
     graft_str below = GRAFT_STR_INIT;
     graft_map used = GRAFT_MAP_INIT;
     graft_status st = GRAFT_OK;
-    graft_str_printf(&below, "%s%s", graft_weights_prefix(w),
-                     v->arch.names == GRAFT_TINY_LAYERS ? layers : "");
+    graft_str_puts(&below, graft_weights_prefix(w));
+    if (v->arch.names == GRAFT_TINY_LAYERS)
+        graft_str_printf(&below, "%s%s", half, hv ? "" : "layers.");
     if (below.failed) st = graft_fail_nomem(e, "tensor names");
     for (size_t i = 0; i < g->n_slots && !st; i++)
         if (graft_map_put(&used, g->slot[i].source[0], &used))
@@ -91,8 +124,8 @@ static graft_status check_tiny(const graft_vae *v, const graft_graph *g, bool de
         if (!graft_str_starts(name, below.data)) continue;
         if (!graft_map_has(&used, name + strlen(graft_weights_prefix(w))))
             st = graft_fail(e, GRAFT_E_UNSUPPORTED,
-                            "%s: a tiny autoencoder of an unknown kind: a TAESD has no tensor %s",
-                            graft_safetensors_path(f), name);
+                            "%s: a tiny autoencoder of an unknown kind: a %s has no tensor %s",
+                            graft_safetensors_path(f), hv ? "TAEHV" : "TAESD", name);
     }
     graft_map_finish(&used);
     graft_str_finish(&below);
@@ -106,7 +139,7 @@ static graft_status check_vae(const graft_vae *v, bool decoder, graft_err *e)
     graft_status st = decoder ? graft_vae_decoder_build(&v->arch, 1, 8, 8, GRAFT_F32, &g, e)
                               : graft_vae_encoder_build(&v->arch, 1, 64, 64, GRAFT_F32, &g, e);
     st = st ? graft_load_blame(w, st, e) : graft_weights_check(w, g, e);
-    if (!st && v->arch.kind == GRAFT_VAE_TINY) st = check_tiny(v, g, decoder, e);
+    if (!st && graft_vae_is_tiny(&v->arch)) st = check_tiny(v, g, decoder, e);
     graft_graph_destroy(g);
     return st;
 }
@@ -148,12 +181,15 @@ graft_status graft_load_vae_part(graft_engine *engine, graft_weights *file, graf
     graft_status st = GRAFT_OK;
     if (!prefix) prefix = graft_load_prefix(f, prefixes, "decoder.layers.0.weight");
     if (!prefix) prefix = graft_load_prefix(f, prefixes, GRAFT_WAN_VAE_TENSOR);
+    if (!prefix) prefix = graft_load_prefix(f, prefixes, GRAFT_TAEHV_TENSOR);
     if (!prefix) return no_vae(f, e);
     GRAFT_TRY(new_vae(engine, &v, e));
     GRAFT_TRY(graft_vae_detect(f, prefix, &v->arch, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &v->weights, e));
-    if (v->arch.kind == GRAFT_VAE_TINY) GRAFT_TRY(configure_tiny(v, f, e));
-    if (v->arch.fold) GRAFT_TRY(graft_folding_read(v->weights, &v->folding, e));
+    if (graft_vae_is_tiny(&v->arch))
+        GRAFT_TRY(configure_tiny(v, f, e));
+    else if (v->arch.fold)
+        GRAFT_TRY(graft_folding_read(v->weights, &v->folding, e));
     GRAFT_TRY(check_halves(v, e));
     *out = v;
     v = NULL;
@@ -235,10 +271,12 @@ out:
 
 bool graft_vae_is_for(const graft_vae *v, const graft_model *m)
 {
-    bool same = v->arch.z_channels == m->arch.latent_channels &&
+    /* Whatever a TAEHV's network sees, what it takes is what travels of Wan 2.1's latents. */
+    const bool of_planes = v->arch.kind == GRAFT_VAE_TAEHV;
+    bool same = graft_vae_planes(&v->arch) == m->arch.latent_channels &&
                 v->scale_factor == m->scale_factor && v->latent_shift == m->latent_shift &&
-                !m->planes;
+                of_planes == (m->planes != NULL);
     if (v->arch.z_channels == GRAFT_PREVIEW_CHANNELS)
         same = same && memcmp(&v->colours, &m->preview, sizeof v->colours) == 0;
-    return same && v->arch.kind == GRAFT_VAE_TINY && graft_vae_factor(&v->arch) <= LATENT_PIXELS;
+    return same && graft_vae_is_tiny(&v->arch) && graft_vae_factor(&v->arch) <= CELL_PIXELS;
 }

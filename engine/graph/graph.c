@@ -183,6 +183,32 @@ graft_vid graft_graph_weight_last(graft_graph *g, const char *name, int64_t slic
     return v;
 }
 
+static graft_vid weight_part(graft_graph *g, graft_slot_kind kind, const char *name, int64_t parts,
+                             int rank, const int64_t *dim)
+{
+    graft_vid v = weight(g, kind, name, rank, dim);
+    if (v >= 0) g->slot[g->value[v].index].rows[0] = parts;
+    return v;
+}
+
+graft_vid graft_graph_weight_first(graft_graph *g, const char *name, int64_t parts, int rank,
+                                   const int64_t *dim)
+{
+    return weight_part(g, GRAFT_SLOT_FIRST, name, parts, rank, dim);
+}
+
+graft_vid graft_graph_weight_sum(graft_graph *g, const char *name, int64_t parts, int rank,
+                                 const int64_t *dim)
+{
+    return weight_part(g, GRAFT_SLOT_SUM, name, parts, rank, dim);
+}
+
+graft_vid graft_graph_weight_bottom(graft_graph *g, const char *name, int64_t parts, int rank,
+                                    const int64_t *dim)
+{
+    return weight_part(g, GRAFT_SLOT_BOTTOM, name, parts, rank, dim);
+}
+
 graft_vid graft_graph_weight_rows(graft_graph *g, const graft_vid *parts, size_t n)
 {
     size_t n_sources = 0;

@@ -51,10 +51,13 @@ typedef enum graft_slot_kind {
     GRAFT_SLOT_PLAIN = 0,     /* one source with the same number of elements */
     GRAFT_SLOT_ROWS = 1,      /* sources joined along the first dimension */
     GRAFT_SLOT_TRANSPOSE = 2, /* one source (b,a) for a slot (a,b) */
-    GRAFT_SLOT_CROP = 3, /* the middle of one source (m*m,c), a square of m rows of m cells, for
-                            a slot (1,h,w,c): from row (m-h)/2 and column (m-w)/2 on */
-    GRAFT_SLOT_LAST = 4, /* of one source (o,i,m,h,w) what has the last m, for a slot (o,i,h,w) */
-    GRAFT_SLOT_MORE = 5  /* as PLAIN, and one more: of what is stored by how far it is from 1 */
+    GRAFT_SLOT_CROP = 3,  /* the middle of one source (m*m,c), a square of m rows of m cells, for
+                             a slot (1,h,w,c): from row (m-h)/2 and column (m-w)/2 on */
+    GRAFT_SLOT_LAST = 4,  /* of one source (o,i,m,h,w) what has the last m, for a slot (o,i,h,w) */
+    GRAFT_SLOT_MORE = 5,  /* as PLAIN, and one more: of what is stored by how far it is from 1 */
+    GRAFT_SLOT_FIRST = 6, /* of one source (o,m*i,...) what has the first i, for a slot (o,i,...) */
+    GRAFT_SLOT_SUM = 7,   /* of one source (o,m*i,...) the sum of its m parts, likewise */
+    GRAFT_SLOT_BOTTOM = 8 /* of one source (m*o,...) what has the last o, for a slot (o,...) */
 } graft_slot_kind;
 
 typedef struct graft_gslot {
@@ -62,8 +65,8 @@ typedef struct graft_gslot {
     int32_t rank;
     int64_t dim[GRAFT_MAX_RANK];
     size_t n_sources;
-    char **source;    /* tensor names */
-    int64_t *rows;    /* ROWS: first dimension of each source; CROP, LAST: m */
+    char **source; /* tensor names */
+    int64_t *rows; /* ROWS: first dimension of each source; CROP, LAST and those behind MORE: m */
     int32_t hadamard; /* PLAIN and ROWS of rank 2: each so many values of a row times the matrix of
                          kernels/hadamard.h; 0: as they are */
 } graft_gslot;
@@ -114,6 +117,14 @@ graft_vid graft_graph_weight_crop(graft_graph *g, const char *name, int64_t side
 /* A weight (o,i,h,w) from the last of `slices` slices of a source (o,i,slices,h,w). */
 graft_vid graft_graph_weight_last(graft_graph *g, const char *name, int64_t slices,
                                   const int64_t dim[4]);
+/* A weight of which the source has `parts`, side by side in the second dimension: the first, or the
+ * sum of all; or one above the other in the first dimension: the last. */
+graft_vid graft_graph_weight_first(graft_graph *g, const char *name, int64_t parts, int rank,
+                                   const int64_t *dim);
+graft_vid graft_graph_weight_sum(graft_graph *g, const char *name, int64_t parts, int rank,
+                                 const int64_t *dim);
+graft_vid graft_graph_weight_bottom(graft_graph *g, const char *name, int64_t parts, int rank,
+                                    const int64_t *dim);
 /* As graft_graph_weight, with values that are one more than the source's. */
 graft_vid graft_graph_weight_more(graft_graph *g, const char *name, int rank, const int64_t *dim);
 /* A weight whose sources are those of `parts`, joined by rows. All must be PLAIN or ROWS weights.
@@ -151,6 +162,16 @@ static inline bool graft_gslot_rows(const graft_gslot *s)
 static inline bool graft_gslot_plain(const graft_gslot *s)
 {
     return graft_gslot_rows(s) && !s->hadamard;
+}
+/* Whether it is made of a part of its source, or of a sum of its parts: FIRST, SUM and BOTTOM. */
+static inline bool graft_gslot_part(const graft_gslot *s)
+{
+    return s->kind >= GRAFT_SLOT_FIRST && s->kind <= GRAFT_SLOT_BOTTOM;
+}
+/* What the dimensions of such a slot's source are, as many as it has itself. */
+static inline void graft_gslot_part_shape(const graft_gslot *s, int64_t *dim)
+{
+    dim[s->kind != GRAFT_SLOT_BOTTOM] *= s->rows[0];
 }
 /* Has a LINEAR in integers take its rows turned in groups of so many (kernels/hadamard.h), and the
  * weight likewise, which no other operator may read otherwise; 0: takes that back. */

@@ -90,7 +90,7 @@ static graft_status verify_slot(const graft_graph *g, size_t i, graft_err *e)
     if (s->rank < 1 || !shape_in_range(s->dim, s->rank) ||
         (s->kind == GRAFT_SLOT_TRANSPOSE && s->rank != 2) ||
         (s->kind == GRAFT_SLOT_CROP && (s->rank != 4 || s->dim[0] != 1)) ||
-        (s->kind == GRAFT_SLOT_LAST && s->rank != 4))
+        (s->kind == GRAFT_SLOT_LAST && s->rank != 4) || (graft_gslot_part(s) && s->rank < 2))
         return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: shape out of range", i);
     for (int k = 0; k < s->rank; k++)
         if (s->dim[k] < 1) return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: an empty weight", i);
@@ -102,9 +102,9 @@ static graft_status verify_slot(const graft_graph *g, size_t i, graft_err *e)
             if (side < s->dim[1] || side < s->dim[2] || side > most)
                 return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: no crop of its square", i);
             rows = 1;
-        } else if (s->kind == GRAFT_SLOT_LAST) {
+        } else if (s->kind == GRAFT_SLOT_LAST || graft_gslot_part(s)) {
             if (s->rows[k] < 1 || s->rows[k] > SLICES_MOST)
-                return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: no last one of its slices", i);
+                return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: no one of its slices", i);
             rows = s->dim[0];
         } else if (s->rows[k] < 1 || s->rows[k] > s->dim[0] ||
                    __builtin_add_overflow(rows, s->rows[k], &rows))

@@ -225,7 +225,8 @@ typedef struct graft_control_arch {
 typedef enum graft_vae_kind {
     GRAFT_VAE_KL = 0,   /* AutoencoderKL, Stable Diffusion's own */
     GRAFT_VAE_TINY = 1, /* TAESD */
-    GRAFT_VAE_WAN = 2   /* Wan 2.1's and Qwen-Image's (wan_vae.h) */
+    GRAFT_VAE_WAN = 2,  /* Wan 2.1's and Qwen-Image's (wan_vae.h) */
+    GRAFT_VAE_TAEHV = 3 /* TAESD's relative for their latents (taehv.h) */
 } graft_vae_kind;
 
 typedef enum graft_quant_conv {
@@ -239,25 +240,26 @@ typedef enum graft_tiny_names {
     GRAFT_TINY_NUMBERS = 1 /* the author's: N, each half in a file of its own */
 } graft_tiny_names;
 
-/* A half of a TAESD; its levels are those of the whole. */
+/* A half of a TAESD or a TAEHV; its levels are those of the whole. */
 typedef struct graft_tiny_half {
-    int32_t width;                    /* channels, the same on all levels */
+    int32_t width;                    /* channels, the same on all levels; of a TAEHV's encoder */
     int32_t blocks[GRAFT_MAX_LEVELS]; /* of each level, in the order in which they run */
+    int32_t pooled; /* 1: blocks at the latent have a group norm beside them, as FLUX.2's have */
 } graft_tiny_half;
 
 typedef struct graft_vae_arch {
     int32_t in_channels, out_channels, z_channels, embed_dim, levels;
     int32_t encoder, decoder; /* 1: present */
     int32_t kind;             /* graft_vae_kind; the rest is of one kind only */
-    /* AutoencoderKL, and Wan's */
+    /* AutoencoderKL, Wan's, and a TAEHV's decoder */
     int32_t channels[GRAFT_MAX_LEVELS]; /* of each level, outermost first */
     int32_t res_blocks;                 /* of the encoder; the decoder has one more */
     /* AutoencoderKL */
     int32_t quant_conv; /* graft_quant_conv */
-    /* 2: FLUX.2's. Each place of its latents has the planes of a square of so many cells a side,
-     * normalized (folding.h); 0: cells are places. */
+    /* And TAESD. 2: FLUX.2's. Each place of its latents has the planes of a square of so many cells
+     * a side, normalized (folding.h); 0: cells are places. */
     int32_t fold;
-    /* TAESD */
+    /* TAESD and TAEHV */
     int32_t names;           /* graft_tiny_names */
     graft_tiny_half half[2]; /* encoder, decoder */
 } graft_vae_arch;
@@ -416,6 +418,8 @@ graft_status graft_t2i_detect(const graft_safetensors *f, const char *prefix, gr
 #define GRAFT_VAE_FOLDED_PLANES 128
 /* A tensor that tells Wan 2.1's VAE, below its prefix, in its authors' names. */
 #define GRAFT_WAN_VAE_TENSOR "decoder.middle.0.residual.0.gamma"
+/* Likewise a TAEHV. */
+#define GRAFT_TAEHV_TENSOR "decoder.3.conv.0.weight"
 /* Of any kind; TAESD in diffusers' names. */
 graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
                               graft_err *e);
@@ -482,6 +486,7 @@ graft_family graft_unet_family(const graft_unet_arch *a);
  * a schedule that is none, GRAFT_E_UNSUPPORTED for predictions other than eps and v. */
 typedef struct graft_checkpoint_config {
     double scale_factor; /* 0: not given */
+    bool raw_latents;    /* of a TAEHV: as the VAE gives them, not as a network sees them */
     double beta_start, beta_end;
     bool v_prediction, zsnr; /* v_prediction also from a tensor named "v_pred" */
     bool prediction_given;

@@ -91,24 +91,42 @@ graft_vid graft_build_conv3_of_last(const graft_build *b, graft_name name, graft
     if (x < 0) return x;
     const int64_t dim[4] = {channels, b->g->value[x].dim[3], 3, 3};
     const graft_name full = graft_name_make("%s.weight", name.text);
-    return conv_by(b, name, x, graft_graph_weight_last(b->g, full.text, pictures, dim),
-                   (graft_conv_spec){channels, 3, 1, {1, 1, 1, 1}}, true);
+    return graft_build_conv3_by(b, name, x, graft_graph_weight_last(b->g, full.text, pictures, dim),
+                                channels);
+}
+
+graft_vid graft_build_conv3_by(const graft_build *b, graft_name name, graft_vid x,
+                               graft_vid weights, int32_t channels)
+{
+    return conv_by(b, name, x, weights, (graft_conv_spec){channels, 3, 1, {1, 1, 1, 1}}, true);
+}
+
+static graft_vid group_norm(const graft_build *b, graft_name name, graft_vid x, graft_vid moments,
+                            int32_t groups, float eps)
+{
+    if (x < 0) return x;
+    int64_t dim[1] = {b->g->value[x].dim[3]};
+    graft_attrs a = {.groups = groups, .eps = eps};
+    graft_vid in[4] = {x, weight(b, name, ".weight", 1, dim), weight(b, name, ".bias", 1, dim),
+                       moments};
+    return graft_graph_node(b->g, GRAFT_OP_GROUP_NORM, &a, in, 4, GRAFT_DTYPE_NONE);
 }
 
 graft_vid graft_build_group_norm(const graft_build *b, graft_name name, graft_vid x, float eps)
 {
-    return graft_build_group_norm_given(b, name, x, GRAFT_NO_VALUE, eps);
+    return group_norm(b, name, x, GRAFT_NO_VALUE, 32, eps);
+}
+
+graft_vid graft_build_group_norm_of(const graft_build *b, graft_name name, graft_vid x,
+                                    int32_t groups, float eps)
+{
+    return group_norm(b, name, x, GRAFT_NO_VALUE, groups, eps);
 }
 
 graft_vid graft_build_group_norm_given(const graft_build *b, graft_name name, graft_vid x,
                                        graft_vid moments, float eps)
 {
-    if (x < 0) return x;
-    int64_t dim[1] = {b->g->value[x].dim[3]};
-    graft_attrs a = {.groups = 32, .eps = eps};
-    graft_vid in[4] = {x, weight(b, name, ".weight", 1, dim), weight(b, name, ".bias", 1, dim),
-                       moments};
-    return graft_graph_node(b->g, GRAFT_OP_GROUP_NORM, &a, in, 4, GRAFT_DTYPE_NONE);
+    return group_norm(b, name, x, moments, 32, eps);
 }
 
 graft_vid graft_build_layer_norm(const graft_build *b, graft_name name, graft_vid x)

@@ -33,12 +33,18 @@ graft_vid graft_build_conv3(const graft_build *b, graft_name name, graft_vid x, 
 /* The same by the last slice of a kernel over so many pictures. */
 graft_vid graft_build_conv3_of_last(const graft_build *b, graft_name name, graft_vid x,
                                     int32_t channels, int32_t pictures);
+/* The same by given weights, with the bias of this name. */
+graft_vid graft_build_conv3_by(const graft_build *b, graft_name name, graft_vid x,
+                               graft_vid weights, int32_t channels);
 graft_vid graft_build_linear(const graft_build *b, graft_name name, graft_vid x, int32_t width,
                              bool bias);
 /* The same by given weights (width,K), and a bias or GRAFT_NO_VALUE. */
 graft_vid graft_build_linear_by(const graft_build *b, graft_vid x, graft_vid weights,
                                 graft_vid bias);
+/* Of 32 groups, or of another number. */
 graft_vid graft_build_group_norm(const graft_build *b, graft_name name, graft_vid x, float eps);
+graft_vid graft_build_group_norm_of(const graft_build *b, graft_name name, graft_vid x,
+                                    int32_t groups, float eps);
 /* With the statistics (N,groups,2) of a larger picture in place of x's own. */
 graft_vid graft_build_group_norm_given(const graft_build *b, graft_name name, graft_vid x,
                                        graft_vid moments, float eps);

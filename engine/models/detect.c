@@ -394,6 +394,8 @@ graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, gr
         return graft_taesd_detect(f, prefix, out, e);
     if (graft_detect_find(f, prefix, GRAFT_WAN_VAE_TENSOR))
         return graft_wan_vae_detect(f, prefix, out, e);
+    if (graft_detect_find(f, prefix, GRAFT_TAEHV_TENSOR))
+        return graft_taehv_detect(f, prefix, out, e);
     graft_status st = detect_decoder(f, prefix, out, e);
     if (st) return st;
     const graft_st_tensor *in = graft_detect_find(f, prefix, "encoder.conv_in.weight");
@@ -520,6 +522,7 @@ graft_status graft_checkpoint_config_read(const graft_safetensors *f, graft_chec
     graft_status st = parse_config(f, text, "", &root, &c, e);
     if (st) return st;
     out->scale_factor = graft_json_num(c, "scale_factor", 0);
+    out->raw_latents = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(c, "raw_latents"));
     const cJSON *schedule = cJSON_GetObjectItemCaseSensitive(c, "schedule");
     out->beta_start = graft_json_num(schedule, "beta_start", out->beta_start);
     out->beta_end = graft_json_num(schedule, "beta_end", out->beta_end);

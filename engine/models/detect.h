@@ -118,6 +118,9 @@ graft_status graft_control_zimage_detect(const graft_safetensors *f, const char 
 /* graft_vae_detect() of a TAESD in diffusers' names; *out is zeroed. */
 graft_status graft_taesd_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
                                 graft_err *e);
+/* The same of a TAEHV. */
+graft_status graft_taehv_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
+                                graft_err *e);
 /* The same of Wan 2.1's. */
 graft_status graft_wan_vae_detect(const graft_safetensors *f, const char *prefix,
                                   graft_vae_arch *out, graft_err *e);

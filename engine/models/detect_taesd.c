@@ -4,11 +4,12 @@
 #include "engine/models/detect.h"
 #include "engine/models/taesd.h"
 
-#define MAX_WIDTH  1024
-#define MAX_BLOCKS 16 /* of a level */
-#define LATENT     4  /* channels: those of Stable Diffusion 1 and 2, and of SDXL */
-#define LATENT_SD3 16
-#define COLOURS    3
+#define MAX_WIDTH    1024
+#define MAX_BLOCKS   16 /* of a level */
+#define LATENT       4  /* channels: those of Stable Diffusion 1 and 2, and of SDXL */
+#define LATENT_SD3   16
+#define LATENT_FLUX2 32 /* of a cell, four of which are a place */
+#define COLOURS      3
 
 /* A half on its way: the number of the next layer, as its author counts them. */
 typedef struct walk {
@@ -62,6 +63,9 @@ static graft_status other_layers(walk *w, graft_tiny_half *half, int32_t *levels
 {
     for (*levels = 1;; (*levels)++) {
         int32_t *blocks = &half->blocks[*levels - 1];
+        /* Those at the latent have it or none has: all others are refused as unknown tensors. */
+        const bool pool = layer(w, w->at, "pool.0.weight") != NULL;
+        half->pooled = w->decoder && *levels > 1 ? half->pooled : pool;
         for (; layer(w, w->at, "conv.0.weight"); w->at++)
             if (++*blocks > MAX_BLOCKS) return odd(w, "blocks or more on a level", *blocks, e);
         const graft_st_tensor *t = layer(w, w->at, "weight");
@@ -87,8 +91,8 @@ static graft_status detect_half(const graft_safetensors *f, const char *prefix, 
     if (!st) st = other_layers(&w, half, &levels, &last, e);
     if (st) return st;
     const int32_t latent = decoder ? in : last, colours = decoder ? last : in;
-    if (latent != LATENT && latent != LATENT_SD3)
-        return odd(&w, "channels of latents; those of the models here have 4 or 16", latent, e);
+    if (latent != LATENT && latent != LATENT_SD3 && latent != LATENT_FLUX2)
+        return odd(&w, "channels of latents; those of the models here have 4, 16 or 32", latent, e);
     if (colours != COLOURS) return odd(&w, "channels of pictures; they have 3 here", colours, e);
     if (out->levels && out->levels != levels)
         return graft_fail(e, GRAFT_E_FORMAT,
@@ -101,6 +105,7 @@ static graft_status detect_half(const graft_safetensors *f, const char *prefix, 
     out->levels = levels;
     out->kind = GRAFT_VAE_TINY;
     out->z_channels = out->embed_dim = latent;
+    out->fold = latent == LATENT_FLUX2 ? 2 : 0;
     out->in_channels = out->out_channels = COLOURS;
     *(decoder ? &out->decoder : &out->encoder) = 1;
     return GRAFT_OK;

@@ -24,6 +24,14 @@ graft_status graft_folding_read(const graft_weights *w, graft_folding *out, graf
     return st;
 }
 
+void graft_folding_alone(graft_folding *out)
+{
+    for (int i = 0; i < PLANES; i++) {
+        out->mean[i] = 0;
+        out->deviation[i] = 1;
+    }
+}
+
 /* Where the cells of a plane begin; its next one is SIDE further, its next row SIDE rows of cells.
  */
 static int64_t first_cell(int plane, int64_t height, int64_t width)

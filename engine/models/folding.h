@@ -22,6 +22,8 @@ typedef struct graft_folding {
 /* From the VAE's part of a file. GRAFT_E_FORMAT for a variance below 0, and for numbers that are
  * not finite. */
 graft_status graft_folding_read(const graft_weights *w, graft_folding *out, graft_err *e);
+/* That changes no number: of a VAE for places as the network sees them. */
+void graft_folding_alone(graft_folding *out);
 /* Places (128,height,width) to cells (32,2 height,2 width), and back. */
 void graft_folding_undo(const graft_folding *f, const float *places, int64_t height, int64_t width,
                         float *cells);

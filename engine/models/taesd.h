@@ -1,9 +1,12 @@
 /* TAESD, the tiny autoencoder of Stable Diffusion (Ollin Boer Bohan,
  * https://github.com/madebyollin/taesd), in the units of vae.h: 3x3 convolutions and ReLUs, no
- * norm.
+ * norm; but in the one for FLUX.2 (taef2) blocks at the latent begin with adding to what they see
+ * two pointwise layers of it, a group norm and a ReLU between them.
  *
  * Its latents are those that the denoising network sees, scaled and shifted, and its pictures are
- * 0..1. Latents of Stable Diffusion 3 have 16 channels, the others 4. The decoder begins with
+ * 0..1. Latents of Stable Diffusion 3 and FLUX.1 have 16 channels, those of FLUX.2 32 in each of
+ * the cells that a place of theirs has (folding.h), normalized as the network sees them, the others
+ * 4. The decoder begins with
  * 3 tanh(x / 3) of each number of the latent. That is no part of the graph: the caller computes it
  * (graft_taesd_clamp), so that it is exact in every precision. */
 #ifndef GRAFT_MODELS_TAESD_H

@@ -1,6 +1,7 @@
 #include "engine/models/vae.h"
 
 #include "engine/models/build.h"
+#include "engine/models/taehv.h"
 #include "engine/models/taesd.h"
 #include "engine/models/wan_vae.h"
 
@@ -114,6 +115,7 @@ static graft_vid up(const graft_build *b, int32_t level, graft_vid x, int32_t ch
 static graft_vid add_unit(half_build *v, bool decoder, const graft_vae_unit *u, graft_vid x)
 {
     if (v->arch->kind == GRAFT_VAE_TINY) return graft_taesd_unit(&v->b, v->arch, decoder, u, x);
+    if (v->arch->kind == GRAFT_VAE_TAEHV) return graft_taehv_unit(&v->b, v->arch, decoder, u, x);
     if (v->arch->kind == GRAFT_VAE_WAN) return graft_wan_vae_unit(&v->b, v->arch, decoder, u, x);
     switch (u->kind) {
     case GRAFT_VAE_HEAD:
@@ -180,10 +182,11 @@ graft_status graft_vae_half_of(const graft_vae_arch *a, bool decoder, graft_vae_
                                graft_err *e)
 {
     out->n = 0;
-    bool ok = a->kind == GRAFT_VAE_TINY  ? graft_taesd_units(a, decoder, out)
-              : a->kind == GRAFT_VAE_WAN ? graft_wan_vae_units(a, decoder, out)
-              : decoder                  ? decoder_units(a, out)
-                                         : encoder_units(a, out);
+    bool ok = a->kind == GRAFT_VAE_TINY    ? graft_taesd_units(a, decoder, out)
+              : a->kind == GRAFT_VAE_TAEHV ? graft_taehv_units(a, decoder, out)
+              : a->kind == GRAFT_VAE_WAN   ? graft_wan_vae_units(a, decoder, out)
+              : decoder                    ? decoder_units(a, out)
+                                           : encoder_units(a, out);
     return ok ? GRAFT_OK
               : graft_fail(e, GRAFT_E_LIMIT, "a VAE of more than %d units", GRAFT_VAE_MAX_UNITS);
 }

@@ -1,5 +1,5 @@
 /* AutoencoderKL, the VAE of Stable Diffusion (Rombach et al. 2022, arXiv:2112.10752) as graphs, and
- * its small relative (taesd.h) through the same functions.
+ * its small relatives (taesd.h, taehv.h) through the same functions.
  *
  * Each half of it, decoder and encoder, is a row of units with one tensor in and one out. A part is
  * a run of units that is compiled by itself: engine/pictures/strips.h runs parts over strips of a
@@ -8,6 +8,12 @@
 #define GRAFT_MODELS_VAE_H
 #include "engine/graph/graph.h"
 #include "engine/models/arch.h"
+
+/* TAESD, or TAEHV: pictures of 0..1, and latents that taesd.h's clamp is for. */
+static inline bool graft_vae_is_tiny(const graft_vae_arch *a)
+{
+    return a->kind == GRAFT_VAE_TINY || a->kind == GRAFT_VAE_TAEHV;
+}
 
 /* A picture's pixels a side in a cell, which is what the halves see: 2 for each level but one. */
 static inline int64_t graft_vae_factor(const graft_vae_arch *a)
@@ -34,11 +40,11 @@ static inline int64_t graft_vae_planes(const graft_vae_arch *a)
 /* Channels that the encoder gives. */
 static inline int64_t graft_vae_moments(const graft_vae_arch *a)
 {
-    return a->kind == GRAFT_VAE_TINY ? a->embed_dim : 2 * (int64_t)a->embed_dim;
+    return graft_vae_is_tiny(a) ? a->embed_dim : 2 * (int64_t)a->embed_dim;
 }
 
 /* Input: latent (N,z,h,w), already divided by the scale factor. Output: (N,h*f,w*f,out_channels),
- * about -1..1. Of a TAESD what taesd.h says. */
+ * about -1..1. Of a TAESD what taesd.h says, of a TAEHV what taehv.h says. */
 graft_status graft_vae_decoder_build(const graft_vae_arch *a, int64_t batch, int64_t height,
                                      int64_t width, graft_dtype act_dtype, graft_graph **out,
                                      graft_err *e);
@@ -56,8 +62,8 @@ typedef enum graft_vae_unit_kind {
     GRAFT_VAE_DOWN,   /* halves height and width: 3x3, stride 2, padded below and on the right */
     GRAFT_VAE_FINISH, /* decoder: features to picture; a group norm, then a 3x3 convolution */
     GRAFT_VAE_TAIL,   /* encoder: features to moments; attends over all pixels */
-    /* Of a TAESD, whose HEAD and TAIL do not attend, but run in one piece all the same: they lie at
-     * the latent, whose channels are apart. Its DOWN is padded on all sides. */
+    /* Of a TAESD or a TAEHV, whose HEAD and TAIL do not attend, but run in one piece all the same:
+     * they lie at the latent, whose channels are apart. Their DOWN is padded on all sides. */
     GRAFT_VAE_BLOCK, /* three 3x3 convolutions */
     GRAFT_VAE_LAST,  /* decoder: features to picture; a 3x3 convolution, of Wan's behind a norm */
     /* Of Wan's: as RES, but a norm sees one pixel, so that strips need no statistics. */
@@ -66,7 +72,7 @@ typedef enum graft_vae_unit_kind {
 
 typedef struct graft_vae_unit {
     graft_vae_unit_kind kind;
-    int32_t level, block; /* of a TAESD: block is the layer's number */
+    int32_t level, block; /* of a TAESD or TAEHV: block is the layer's number */
     int32_t in_channels, channels;
 } graft_vae_unit;
 

@@ -263,6 +263,7 @@ struct graft_vae {
     /* Of a TAESD, which works on what the network sees: whose latents those are. Latents that
      * travel between nodes are these divided by the scale factor, plus the shift. */
     double scale_factor, latent_shift;
+    const graft_latent_planes *planes; /* of a TAEHV: what does so there; NULL: nothing does */
     graft_preview_colours colours;
     graft_folding folding; /* of one whose arch.fold says so */
 };

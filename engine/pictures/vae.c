@@ -109,7 +109,7 @@ static graft_status run_half(const half_run *r, const float *in, float *out, con
 /* Its pictures are 0..1, others' -1..1. */
 static bool is_tiny(const graft_vae *v)
 {
-    return v->arch.kind == GRAFT_VAE_TINY;
+    return graft_vae_is_tiny(&v->arch);
 }
 
 static void to_unit_range(const graft_vae *v, float *p, int64_t n)
@@ -127,16 +127,36 @@ static bool wants_room(const graft_vae *v)
     return is_tiny(v) || v->arch.fold;
 }
 
+/* n numbers of a latent that a tiny autoencoder's network sees, of those that travel between nodes;
+ * and back. A plane has `area` of them. */
+static void to_network(const graft_vae *v, const float *z, int64_t n, int64_t area, float *out)
+{
+    const float scale = (float)v->scale_factor, shift = (float)v->latent_shift;
+    const graft_latent_planes *p = v->planes;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = p ? (z[i] - p->mean[i / area]) / p->deviation[i / area] : (z[i] - shift) * scale;
+}
+
+static void from_network(const graft_vae *v, const float *x, int64_t n, int64_t area, float *out)
+{
+    const float scale = (float)v->scale_factor, shift = (float)v->latent_shift;
+    const graft_latent_planes *p = v->planes;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = p ? x[i] * p->deviation[i / area] + p->mean[i / area] : x[i] / scale + shift;
+}
+
 /* One latent of this shape as the decoder reads it; `room` is for as many numbers, where it
  * wants_room(). */
 static const float *decoder_input(const graft_vae *v, const float *z, const int64_t shape[4],
                                   float *room)
 {
     const int64_t n = shape[1] * shape[2] * shape[3];
-    if (v->arch.fold) graft_folding_undo(&v->folding, z, shape[2], shape[3], room);
-    if (!is_tiny(v)) return v->arch.fold ? room : z;
-    const float scale = (float)v->scale_factor, shift = (float)v->latent_shift;
-    for (int64_t i = 0; i < n; i++) room[i] = (z[i] - shift) * scale;
+    if (v->arch.fold) {
+        graft_folding_undo(&v->folding, z, shape[2], shape[3], room);
+        z = room;
+    }
+    if (!is_tiny(v)) return z;
+    to_network(v, z, n, n / v->arch.embed_dim, room);
     graft_taesd_clamp(room, (size_t)n);
     return room;
 }
@@ -207,14 +227,14 @@ static void encoder_input(const graft_vae *v, const float *p, int64_t pixels, in
 static void encoder_output(const graft_vae *v, const float *moments, const int64_t shape[4],
                            float *out)
 {
-    const int64_t n = shape[1] * shape[2] * shape[3];
-    if (v->arch.fold) {
+    const int64_t area = shape[2] * shape[3], n = shape[1] * area;
+    if (v->arch.fold)
         graft_folding_do(&v->folding, moments, shape[2], shape[3], out);
-        return;
-    }
-    const float scale = is_tiny(v) ? (float)v->scale_factor : 1.0f;
-    const float shift = is_tiny(v) ? (float)v->latent_shift : 0.0f;
-    for (int64_t i = 0; i < n; i++) out[i] = moments[i] / scale + shift;
+    else if (is_tiny(v))
+        from_network(v, moments, n, area, out);
+    else
+        memcpy(out, moments, (size_t)n * sizeof *out);
+    if (v->arch.fold && is_tiny(v)) from_network(v, out, n, n / v->arch.embed_dim, out);
 }
 
 static graft_status encode_cropped(const graft_vae *v, const graft_image *pixels,

@@ -22,10 +22,10 @@ static graft_status find(const graft_weights *w, const graft_gslot *s, size_t k,
     return graft_weights_source(w, s, k, false, out, e);
 }
 
-/* Elements of all its sources: of LAST more than the slot has. */
+/* Elements of all its sources: of those made of a part more than the slot has. */
 static int64_t stored_count(const graft_gslot *s)
 {
-    return count_of(s) * (s->kind == GRAFT_SLOT_LAST ? s->rows[0] : 1);
+    return count_of(s) * (s->kind == GRAFT_SLOT_LAST || graft_gslot_part(s) ? s->rows[0] : 1);
 }
 
 /* Elements of a source. */
@@ -259,6 +259,53 @@ static graft_status load_last(const graft_weights *w, const graft_gslot *s, graf
     return st;
 }
 
+/* out[i] of each of n rows: the sum of what its m parts have there. */
+static void add_parts(const float *in, size_t n, size_t m, size_t part, float *out)
+{
+    for (size_t k = 0; k < n; k++, in += m * part, out += part) {
+        memcpy(out, in, part * sizeof *out);
+        for (size_t j = 1; j < m; j++)
+            for (size_t i = 0; i < part; i++) out[i] += in[j * part + i];
+    }
+}
+
+static graft_status load_sum(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
+                             graft_err *e)
+{
+    graft_slot_data whole = {0};
+    const size_t n = (size_t)s->dim[0], part = (size_t)count_of(s) / n;
+    graft_status st = load_as_f32(w, s, &whole, e);
+    float *p = st ? NULL : graft_malloc_aligned(64, n * part * sizeof *p);
+    if (!st && !p) st = graft_fail_nomem(e, "weights");
+    if (!st) add_parts(whole.data, n, (size_t)s->rows[0], part, p);
+    out->dtype = GRAFT_F32;
+    out->data = out->owned = p;
+    graft_slot_data_finish(&whole);
+    return st;
+}
+
+/* Of each row the first part, or the last rows. */
+static graft_status load_part(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
+                              graft_err *e)
+{
+    const bool bottom = s->kind == GRAFT_SLOT_BOTTOM;
+    const int64_t rows = bottom ? s->rows[0] * s->dim[0] : s->dim[0];
+    graft_slot_data whole = {0};
+    graft_status st = load_stored(w, s, &whole, e);
+    if (!st) st = to_float(&whole, rows, stored_count(s), e);
+    const size_t bytes = (size_t)count_of(s) * graft_dtype_size(whole.dtype);
+    const size_t n = bottom ? 1 : (size_t)rows, part = bytes / n, all = part * (size_t)s->rows[0];
+    uint8_t *p = st ? NULL : graft_malloc_aligned(64, bytes);
+    if (!st && !p) st = graft_fail_nomem(e, "weights");
+    for (size_t i = 0; i < n && !st; i++)
+        memcpy(p + i * part, (const uint8_t *)whole.data + i * all + (bottom ? all - part : 0),
+               part);
+    out->dtype = whole.dtype;
+    out->data = out->owned = p;
+    graft_slot_data_finish(&whole);
+    return st;
+}
+
 static graft_status load_more(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
                               graft_err *e)
 {
@@ -275,6 +322,8 @@ graft_status graft_slot_data_load(const graft_weights *w, const graft_gslot *slo
     graft_status st = slot->kind == GRAFT_SLOT_CROP   ? load_crop(w, slot, out, e)
                       : slot->kind == GRAFT_SLOT_LAST ? load_last(w, slot, out, e)
                       : slot->kind == GRAFT_SLOT_MORE ? load_more(w, slot, out, e)
+                      : slot->kind == GRAFT_SLOT_SUM  ? load_sum(w, slot, out, e)
+                      : graft_gslot_part(slot)        ? load_part(w, slot, out, e)
                                                       : load_stored(w, slot, out, e);
     if (!st && slot->kind == GRAFT_SLOT_TRANSPOSE) st = transpose(slot, out, e);
     if (st) graft_slot_data_finish(out);

@@ -194,6 +194,7 @@ static int source_shape(const graft_gslot *s, size_t k, int64_t dim[SOURCE_RANK]
         dim[1] = s->dim[3];
         return 2;
     }
+    if (graft_gslot_part(s)) graft_gslot_part_shape(s, dim);
     if (s->kind == GRAFT_SLOT_LAST) {
         dim[2] = s->rows[0];
         dim[3] = s->dim[2];

@@ -201,7 +201,7 @@ static void preview_is_alike(void)
     float *z = want("latent", LATENT), *raw = want("image", 3 * 64 * 64);
     uint8_t rgb[3 * 64];
     double off = 0;
-    graft_preview_draw(&model->preview, z, 64, rgb);
+    graft_preview_draw(&model->preview, z, 8, 8, rgb);
     for (int i = 0; i < 64; i++)
         for (int k = 0; k < 3; k++) {
             double mean = 0;

@@ -290,7 +290,7 @@ static graft_status vae_case(golden *g, const graft_vae *v, const graft_safetens
     graft_binding *b = NULL;
     graft_status st = GRAFT_OK;
     if (!decoder) golden_move_channels(x, in, t->shape, true);
-    if (decoder && v->arch.kind == GRAFT_VAE_TINY) graft_taesd_clamp(in, golden_count(t));
+    if (decoder && graft_vae_is_tiny(&v->arch)) graft_taesd_clamp(in, golden_count(t));
     GRAFT_TRY(graft_vae_bind(v, decoder, t->shape[2], t->shape[3], NULL, &b, e));
     for (int64_t i = 0; i < t->shape[0]; i++)
         GRAFT_TRY(graft_exe_run(b, g->engine->arenas, (const void *[]){in + (size_t)i * per_in},

@@ -52,7 +52,8 @@ static graft_status run_file(golden *g, const char *path, graft_err *e)
     if (has(f, "model.diffusion_model.")) return golden_unet(g, f, e);
     if (has(f, "first_stage_model.")) return golden_vae(g, f, e);
     if (has(f, GRAFT_VAE_MEAN) || has(f, GRAFT_WAN_VAE_TENSOR)) return golden_own_vae(g, f, e);
-    if (has(f, "decoder.layers.") || graft_taesd_half_in(f)) return golden_tiny(g, path, f, e);
+    if (has(f, "decoder.layers.") || has(f, GRAFT_TAEHV_TENSOR) || graft_taesd_half_in(f))
+        return golden_tiny(g, path, f, e);
     if (has(f, "text_model.") || has(f, "cond_stage_model.")) return golden_clip(g, f, e);
     if (has(f, GRAFT_T5_TENSOR)) return golden_t5(g, f, e);
     if (has(f, "visual.patch_embed.")) return golden_qwen_vision(g, f, e);
