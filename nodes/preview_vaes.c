@@ -139,8 +139,8 @@ graft_vae *graft_preview_vaes_find(graft_preview_vaes *p, const graft_host *h, g
     graft_files_free_choices(names);
     if (tell)
         graft_log_printf(log, GRAFT_LOG_WARN,
-                         "previews are not decoded: there is no TAESD for this model's latents in "
-                         "the folder %s",
+                         "previews are not decoded: there is no tiny autoencoder for this model's "
+                         "latents in the folder %s",
                          FOLDER);
     return found;
 }

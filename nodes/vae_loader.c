@@ -1,4 +1,4 @@
-/* VAELoader: a VAE from a file of its own, or a TAESD from its two. */
+/* VAELoader: a VAE from a file of its own, or a tiny autoencoder from its one or two. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -12,7 +12,8 @@ static const graft_input *const inputs[] = {
         "vae_name", NULL,
         "The VAE's file. Put .safetensors files into models/vae (.gguf, too); those of diffusers "
         "(vae/diffusion_pytorch_model.safetensors) work, too. A name without an ending is a tiny "
-        "autoencoder: NAME_encoder.safetensors and NAME_decoder.safetensors in models/vae_approx."),
+        "autoencoder: NAME_encoder.safetensors and NAME_decoder.safetensors, or NAME.safetensors, "
+        "in models/vae_approx."),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("VAE", "VAE", "Turns pictures into latents and back."), NULL};
@@ -22,10 +23,13 @@ static graft_status load(graft_call *c, graft_engine *engine, graft_vae **vae)
     const char *name = c->in[VAE_NAME].u.s;
     char *encoder = NULL, *decoder = NULL;
     graft_status st;
-    if (graft_vae_approx_is_pair(name)) {
+    if (graft_vae_approx_is_name(name)) {
         graft_call_blame(c, VAE_NAME);
         GRAFT_TRY(graft_vae_approx_resolve(c->self->host, name, &encoder, &decoder, &c->err));
-        GRAFT_TRY(graft_vae_load_pair(engine, encoder, decoder, &c->task, vae, &c->err));
+        if (encoder)
+            GRAFT_TRY(graft_vae_load_pair(engine, encoder, decoder, &c->task, vae, &c->err));
+        else
+            GRAFT_TRY(graft_vae_load(engine, decoder, &c->task, vae, &c->err));
     } else {
         GRAFT_TRY(graft_files_of_input(c, VAE_NAME, "vae", &decoder));
         GRAFT_TRY(graft_vae_load(engine, decoder, &c->task, vae, &c->err));

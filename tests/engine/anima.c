@@ -61,7 +61,8 @@ static void kinds(void)
         CHECK(m->arch.kind == GRAFT_NET_ANIMA && !m->arch.beside);
         CHECK(m->arch.adm_channels == 1025 && m->arch.latent_channels == 16);
         CHECK(m->prediction == GRAFT_PREDICT_FLOW && m->flow_shift == 3 && m->flow_steps == 1000);
-        CHECK(m->planes && !m->preview.channels);
+        CHECK(m->planes == &graft_wan_planes);
+        CHECK(memcmp(&m->preview, &graft_preview_wan, sizeof m->preview) == 0);
         CHECK_STR(graft_net_kind_name(&m->arch), "anima");
     }
     RELEASE_ALL(two, one);

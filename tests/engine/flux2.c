@@ -171,7 +171,8 @@ static void kinds(void)
         CHECK(m->arch.kind == GRAFT_NET_FLUX2 && m->arch.in_channels == m->arch.latent_channels);
         CHECK(m->prediction == GRAFT_PREDICT_FLOW && m->flow_steps == 10000);
         CHECK_NEAR(m->flow_shift, 7.538, 1e-3);
-        CHECK(m->scale_factor == 1 && m->latent_shift == 0 && m->preview.channels == 0);
+        CHECK(m->scale_factor == 1 && m->latent_shift == 0);
+        CHECK(memcmp(&m->preview, &graft_preview_flux2, sizeof m->preview) == 0);
     }
     RELEASE_ALL(klein, dev);
 }

@@ -427,6 +427,44 @@ static void last_slices(void)
     graft_graph_destroy(g);
 }
 
+/* Weights of which a source has several, in parts of a row or in rows. */
+static void slots_of_parts(void)
+{
+    static const char *const kinds[] = {"first", "sum", "bottom"};
+    static const char *const bad[] = {"[6,4] 0 \"k\"", "[6,4] 65 \"k\"", "[6] 2 \"k\"",
+                                      "[6,4] 2 \"k\" 2 \"l\""};
+    const int64_t dim[2] = {6, 4};
+    for (int i = 0; i < 3; i++) {
+        graft_str s = GRAFT_STR_INIT, again = GRAFT_STR_INIT;
+        graft_err e = GRAFT_ERR_INIT;
+        graft_graph *g = NULL;
+        static const char rest[] = "%0 f32 [2,4] input 0\n"
+                                   "%1 f32 [6,4] weight 0\n"
+                                   "%2 f32 [2,6] temp\n"
+                                   "linear %2 = %0 %1 - - - - |\n"
+                                   "output %2\n";
+        graft_str_printf(&s, "graft-graph 1\nslot %s [6,4] 2 \"k\"\n%s", kinds[i], rest);
+        g = parse(s.data);
+        CHECK((int)g->slot[0].kind == GRAFT_SLOT_FIRST + i && g->slot[0].rows[0] == 2);
+        CHECK(graft_gslot_part(&g->slot[0]) && !graft_gslot_rows(&g->slot[0]));
+        graft_graph_destroy(g);
+        graft_str_finish(&s);
+        for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+            g = NULL;
+            graft_str_printf(&again, "graft-graph 1\nslot %s %s\n%s", kinds[i], bad[k], rest);
+            CHECK(graft_graph_parse(again.data, again.len, &g, &e) != GRAFT_OK && !g);
+            graft_str_finish(&again);
+        }
+    }
+    graft_graph *g = graft_graph_create();
+    const graft_vid a = graft_graph_weight_first(g, "w", 2, 2, dim);
+    CHECK_INT(graft_graph_weight_first(g, "w", 2, 2, dim), a);
+    CHECK(graft_graph_weight_sum(g, "w", 2, 2, dim) != a);
+    CHECK(graft_graph_weight_bottom(g, "w", 2, 2, dim) != a);
+    CHECK_INT(g->n_slots, 3);
+    graft_graph_destroy(g);
+}
+
 /* A weight that is one more than what is stored has a slot of its own. */
 static void one_more(void)
 {
@@ -471,6 +509,7 @@ int main(void)
     RUN(first_failure_is_kept);
     RUN(same_weight_is_one_slot);
     RUN(last_slices);
+    RUN(slots_of_parts);
     RUN(one_more);
     return test_end();
 }

@@ -8,6 +8,8 @@
 #include "tests/engine/sample.h"
 #include "tests/engine/taesd.h"
 
+#define SMALL(name) GRAFT_SOURCE_DIR "/golden/small/" name ".safetensors"
+
 static graft_engine *engine;
 static graft_model *model;
 static graft_cond *cond;
@@ -238,6 +240,79 @@ static void a_share_of_the_time(void)
     graft_previews_end(&p);
 }
 
+/* What is shown of x, of this shape: in colours, and by the decoder, which is given what travels of
+ * it (z), in pixels for each place. */
+static void shown_of(graft_model *m, graft_vae *own, const int64_t shape[4], const float *x,
+                     const float *z, int cells, int pixels)
+{
+    static watch seen;
+    graft_task t = task_of(&seen);
+    graft_err e = GRAFT_ERR_INIT;
+    graft_latent *l = NULL;
+    graft_image *image = NULL;
+    graft_previews p;
+    const int h = (int)shape[2], w = (int)shape[3];
+    int64_t s[4];
+    int most = 0;
+    memset(&seen, 0, sizeof seen);
+    graft_previews_begin(&p, m, &t, shape);
+    CHECK(graft_previews_wanted(&p, true));
+    graft_previews_show(&p, x, true);
+    CHECK(seen.shown == 1 && seen.width == cells * w && seen.height == cells * h);
+    uint8_t *colours = malloc((size_t)(cells * cells * h * w * 3));
+    graft_preview_draw(&m->preview, x, h, w, colours);
+    CHECK(memcmp(colours, seen.last, (size_t)(cells * cells * h * w * 3)) == 0);
+    free(colours);
+    CHECK(graft_vae_is_for(own, m));
+    seen.give = own;
+    graft_previews_begin(&p, m, &t, shape);
+    graft_previews_show(&p, x, false);
+    CHECK(seen.shown == 2 && seen.width == pixels * w && seen.height == pixels * h && !seen.log[0]);
+    graft_previews_end(&p);
+    CHECK_OK(graft_latent_from_data(z, shape, &l, &e), &e);
+    CHECK_OK(graft_vae_decode(own, l, NULL, NULL, &image, &e), &e);
+    const float *q = graft_image_data(image, s);
+    for (int i = 0; i < pixels * pixels * h * w * 3; i++) {
+        int d = abs((int)seen.last[i] - (int)(q[i] * 255.0f + 0.5f));
+        most = d > most ? d : most;
+    }
+    CHECK(most <= 1);
+    graft_image_release(image);
+    graft_latent_release(l);
+    graft_vae_release(own);
+    graft_model_release(m);
+}
+
+/* Wan 2.1's latents are normalized plane by plane where the network sees them. */
+static void normalized_planes(void)
+{
+    enum { H = 4, W = 6, N = 16 * H * W };
+    graft_err e = GRAFT_ERR_INIT;
+    graft_vae *own = NULL;
+    float x[N], z[N];
+    CHECK_OK(graft_vae_load(engine, SMALL("taew"), NULL, &own, &e), &e);
+    for (int i = 0; i < N; i++) {
+        x[i] = 2 * fixed_value((uint64_t)i);
+        z[i] = x[i] * graft_wan_planes.deviation[i / (H * W)] + graft_wan_planes.mean[i / (H * W)];
+    }
+    shown_of(load_model(engine, SMALL("qwen_image_two")), own, (int64_t[]){1, 16, H, W}, x, z, 1,
+             8);
+}
+
+/* A place of FLUX.2's is four cells. */
+static void places_of_cells(void)
+{
+    enum { H = 3, W = 2, N = 128 * H * W };
+    graft_err e = GRAFT_ERR_INIT;
+    graft_vae *own = NULL;
+    graft_model *m = load_model(engine, FLUX2);
+    float x[N];
+    m->arch.latent_channels = 128; /* those of the small one are fewer */
+    CHECK_OK(graft_vae_load(engine, TAESD("flux2"), NULL, &own, &e), &e);
+    for (int i = 0; i < N; i++) x[i] = 2 * fixed_value((uint64_t)i);
+    shown_of(m, own, (int64_t[]){1, 128, H, W}, x, x, 2, 16);
+}
+
 /* A decoder that fails: one warning, then colours to the end of the run. */
 static void failures_end_nothing(void)
 {
@@ -381,6 +456,8 @@ int main(void)
         RUN(not_within_a_limit);
         RUN(sixteen_channels);
         RUN(sixteen_channels_fail);
+        RUN(normalized_planes);
+        RUN(places_of_cells);
     }
     graft_cond_release(cond);
     graft_model_release(model);

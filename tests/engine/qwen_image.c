@@ -63,7 +63,8 @@ static void kinds(void)
         CHECK(m->arch.kind == GRAFT_NET_QWEN_IMAGE && !m->arch.adm_channels && !m->arch.beside);
         CHECK(m->prediction == GRAFT_PREDICT_FLOW && m->arch.latent_channels == 16);
         CHECK_NEAR(m->flow_shift, 3.158193, 1e-6);
-        CHECK(m->planes && !m->preview.channels);
+        CHECK(m->planes == &graft_wan_planes);
+        CHECK(memcmp(&m->preview, &graft_preview_wan, sizeof m->preview) == 0);
         CHECK_STR(graft_net_kind_name(&m->arch), "qwen_image");
     }
     RELEASE_ALL(two, one);

@@ -74,6 +74,27 @@ static bool fits(const graft_vae *v, const char *model)
     return yes;
 }
 
+/* FLUX.2's has blocks at the latent that see all of it, and a place of four cells. */
+static void one_for_flux2(void)
+{
+    graft_vae *v = load(TAESD("flux2"));
+    CHECK(v->arch.kind == GRAFT_VAE_TINY && v->arch.names == GRAFT_TINY_LAYERS);
+    CHECK(v->arch.z_channels == 32 && v->arch.fold == 2 && graft_vae_planes(&v->arch) == 128);
+    CHECK(graft_vae_scale(&v->arch) == 16);
+    CHECK(v->arch.half[0].pooled && v->arch.half[1].pooled);
+    CHECK(v->arch.half[0].blocks[3] == 3 && v->arch.half[1].blocks[0] == 3);
+    CHECK(v->scale_factor == 1 && v->latent_shift == 0 && !v->planes);
+    graft_model *m = load_model(engine, FLUX2);
+    m->arch.latent_channels = 128; /* those of the small one are fewer */
+    CHECK(graft_vae_is_for(v, m));
+    CHECK(!fits(v, FLUX) && !fits(v, MMDIT) && !fits(v, SD1));
+    graft_vae *other = load(TAESD("sd3"));
+    CHECK(!graft_vae_is_for(other, m) && !other->arch.half[0].pooled);
+    graft_vae_release(other);
+    graft_model_release(m);
+    graft_vae_release(v);
+}
+
 static void whose_latents(void)
 {
     static const char other[] = "{\"scale_factor\":0.5,\"latent_rgb\":"
@@ -263,6 +284,15 @@ static void damaged_files(void)
     f = LAYERS;
     add_tensor(f, "encoder.layers.99.weight", 1, (int64_t[]){3}, NULL, 1);
     refused_single(f, GRAFT_E_UNSUPPORTED, "encoder.layers.99.weight");
+    f = taesd_copy(TAESD("flux2"));
+    taesd_drop(f, "decoder.layers.3.pool.3.weight");
+    refused_single(f, GRAFT_E_FORMAT, "decoder.layers.3.pool.3.weight");
+    f = taesd_copy(TAESD("flux2"));
+    taesd_drop(f, "decoder.layers.2.pool.0.weight"); /* taken for one without */
+    refused_single(f, GRAFT_E_UNSUPPORTED, "a TAESD has no tensor decoder.layers.");
+    f = taesd_copy(TAESD("flux2"));
+    add_tensor(f, "encoder.layers.3.pool.0.weight", 4, (int64_t[]){64, 16, 1, 1}, NULL, 1);
+    refused_single(f, GRAFT_E_UNSUPPORTED, "a TAESD has no tensor encoder.layers.3.pool.0.weight");
 }
 
 /* Sizes that would cost much before anyone noticed that the tensors do not fit. */
@@ -384,6 +414,58 @@ static void units_of(graft_vae *v, const char *golden, double scale, double shif
     graft_safetensors_close(f);
 }
 
+/* Cells (32,4,4) of a golden file as the places (128,2,2) that travel between nodes. */
+static void fold_cells(const float *cells, float *places)
+{
+    for (int c = 0; c < 32; c++)
+        for (int y = 0; y < 4; y++)
+            for (int x = 0; x < 4; x++)
+                places[((c * 4 + y % 2 * 2 + x % 2) * 2 + y / 2) * 2 + x / 2] =
+                    cells[(c * 4 + y) * 4 + x];
+}
+
+/* No statistics move FLUX.2's latents before this decoder sees them, nor behind the encoder. */
+static void units_of_places(void)
+{
+    graft_safetensors *f = open_file(TAESD("flux2"));
+    graft_vae *v = load(TAESD("flux2"));
+    graft_err e = GRAFT_ERR_INIT;
+    graft_latent *latent = NULL, *back = NULL;
+    graft_image *image = NULL, *seen = NULL;
+    float places[128 * 4], *cells = values_of(graft_safetensors_find(f, "case0.latent"));
+    float *want = values_of(graft_safetensors_find(f, "case0.decoded"));
+    int64_t s[4];
+    fold_cells(cells, places);
+    CHECK_OK(graft_latent_from_data(places, (int64_t[]){1, 128, 2, 2}, &latent, &e), &e);
+    CHECK_OK(graft_vae_decode(v, latent, NULL, NULL, &image, &e), &e);
+    const float *got = graft_image_data(image, s);
+    CHECK(s[0] == 1 && s[1] == 32 && s[2] == 32 && s[3] == 3);
+    double most = 0;
+    for (int i = 0; i < 32 * 32 * 3; i++) {
+        const double x = (double)want[i % 3 * 1024 + i / 3];
+        most = fmax(most, fabs((x < 0 ? 0 : x > 1 ? 1 : x) - (double)got[i]));
+    }
+    CHECK(most < 1e-4);
+    float *planes = values_of(graft_safetensors_find(f, "case0.image")), pixels[32 * 32 * 3];
+    float *moments = values_of(graft_safetensors_find(f, "case0.moments"));
+    for (int i = 0; i < 32 * 32 * 3; i++) pixels[i] = planes[i % 3 * 1024 + i / 3];
+    CHECK_OK(graft_image_from_data(pixels, (int64_t[]){1, 32, 32, 3}, false, &seen, &e), &e);
+    CHECK_OK(graft_vae_encode(v, seen, NULL, NULL, &back, &e), &e);
+    fold_cells(moments, places);
+    const float *z = graft_latent_data(back, s);
+    CHECK(s[1] == 128 && s[2] == 2 && s[3] == 2 && difference(z, places, 128 * 4) < 1e-4);
+    graft_latent_release(latent);
+    graft_latent_release(back);
+    graft_image_release(image);
+    graft_image_release(seen);
+    free(cells);
+    free(want);
+    free(planes);
+    free(moments);
+    graft_vae_release(v);
+    graft_safetensors_close(f);
+}
+
 static void units(void)
 {
     taesd_files p = taesd3_write("vae_approx", "taesd3", NULL);
@@ -404,6 +486,7 @@ int main(void)
         if (i == 0) {
             RUN(files_are_told_apart);
             RUN(one_half);
+            RUN(one_for_flux2);
             RUN(whose_latents);
             RUN(latents_of_flows);
             RUN(latents_of_two_models);
@@ -414,6 +497,7 @@ int main(void)
             RUN(unlike_halves);
         }
         RUN(units);
+        RUN(units_of_places);
         taesd_remove(&pair);
         graft_engine_destroy(engine);
     }

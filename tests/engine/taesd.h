@@ -11,6 +11,7 @@
 #define TAESD3_SCALE  1.5305
 #define TAESD3_SHIFT  0.0609
 #define FLUX          GRAFT_SOURCE_DIR "/golden/small/flux_dev.safetensors"
+#define FLUX2         GRAFT_SOURCE_DIR "/golden/small/flux2_klein.safetensors"
 #define MMDIT         GRAFT_SOURCE_DIR "/golden/small/mmdit_sd35m.safetensors"
 
 static inline void taesd_drop(made_file *f, const char *name)

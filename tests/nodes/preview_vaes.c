@@ -65,7 +65,7 @@ static void take(const char *name)
 
 #define OPENED(name) "vae " name "\ncompile vae auto off auto memory=256 cache=1 tile=1 0x0x0\n"
 #define DECODED      "previews are decoded\n"
-#define WARNS()      (strstr(host.log, "no TAESD for this model") != NULL)
+#define WARNS()      (strstr(host.log, "no tiny autoencoder for this model") != NULL)
 
 static void hosts_choose_the_kind(void)
 {

@@ -103,6 +103,27 @@ static const char *stamp(const char *name)
     return st == GRAFT_OK ? text[turn] : st == GRAFT_E_NOTFOUND ? "not found" : "failed";
 }
 
+/* What is no half has all of it; a pair of the same name comes before it. */
+static void single_files_are_offered(void)
+{
+    static const char *const files[] = {"one.safetensors", "sub/two.sft", "taesd.safetensors",
+                                        "both.sft", "both.safetensors"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) put(files[i]);
+    CHECK_STR(offered(), "file.safetensors both one sub/b sub/two taesd ");
+    CHECK_STR(opened("one"), "vae one.safetensors\n");
+    CHECK_STR(opened("sub/two"), "vae two.sft\n");
+    CHECK_STR(opened("both"), "vae both.safetensors\n");
+    CHECK_STR(opened("taesd"), "vae taesd_encoder.safetensors and taesd_decoder.safetensors\n");
+    char before[512];
+    snprintf(before, sizeof before, "%s", stamp("one"));
+    CHECK_STR(stamp("one"), before);
+    fake_host_put(&host, "vae_approx", "one.safetensors", "another", 7);
+    CHECK(strcmp(stamp("one"), before) != 0 && strcmp(stamp("one"), "not found") != 0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) take(files[i]);
+    CHECK_STR(stamp("one"), "not found");
+    CHECK(strstr(opened("one"), "no file one_decoder.safetensors or one.safetensors") != NULL);
+}
+
 /* A server that keeps results must open either half again when it was replaced. */
 static void fingerprints_follow_both_files(void)
 {
@@ -163,6 +184,7 @@ int main(void)
     CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
     RUN(whole_pairs_are_offered);
     RUN(both_files_are_opened);
+    RUN(single_files_are_offered);
     RUN(fingerprints_follow_both_files);
     RUN(memory_may_end_anywhere);
     graft_plugin_entry.deinit();

@@ -52,7 +52,7 @@ async function run(seed, vae, extra) {
     warnings: got.filter((m) => m.type === 'graft.warning').map((m) => m.data.text),
   };
 }
-const NONE = "previews are not decoded: there is no TAESD for this model's latents in the folder vae_approx";
+const NONE = "previews are not decoded: there is no tiny autoencoder for this model's latents in the folder vae_approx";
 const put = (name, data) => { fs.writeFileSync(`${at(name)}.new`, data); fs.renameSync(`${at(name)}.new`, at(name)); };
 
 async function colours() {

@@ -105,6 +105,74 @@ static void not_by_rows(void)
     graft_weights_release(w);
 }
 
+/* A set of one tensor (8,6,3), whose values say where they stand. */
+static graft_weights *make_places(graft_dtype t)
+{
+    enum { N = 8 * 6 * 3 };
+    graft_err e = GRAFT_ERR_INIT;
+    graft_safetensors *f = NULL;
+    graft_weights *w = NULL;
+    char path[300];
+    float v[N];
+    uint16_t half[N];
+    for (int i = 0; i < N; i++) v[i] = (float)i;
+    for (int i = 0; i < N; i++) half[i] = graft_f32_to_f16(v[i]);
+    const graft_st_tensor a = {.name = "a",
+                               .dtype = t,
+                               .rank = 3,
+                               .shape = {8, 6, 3},
+                               .data = t == GRAFT_F32 ? (void *)v : half,
+                               .bytes = N * graft_dtype_size(t)};
+    snprintf(path, sizeof path, "%s/places-%ld.safetensors", GRAFT_BINARY_DIR, (long)getpid());
+    CHECK_OK(graft_safetensors_write(path, &a, 1, NULL, 1, &e), &e);
+    CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
+    CHECK_OK(graft_weights_create(f, &w, &e), &e);
+    unlink(path);
+    return w;
+}
+
+/* The first half of each row, the sum of both halves, the lower half of the rows: each has a name
+ * of its own. */
+static void parts(void)
+{
+    int64_t two = 2;
+    const graft_gslot slot[3] = {{GRAFT_SLOT_FIRST, 3, {8, 3, 3}, 1, names, &two, 0},
+                                 {GRAFT_SLOT_SUM, 3, {8, 3, 3}, 1, names, &two, 0},
+                                 {GRAFT_SLOT_BOTTOM, 3, {4, 6, 3}, 1, names, &two, 0}};
+    for (int k = 0; k < 6; k++) {
+        const graft_dtype t = k < 3 ? GRAFT_F32 : GRAFT_F16;
+        const graft_gslot *s = &slot[k % 3];
+        graft_err e = GRAFT_ERR_INIT;
+        graft_weights *w = make_places(t);
+        graft_slot_data part;
+        graft_slot_reader *r;
+        graft_hash hash[2];
+        CHECK_OK(graft_slot_data_load(w, s, &part, &e), &e);
+        CHECK(part.owned && part.dtype == (k % 3 == 1 ? GRAFT_F32 : t));
+        for (int i = 0; i < 72; i++) {
+            const float got = part.dtype == GRAFT_F32
+                                  ? ((const float *)part.data)[i]
+                                  : graft_f16_to_f32(((const uint16_t *)part.data)[i]);
+            const int first = i / 9 * 18 + i % 9;
+            CHECK(got == (float)(k % 3 == 0 ? first : k % 3 == 1 ? 2 * first + 9 : 72 + i));
+        }
+        CHECK_OK(graft_weights_slot_hash(w, s, &hash[0], &e), &e);
+        CHECK_OK(graft_weights_slot_hash(w, &slot[(k + 1) % 3], &hash[1], &e), &e);
+        CHECK(!graft_hash_equal(hash[0], hash[1]));
+        CHECK_OK(graft_slot_reader_create(w, s, 16, &r, &e), &e);
+        CHECK(r == NULL);
+        graft_slot_data_finish(&part);
+        graft_weights_release(w);
+    }
+    const graft_gslot odd = {GRAFT_SLOT_FIRST, 3, {8, 4, 3}, 1, names, &two, 0};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_weights *w = make_places(GRAFT_F32);
+    graft_slot_data part;
+    CHECK_INT(graft_slot_data_load(w, &odd, &part, &e), GRAFT_E_FORMAT);
+    CHECK(strstr(e.text, "(8,6,3) where (8,8,3) belongs") != NULL);
+    graft_weights_release(w);
+}
+
 /* What is stored by how far it is from 1: a value of float32 whatever the file has, by another name
  * than the tensor as it is. */
 static void one_more(void)
@@ -386,6 +454,7 @@ int main(void)
 {
     RUN(read_by_rows);
     RUN(not_by_rows);
+    RUN(parts);
     RUN(one_more);
     RUN(sums);
     RUN(quantized_rows);
