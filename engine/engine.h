@@ -41,14 +41,14 @@ typedef struct graft_task {
      * back, the VAE a grey picture or an empty latent of the right size. Fills caches ahead of
      * time. */
     bool compile_only;
-    /* Pictures of what a sampling run is at: one pixel for each of the latent, or, where they are
-     * decoded, at most 512 a side. NULL: none are made. */
+    /* Pictures of what a sampling run is at: one pixel for each of the latent, of FLUX.2's four,
+     * or, where they are decoded, at most 512 a side. NULL: none are made. */
     void (*preview)(void *ctx, const uint8_t *rgb, int width, int height);
     /* Asked before each of them: would it be shown? NULL: yes. */
     bool (*preview_wanted)(void *ctx);
-    /* What to decode them with, asked once a run: a TAESD for this model's latents, whose reference
-     * the run takes over, or NULL. Without it they show the latent's channels as colours, if it has
-     * four; those of SD 3 are not shown then. */
+    /* What to decode them with, asked once a run: a tiny autoencoder for this model's latents,
+     * whose reference the run takes over, or NULL. Without it they show the latent's channels as
+     * colours. */
     graft_vae *(*preview_vae)(void *ctx, const graft_model *m);
     bool preview_silent; /* it is not asked, nor is there a warning, with a limit of memory */
     /* The latent (N,C,h,w) after a step of sampling, in the model's own scale, noise included. */
@@ -114,18 +114,20 @@ graft_status graft_model_load(graft_engine *engine, const char *path, const graf
 graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
                              const char *type, const graft_task *task, graft_clip **out,
                              graft_err *e);
-/* An AutoencoderKL in the names of checkpoints or of diffusers, or a TAESD: in diffusers' names, or
- * of its author's files the decoder, which then cannot encode. Nothing in a TAESD's tensors says
- * whose latents it takes: with 16 channels those of FLUX where "taef1" or "flux" is in the name of
- * the file or of its folder, of SD 3 otherwise, with 4 those of SDXL where "xl" is, of SD 1 and 2
- * otherwise, unless the file has a config. */
+/* An AutoencoderKL or Wan 2.1's VAE in the names of their authors or of diffusers; a TAESD in
+ * diffusers' names, or of its author's files the decoder, which then cannot encode; or a TAEHV.
+ * Nothing in a TAESD's tensors says whose latents it takes: with 16 channels those of FLUX.1 where
+ * "taef1" or "flux" is in the name of the file or of its folder, of SD 3 otherwise, with 4 those of
+ * SDXL where "xl" is, of SD 1 and 2 otherwise, unless the file has a config; with 32 those of
+ * FLUX.2. A TAEHV takes Wan 2.1's: where "lighttae" is in the name as its VAE gives them, otherwise
+ * as a network sees them; GRAFT_E_UNSUPPORTED where the name says that it is HunyuanVideo's. */
 graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_task *task,
                             graft_vae **out, graft_err *e);
 /* A TAESD of its author's two files; without encoder_path (NULL) it cannot encode. */
 graft_status graft_vae_load_pair(graft_engine *engine, const char *encoder_path,
                                  const char *decoder_path, const graft_task *task, graft_vae **out,
                                  graft_err *e);
-/* Whether it is a TAESD for the latents of this model, and gives no larger pictures of them than
+/* Whether it is a tiny autoencoder for the latents of this model, and gives no larger pictures than
  * the model draws. */
 bool graft_vae_is_for(const graft_vae *v, const graft_model *m);
 
@@ -425,7 +427,8 @@ graft_status graft_clip_there(const graft_clip *c, graft_err *e);
  * has its name once it is whole: nothing is left of one that failed or was cancelled. GRAFT_E_ARG
  * when `path` exists; GRAFT_E_LIMIT for values beyond their type; GRAFT_E_UNSUPPORTED for text
  * encoders that such files have no names for. A TAESD has diffusers' names in them, and a config
- * that says whose latents it takes; GRAFT_E_ARG beside a model of other latents. */
+ * that says whose latents it takes; GRAFT_E_ARG beside a model of other latents, and
+ * GRAFT_E_UNSUPPORTED for a TAEHV that takes them as the VAE gives them, unless it is alone. */
 graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
                                    const char *const *metadata, const graft_task *task,
                                    graft_err *e);

@@ -456,7 +456,19 @@ static void slots_of_parts(void)
             graft_str_finish(&again);
         }
     }
-    graft_graph *g = graft_graph_create();
+    /* A vector has no parts side by side. */
+    graft_graph *g = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    static const char vector[] = "graft-graph 1\n"
+                                 "slot first [6] 2 \"k\"\n"
+                                 "%0 f32 [2,6] input 0\n"
+                                 "%1 f32 [6] weight 0\n"
+                                 "%2 f32 [2,6] temp\n"
+                                 "rms_norm %2 = %0 %1 | heads=1 eps=0.5\n"
+                                 "output %2\n";
+    CHECK(graft_graph_parse(vector, strlen(vector), &g, &e) != GRAFT_OK && !g);
+    CHECK(strstr(e.text, "shape out of range") != NULL);
+    g = graft_graph_create();
     const graft_vid a = graft_graph_weight_first(g, "w", 2, 2, dim);
     CHECK_INT(graft_graph_weight_first(g, "w", 2, 2, dim), a);
     CHECK(graft_graph_weight_sum(g, "w", 2, 2, dim) != a);

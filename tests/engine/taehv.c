@@ -65,6 +65,11 @@ static void told_apart(void)
     CHECK(!fits(v, MMDIT) && !fits(v, FLUX) && !fits(v, FLUX2) && !fits(v, SD1));
     CHECK(!fits(sd3, SMALL("qwen_image_two")));
     graft_vae_release(sd3);
+    taesd_files p = taesd3_write("vae_approx", "one", "{\"scale_factor\":1}");
+    graft_vae *one = taesd_load_pair(engine, p.encoder, p.decoder);
+    CHECK(one->scale_factor == 1 && one->latent_shift == 0 && !fits(one, SMALL("qwen_image_two")));
+    graft_vae_release(one);
+    taesd_remove(&p);
     graft_vae_release(v);
 }
 
