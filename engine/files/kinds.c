@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "engine/models/arch.h"
 
 /* By what one of its names contains; where several fit, the first. */
 static const struct kind {
@@ -33,6 +34,7 @@ static const struct kind {
     {"RDB1.conv1.", "an upscale model", "UpscaleModelLoader"},
     {"rdb1.conv1.", "an upscale model", "UpscaleModelLoader"},
     {"decoder.layers.0.weight", "a tiny autoencoder", "VAELoader"},
+    {GRAFT_TAEHV_TENSOR, "a tiny autoencoder", "VAELoader"},
     {"decoder.up.", "a VAE", "VAELoader"},
     {"decoder.up_blocks.", "a VAE", "VAELoader"},
     {"decoder.middle.0.residual.", "a VAE", "VAELoader"},

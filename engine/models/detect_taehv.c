@@ -83,8 +83,9 @@ static graft_status decoder(const graft_safetensors *f, const char *prefix, graf
         if (!st) st = conv3(&w, w.at + 1, &width, &in, e);
         w.at += 2;
     }
-    if (!st && (!out->half[1].blocks[2] || out->half[1].blocks[3]))
-        st = no_layer(&w, w.at, "weight", e); /* two pictures are there for such blocks only */
+    const int32_t *n = out->half[1].blocks; /* two pictures are on one level only, for its blocks */
+    if (!st && !n[2]) st = odd(&w, 0, "blocks on the level of two pictures", e);
+    if (!st && n[3]) st = odd(&w, n[3], "blocks behind the last up-sampling", e);
     if (!st) st = conv3(&w, w.at + 1, &out->out_channels, &in, e);
     if (!st && out->out_channels != COLOURS)
         st = odd(&w, out->out_channels, "channels of pictures; Wan 2.1's has 3", e);

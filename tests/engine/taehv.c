@@ -136,6 +136,9 @@ static void damaged_files(void)
             "encoder.2 makes other numbers of pictures");
     refused(reshaped("decoder.3.conv.0.weight", 20, 20), GRAFT_E_FORMAT, "decoder.3.conv.0.weight");
     made_file *f = taesd_copy(TAEW);
+    add_tensor(f, "decoder.20.conv.0.weight", 4, (int64_t[]){10, 20, 3, 3}, NULL, 1);
+    refused(f, GRAFT_E_UNSUPPORTED, "1 blocks behind the last up-sampling");
+    f = taesd_copy(TAEW);
     add_tensor(f, "decoder.3.skip.weight", 4, (int64_t[]){20, 20, 1, 1}, NULL, 1);
     refused(f, GRAFT_E_UNSUPPORTED, "a TAEHV has no tensor decoder.3.skip.weight");
 }
