@@ -398,6 +398,49 @@ static void saved_and_loaded(void)
     graft_model_release(m);
 }
 
+/* Each allocation of loading, encoding and decoding fails in turn: a status, and nothing is lost.
+ */
+static graft_status load_and_run(const graft_image *in)
+{
+    graft_vae *v = NULL;
+    graft_latent *latent = NULL;
+    graft_image *image = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_packs_trim(engine->packs, 0); /* so that slots are read each time */
+    graft_status st = graft_vae_load(engine, TAEW, NULL, &v, &e);
+    if (!st) st = graft_vae_encode(v, in, NULL, NULL, &latent, &e);
+    if (!st) st = graft_vae_decode(v, latent, NULL, NULL, &image, &e);
+    if (st) CHECK(st == GRAFT_E_NOMEM && e.text[0]);
+    graft_image_release(image);
+    graft_latent_release(latent);
+    graft_vae_release(v);
+    return st;
+}
+
+static void memory_may_end_anywhere(void)
+{
+    graft_image *in = picture(16, 24);
+    graft_alloc_stats before, after;
+    graft_status st = GRAFT_E_NOMEM;
+    int failed = 0;
+    CHECK_INT(load_and_run(in), GRAFT_OK); /* what is kept is there */
+    graft_packs_trim(engine->packs, 0);
+    graft_alloc_stats_get(&before);
+    for (int i = 1; st != GRAFT_OK && i < 20000; i += UNDER_SANITIZER ? 7 : 1) {
+        graft_alloc_fail_at(i);
+        st = load_and_run(in);
+        graft_alloc_fail_at(0);
+        failed += st != GRAFT_OK;
+    }
+    graft_packs_trim(engine->packs, 0);
+    graft_alloc_stats_get(&after);
+    CHECK_INT(st, GRAFT_OK);
+    CHECK(failed > 20);
+    CHECK_INT(after.live_blocks, before.live_blocks);
+    printf("     %d allocations failed\n", failed);
+    graft_image_release(in);
+}
+
 int main(void)
 {
     static const char *const backends[] = {"cpu", "ref"};
@@ -413,6 +456,7 @@ int main(void)
             RUN(no_more_than_counts);
             RUN(strips_are_the_whole);
             RUN(saved_and_loaded);
+            RUN(memory_may_end_anywhere);
         }
         RUN(units);
         graft_engine_destroy(engine);

@@ -91,6 +91,14 @@ static void one_for_flux2(void)
     graft_vae *other = load(TAESD("sd3"));
     CHECK(!graft_vae_is_for(other, m) && !other->arch.half[0].pooled);
     graft_vae_release(other);
+    taesd_files p = taesd_write_halves(TAESD("flux2"), "vae_approx", "taef2", NULL);
+    graft_vae *two = taesd_load_pair(engine, p.encoder, p.decoder), *half = load(p.decoder);
+    CHECK(two->arch.names == GRAFT_TINY_NUMBERS && two->arch.fold == 2 && half->arch.fold == 2);
+    CHECK(memcmp(two->arch.half, v->arch.half, sizeof v->arch.half) == 0);
+    CHECK(graft_vae_is_for(two, m) && graft_vae_is_for(half, m) && !half->arch.encoder);
+    graft_vae_release(half);
+    graft_vae_release(two);
+    taesd_remove(&p);
     graft_model_release(m);
     graft_vae_release(v);
 }
@@ -425,10 +433,9 @@ static void fold_cells(const float *cells, float *places)
 }
 
 /* No statistics move FLUX.2's latents before this decoder sees them, nor behind the encoder. */
-static void units_of_places(void)
+static void units_of_cells(graft_vae *v)
 {
     graft_safetensors *f = open_file(TAESD("flux2"));
-    graft_vae *v = load(TAESD("flux2"));
     graft_err e = GRAFT_ERR_INIT;
     graft_latent *latent = NULL, *back = NULL;
     graft_image *image = NULL, *seen = NULL;
@@ -464,6 +471,14 @@ static void units_of_places(void)
     free(moments);
     graft_vae_release(v);
     graft_safetensors_close(f);
+}
+
+static void units_of_places(void)
+{
+    taesd_files p = taesd_write_halves(TAESD("flux2"), "vae_approx", "taef2", NULL);
+    units_of_cells(load(TAESD("flux2")));
+    units_of_cells(taesd_load_pair(engine, p.encoder, p.decoder));
+    taesd_remove(&p);
 }
 
 static void units(void)

@@ -33,10 +33,10 @@ static inline made_file *taesd_copy(const char *path)
     return m;
 }
 
-/* Half of the golden file for Stable Diffusion 3, in its author's names. */
-static inline made_file *taesd3_half(bool decoder)
+/* Half of a golden file, in its author's names. */
+static inline made_file *taesd_half(const char *golden, bool decoder)
 {
-    made_file *m = taesd_copy(TAESD("sd3"));
+    made_file *m = taesd_copy(golden);
     const char *other = decoder ? "encoder." : "decoder.";
     for (size_t i = m->n; i-- > 0;) {
         graft_st_tensor *t = &m->tensor[i];
@@ -78,13 +78,19 @@ static inline taesd_files taesd_write(const char *folder, const char *name, cons
     return p;
 }
 
-/* The same of the one for Stable Diffusion 3. */
-static inline taesd_files taesd3_write(const char *folder, const char *name, const char *config)
+/* The same of a golden file that has both halves, and of that for Stable Diffusion 3. */
+static inline taesd_files taesd_write_halves(const char *golden, const char *folder,
+                                             const char *name, const char *config)
 {
     taesd_files p = taesd_names(folder, name);
-    write_file(taesd3_half(false), p.encoder, config);
-    write_file(taesd3_half(true), p.decoder, config);
+    write_file(taesd_half(golden, false), p.encoder, config);
+    write_file(taesd_half(golden, true), p.decoder, config);
     return p;
+}
+
+static inline taesd_files taesd3_write(const char *folder, const char *name, const char *config)
+{
+    return taesd_write_halves(TAESD("sd3"), folder, name, config);
 }
 
 static inline void taesd_remove(const taesd_files *p)
