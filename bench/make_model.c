@@ -324,21 +324,26 @@ static graft_status add_vae(const kind *k, list *l, graft_err *e)
     return st;
 }
 
-/* A tiny autoencoder in diffusers' names: as wide as its author's, or a small one. */
+/* A tiny autoencoder of the kind's latents in one file, of a TAESD in diffusers' names: as wide as
+ * its author's, or a small one. */
 static graft_status add_taesd(const kind *k, list *l, graft_err *e)
 {
-    const int32_t width = graft_str_starts(k->name, "tiny") ? 8 : 64;
-    const graft_vae_arch a = {.in_channels = 3,
-                              .out_channels = 3,
-                              .z_channels = 4,
-                              .embed_dim = 4,
-                              .levels = 4,
-                              .encoder = 1,
-                              .decoder = 1,
-                              .kind = GRAFT_VAE_TINY,
-                              .names = GRAFT_TINY_LAYERS,
-                              .half = {{.width = width, .blocks = {1, 3, 3, 3}},
-                                       {.width = width, .blocks = {3, 3, 3, 1}}}};
+    const bool small = graft_str_starts(k->name, "tiny");
+    const int32_t width = small ? 8 : 64, pooled = k->vae_folds;
+    const int32_t channels = k->vae_folds ? 32 : is_transformer(k) ? 16 : 4;
+    const graft_vae_arch a = {
+        .in_channels = 3,
+        .out_channels = 3,
+        .z_channels = channels,
+        .embed_dim = channels,
+        .levels = 4,
+        .encoder = 1,
+        .decoder = 1,
+        .kind = k->vae_wan ? GRAFT_VAE_TAEHV : GRAFT_VAE_TINY,
+        .names = GRAFT_TINY_LAYERS,
+        .channels = {width, width, 2 * width, 4 * width},
+        .half = {{.width = width, .blocks = {!k->vae_wan, 3, 3, 3}, .pooled = pooled},
+                 {.width = width, .blocks = {3, 3, 3, !k->vae_wan}, .pooled = pooled}}};
     graft_graph *in = NULL, *out = NULL;
     graft_status st = graft_vae_encoder_build(&a, 1, 64, 64, GRAFT_F32, &in, e);
     if (!st) st = graft_vae_decoder_build(&a, 1, 8, 8, GRAFT_F32, &out, e);
