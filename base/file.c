@@ -39,6 +39,7 @@ static graft_file_id id_of(const struct stat *s)
 static graft_status open_regular(const char *path, int *fd, graft_file_id *id, graft_err *e)
 {
     struct stat s;
+    *id = (graft_file_id){0};
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*fd < 0) return fail_errno(e, path, "open", errno);
     graft_status st = GRAFT_OK;

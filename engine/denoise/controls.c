@@ -117,6 +117,7 @@ static int most_residuals(const graft_controls *k, const graft_box *whole)
 static graft_status bytes_for(const int64_t dim[4], graft_dtype t, size_t *bytes, graft_err *e)
 {
     int64_t values;
+    *bytes = 0;
     if (graft_size_product(dim, 4, &values) &&
         graft_size_mul((size_t)values, graft_dtype_size(t), bytes))
         return GRAFT_OK;
