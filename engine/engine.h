@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/sampler_options.h"
 
 typedef struct graft_engine graft_engine;
 typedef struct graft_model graft_model; /* a diffusion model: architecture + weights + options */
@@ -470,16 +471,6 @@ graft_status graft_latent_noised(const graft_model *m, const graft_latent *laten
                                  const graft_sigmas *sigmas, bool add_noise, uint64_t seed,
                                  graft_latent **out, graft_err *e);
 
-/* What some samplers can be told: how much noise they add on the way, and how they step. */
-typedef struct graft_sampler_options {
-    bool given;     /* false: the usual ones, whatever the rest says */
-    double eta;     /* share of what ancestral and SDE steps add; 1: as usual, 0: none */
-    double s_noise; /* factor of that noise; 1 */
-    double r;       /* dpmpp_sde: place of the middle of a step in log sigma, above 0; 0.5 */
-    int64_t order;  /* lms: how many slopes it looks at, 1 to 4; er_sde: stages, 1 to 3; 4 */
-    bool reverse;   /* er_sde: as reverse-time SDE with that eta, which it does not look at else */
-} graft_sampler_options;
-
 /* A third prompt that guides beside the positive and the negative one. With P, N and T for what the
  * model makes of each, denoised, the result is
  *
@@ -518,8 +509,9 @@ typedef struct graft_sampling {
     bool add_noise; /* false: the latent is noisy already */
     uint64_t seed;  /* of the noise, and of what the sampler draws */
     /* Given: for euler_ancestral, euler_ancestral_cfg_pp, dpmpp_2s_ancestral, dpmpp_sde,
-     * dpmpp_2m_sde, dpmpp_2m_sde_heun, dpmpp_3m_sde, er_sde and lms; GRAFT_E_UNSUPPORTED with
-     * others, and for an order above 4. */
+     * dpmpp_2m_sde, dpmpp_2m_sde_heun, dpmpp_3m_sde, er_sde, lms and dpm_adaptive;
+     * GRAFT_E_UNSUPPORTED with others, and for an order above 4. GRAFT_E_ARG for numbers that are
+     * not finite or have no meaning, and where dpm_adaptive finds no step that it may take. */
     graft_sampler_options options;
 } graft_sampling;
 /* As graft_sample() otherwise, with the very same bits for the same sigmas. With fewer than two

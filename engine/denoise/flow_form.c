@@ -13,9 +13,9 @@ struct graft_flow_form {
     float *x;
 };
 
-bool graft_flow_form_wanted(const graft_model *m, const char *sampler)
+bool graft_flow_form_wanted(const graft_model *m, const char *sampler, double eta)
 {
-    return graft_model_is_flow(m) && graft_sampler_assumes_scale(sampler);
+    return graft_model_is_flow(m) && graft_sampler_assumes_scale(sampler, eta);
 }
 
 float graft_flow_form_level(const graft_sigma_table *t, float sigma)

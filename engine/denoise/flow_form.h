@@ -9,8 +9,8 @@
 #include "engine/objects/objects.h"
 #include "engine/sampling/sampler.h"
 
-/* Whether this sampler needs it with this model. */
-bool graft_flow_form_wanted(const graft_model *m, const char *sampler);
+/* Whether this sampler needs it with this model; eta: see graft_sampler_assumes_scale(). */
+bool graft_flow_form_wanted(const graft_model *m, const char *sampler, double eta);
 
 /* sigma as the form's s, at most that of a ten-thousandth of the schedule; and back. Any thread. */
 float graft_flow_form_level(const graft_sigma_table *t, float sigma);

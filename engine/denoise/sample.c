@@ -113,7 +113,8 @@ static const float *sampler_sigmas(const run_state *r)
 
 static graft_status make_levels(run_state *r, graft_err *e)
 {
-    if (!graft_flow_form_wanted(r->s->model, r->s->sampler)) return GRAFT_OK;
+    const double eta = r->s->options.given ? r->s->options.eta : 0;
+    if (!graft_flow_form_wanted(r->s->model, r->s->sampler, eta)) return GRAFT_OK;
     r->levels = graft_malloc_array(r->n_sigmas, sizeof *r->levels);
     if (!r->levels) return graft_fail_nomem(e, "sigmas");
     if (r->task && r->task->latent) {
@@ -282,8 +283,12 @@ static graft_status integrate(run_state *r, graft_err *e)
     if (!st) st = make_denoiser(r, &d, e);
     if (st) return st;
     const graft_sampler_options *o = &s->options;
-    const graft_sampler_numbers numbers = {
-        o->eta, o->s_noise, o->r, o->order > INT_MAX ? INT_MAX : (int)o->order, o->reverse};
+    const graft_sampler_numbers numbers = {.eta = o->eta,
+                                           .s_noise = o->s_noise,
+                                           .r = o->r,
+                                           .order = o->order > INT_MAX ? INT_MAX : (int)o->order,
+                                           .reverse = o->reverse,
+                                           .adaptive = o->adaptive};
     graft_sampler_run run = {.denoiser = &d,
                              .numbers = o->given ? &numbers : NULL,
                              .noise = &r->source,

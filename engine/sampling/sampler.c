@@ -15,6 +15,7 @@ enum {
     LOOKS = 8,    /* into arrays; all others use nothing but graft_mix*() and graft_walk_*() */
     NUMBERS = 16, /* takes eta, s_noise, r or an order */
     NOISE = 32,   /* adds noise, as BROWNIAN do */
+    ETA = 64,     /* adds noise if it is given an eta above 0 */
 };
 
 typedef struct sampler {
@@ -74,9 +75,9 @@ bool graft_sampler_needs_unconditional(const char *name)
     return has_flag(name, PAIR);
 }
 
-bool graft_sampler_assumes_scale(const char *name)
+bool graft_sampler_assumes_scale(const char *name, double eta)
 {
-    return has_flag(name, NOISE | BROWNIAN | PAIR);
+    return has_flag(name, NOISE | BROWNIAN | PAIR) || (eta > 0 && has_flag(name, ETA));
 }
 
 bool graft_sampler_anywhere(const char *name)
@@ -120,7 +121,8 @@ graft_status graft_sampler_run_named(const char *name, graft_sampler_run *run, g
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "sampler %s needs a model that predicts with and without the prompt",
                           name);
-    static const graft_sampler_numbers usual = {1, 1, 0.5, GRAFT_LMS_ORDER, false};
+    static const graft_sampler_numbers usual = {
+        .eta = 1, .s_noise = 1, .r = 0.5, .order = GRAFT_LMS_ORDER};
     graft_status st = run->numbers ? check_numbers(s, run->numbers, e) : GRAFT_OK;
     if (st || run->n_sigmas < 2) return st;
     assert(s->buffers <= GRAFT_WALK_BUFFERS);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "engine/sampler_options.h"
 #include "engine/sampling/noise.h"
 
 /* D(x, sigma): the picture that the model believes in. n values each. */
@@ -35,11 +36,12 @@ typedef struct graft_arrays {
     graft_status (*put)(void *ctx, float *out, const float *from, size_t n, graft_err *e);
 } graft_arrays;
 
-/* Numbers that a sampler would have otherwise; engine.h says what they mean. */
+/* Numbers that a sampler would have otherwise; engine/sampler_options.h says what they mean. */
 typedef struct graft_sampler_numbers {
     double eta, s_noise, r;
     int order;
     bool reverse;
+    graft_adaptive_options adaptive;
 } graft_sampler_numbers;
 #define GRAFT_LMS_ORDER 4 /* most slopes, and the usual number */
 
@@ -80,8 +82,9 @@ bool graft_sampler_discards_penultimate(const char *name);
 bool graft_sampler_needs_unconditional(const char *name);
 /* The sampler takes states for latent + sigma * noise: it adds noise, or steps by the
  * unconditional prediction's. All others follow dx/dsigma = (x - D) / sigma, which holds for any
- * weight of the latent. */
-bool graft_sampler_assumes_scale(const char *name);
+ * weight of the latent. eta: the number it was given, 0 where it was given none: dpm_adaptive adds
+ * noise only where that is above 0. */
+bool graft_sampler_assumes_scale(const char *name, double eta);
 /* The sampler computes with sums of whole arrays only, so they may be anywhere. */
 bool graft_sampler_anywhere(const char *name);
 /* The sampler knows what to do with numbers. */

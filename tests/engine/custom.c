@@ -641,7 +641,8 @@ static void numbers_of_samplers(void)
     graft_latent *out = NULL;
     s.sampler = "euler_ancestral";
     noisy = custom_values(&s, empty);
-    s.options = (graft_sampler_options){true, 1, 1, 0.5, 4, false};
+    s.options =
+        (graft_sampler_options){.given = true, .eta = 1, .s_noise = 1, .r = 0.5, .order = 4};
     usual = custom_values(&s, empty);
     s.options.eta = 0;
     quiet = custom_values(&s, empty);
@@ -649,7 +650,7 @@ static void numbers_of_samplers(void)
     CHECK_INT(quiet.n, plain.n);
     for (size_t i = 0; i < plain.n; i++) CHECK_NEAR(quiet.v[i], plain.v[i], 1e-3);
     s.sampler = "er_sde"; /* whose ODE is Euler's in one stage */
-    s.options = (graft_sampler_options){true, 0, 0, 0.5, 1, true};
+    s.options = (graft_sampler_options){.given = true, .r = 0.5, .order = 1, .reverse = true};
     quiet = custom_values(&s, empty);
     for (size_t i = 0; i < plain.n; i++) CHECK_NEAR(quiet.v[i], plain.v[i], 1e-3);
     s.sampler = "euler_ancestral";

@@ -149,6 +149,10 @@ graft_status graft_sample_custom(const graft_sampling *s, const graft_latent *la
     if (o->given)
         trace(" eta=%g s_noise=%g r=%g order=%lld", o->eta, o->s_noise, o->r, (long long)o->order);
     if (o->given && o->reverse) trace(" reverse");
+    const graft_adaptive_options *a = &o->adaptive;
+    if (o->given && a->h_init > 0)
+        trace(" rtol=%g atol=%g h_init=%g pid=%g,%g,%g safety=%g", a->rtol, a->atol, a->h_init,
+              a->pcoeff, a->icoeff, a->dcoeff, a->accept_safety);
     if (s->third.prompt)
         trace(" third=%d way=%d scale=%g", s->third.prompt != s->negative, s->third.way,
               s->third.scale);

@@ -202,6 +202,16 @@ static void samplers_with_numbers(void)
                    " er_sde two=0 sigmas=2: 14.615 0 eta=0 s_noise=0 r=0.5 order=2 reverse\n");
     expect_sampler("SamplerLMS", order, two, NULL,
                    " lms two=0 sigmas=2: 14.615 0 eta=1 s_noise=1 r=0.5 order=2");
+    static const char *const adaptive[] = {"order",  "rtol",    "atol",   "h_init",
+                                           "pcoeff", "icoeff",  "dcoeff", "accept_safety",
+                                           "eta",    "s_noise", NULL};
+    static const double steps[] = {2, 0.25, 0.125, 0.5, 0.75, 1.5, 2.5, 0.875, 3, 4};
+    expect_sampler("SamplerDPMAdaptative", NULL, NULL, NULL,
+                   " dpm_adaptive two=0 sigmas=2: 14.615 0 eta=0 s_noise=1 r=0.5 order=3 rtol=0.05 "
+                   "atol=0.0078 h_init=0.05 pid=0,1,0 safety=0.81\n");
+    expect_sampler("SamplerDPMAdaptative", adaptive, steps, NULL,
+                   " dpm_adaptive two=0 sigmas=2: 14.615 0 eta=3 s_noise=4 r=0.5 order=2 rtol=0.25 "
+                   "atol=0.125 h_init=0.5 pid=0.75,1.5,2.5 safety=0.875\n");
 }
 
 /* A guider's three prompts, as SamplerCustomAdvanced hands them on; NULL: the first of `choices`.

@@ -35,8 +35,9 @@ static double spread(const float *x)
 }
 
 /* The spread of what the sampler makes of noise; in the form that it is for, or in the flow's own.
- */
-static double sampled(const char *name, const graft_sigma_table *t, bool own)
+ * numbers may be NULL. */
+static double sampled(const char *name, const graft_sigma_table *t, bool own,
+                      const graft_sampler_numbers *numbers)
 {
     static float x[VALUES];
     static float sigma[GRAFT_SCHEDULE_STEPS + 2];
@@ -51,7 +52,7 @@ static double sampled(const char *name, const graft_sigma_table *t, bool own)
     graft_rng_seed(&rng, 5);
     graft_rng_randn(&rng, x, VALUES);
     graft_noise_source source = graft_noise_plain(&rng);
-    if (!own && graft_flow_form_wanted(&flow, name)) {
+    if (!own && graft_flow_form_wanted(&flow, name, numbers ? numbers->eta : 0)) {
         CHECK_OK(graft_flow_form_create(&d, NULL, VALUES, &form, &e), &e);
         d = graft_flow_form_denoiser(form);
         for (size_t i = 0; i < n; i++) sigma[i] = graft_flow_form_level(t, sigma[i]);
@@ -67,6 +68,7 @@ static double sampled(const char *name, const graft_sigma_table *t, bool own)
                              .sigmas = sigma,
                              .n_sigmas = n,
                              .flow = form != NULL,
+                             .numbers = numbers,
                              .x = x,
                              .n = VALUES,
                              .batch = 1,
@@ -102,7 +104,7 @@ static void spreads(void)
     graft_sigma_table t;
     graft_sigma_table_init_flow(&t, 3, GRAFT_SCHEDULE_STEPS);
     for (const char *const *name = graft_sampler_list(); *name; name++) {
-        double got = sampled(*name, &t, false);
+        double got = sampled(*name, &t, false, NULL);
         double wanted = strcmp(*name, "lcm") == 0 ? lcm_spread(&t) : SPREAD;
         CHECK(fabs(got / wanted - 1) < 0.1);
         if (!(fabs(got / wanted - 1) < 0.1)) fprintf(stderr, "%s: %g of %g\n", *name, got, wanted);
@@ -117,14 +119,31 @@ static void form_matters(void)
     graft_sigma_table t;
     graft_sigma_table_init_flow(&t, 3, GRAFT_SCHEDULE_STEPS);
     for (size_t i = 0; i < sizeof samplers / sizeof *samplers; i++) {
-        double got = sampled(samplers[i], &t, true);
+        double got = sampled(samplers[i], &t, true, NULL);
         CHECK(!(fabs(got / SPREAD - 1) < 0.12));
     }
+}
+
+/* dpm_adaptive adds noise only if it is told to, and takes the flow's own states else. */
+static void adaptive_noise(void)
+{
+    const graft_sampler_numbers k = {
+        .eta = 1,
+        .s_noise = 1,
+        .r = 0.5,
+        .order = 3,
+        .adaptive = {
+            .rtol = 0.05, .atol = 0.0078, .h_init = 0.05, .icoeff = 1, .accept_safety = 0.81}};
+    graft_sigma_table t;
+    graft_sigma_table_init_flow(&t, 3, GRAFT_SCHEDULE_STEPS);
+    CHECK_NEAR(sampled("dpm_adaptive", &t, false, &k) / SPREAD, 1, 0.1);
+    CHECK(!(fabs(sampled("dpm_adaptive", &t, true, &k) / SPREAD - 1) < 0.12));
 }
 
 int main(void)
 {
     RUN(spreads);
     RUN(form_matters);
+    RUN(adaptive_noise);
     return test_end();
 }

@@ -8,9 +8,16 @@
 #include "tests/test.h"
 
 enum { N = 8, STEPS = 6 };
+#define NUMBERS(eta_, s_noise_, r_, order_, reverse_)                                              \
+    {                                                                                              \
+        .eta = (eta_), .s_noise = (s_noise_), .r = (r_), .order = (order_), .reverse = (reverse_)  \
+    }
+
+#include "tests/sampling/numbers_values.inc"
 
 static graft_err e;
 static float sigma[STEPS + 1];
+static int calls; /* of the denoiser */
 
 /* Data ~ N(0, 1), and a little that depends on the place. */
 static double denoised(double x, double s, int i)
@@ -21,6 +28,7 @@ static double denoised(double x, double s, int i)
 static graft_status denoise(void *ctx, const float *x, float s, float *out, graft_err *err)
 {
     (void)ctx, (void)err;
+    calls++;
     for (int i = 0; i < N; i++) out[i] = (float)denoised(x[i], s, i);
     return GRAFT_OK;
 }
@@ -71,6 +79,7 @@ static graft_status sample(const char *name, const graft_sampler_numbers *k, flo
                              .sigma_min = 0.03f,
                              .sigma_max = 15};
     start(x);
+    calls = 0;
     return graft_sampler_run_named(name, &run, &e);
 }
 
@@ -215,11 +224,10 @@ enum { SAMPLERS = sizeof samplers / sizeof *samplers };
 
 static void as_their_authors_write_them(void)
 {
-    static const graft_sampler_numbers numbers[] = {{1, 1, 0.5, 4, false},
-                                                    {0, 1, 0.5, 4, false},
-                                                    {0.5, 1.3, 0.5, 4, false},
-                                                    {1.4, 0.7, 0.3, 4, false},
-                                                    {1, 0, 1, 4, false}};
+    static const graft_sampler_numbers numbers[] = {
+        NUMBERS(1, 1, 0.5, 4, false), NUMBERS(0, 1, 0.5, 4, false),
+        NUMBERS(0.5, 1.3, 0.5, 4, false), NUMBERS(1.4, 0.7, 0.3, 4, false),
+        NUMBERS(1, 0, 1, 4, false)};
     for (int s = 0; s < SAMPLERS; s++)
         for (int k = 0; k < 5; k++) {
             float x[N], from[N];
@@ -238,7 +246,7 @@ static void as_their_authors_write_them(void)
 static void usual_ones(void)
 {
     static const char *const more[] = {"lms", "er_sde"};
-    static const graft_sampler_numbers usual = {1, 1, 0.5, GRAFT_LMS_ORDER, false};
+    static const graft_sampler_numbers usual = NUMBERS(1, 1, 0.5, GRAFT_LMS_ORDER, false);
     float a[N], b[N];
     for (int s = 0; s < SAMPLERS + 2; s++) {
         const char *name = s < SAMPLERS ? samplers[s].name : more[s - SAMPLERS];
@@ -260,12 +268,13 @@ static void check_alike(const char *name, const graft_sampler_numbers *k, const 
 /* Without noise ancestral samplers are the plain ones; lms of order 1 is euler. */
 static void one_becomes_another(void)
 {
-    static const graft_sampler_numbers none = {0, 1, 0.5, 4, false}, first = {1, 1, 0.5, 1, false};
+    static const graft_sampler_numbers none = NUMBERS(0, 1, 0.5, 4, false),
+                                       first = NUMBERS(1, 1, 0.5, 1, false);
     check_alike("euler_ancestral", &none, "euler");
     check_alike("dpmpp_2m_sde", &none, "dpmpp_2m");
     check_alike("lms", &first, "euler");
     float a[N], b[N];
-    CHECK_OK(sample("lms", &(graft_sampler_numbers){1, 1, 0.5, 2, false}, a), &e);
+    CHECK_OK(sample("lms", &(graft_sampler_numbers)NUMBERS(1, 1, 0.5, 2, false), a), &e);
     CHECK_OK(sample("lms", NULL, b), &e);
     CHECK(memcmp(a, b, sizeof a) != 0);
 }
@@ -275,8 +284,10 @@ static void one_becomes_another(void)
  * the noise is as much. */
 static void stages_and_scales(void)
 {
-    static const graft_sampler_numbers ode = {0, 0, 0.5, 1, true}, sde = {1, 1, 0.5, 1, true};
-    static const graft_sampler_numbers quiet = {1, 0, 0.5, 3, false}, same = {9, 0, 0.5, 3, false};
+    static const graft_sampler_numbers ode = NUMBERS(0, 0, 0.5, 1, true),
+                                       sde = NUMBERS(1, 1, 0.5, 1, true);
+    static const graft_sampler_numbers quiet = NUMBERS(1, 0, 0.5, 3, false),
+                                       same = NUMBERS(9, 0, 0.5, 3, false);
     float a[N], b[N];
     check_alike("er_sde", &ode, "euler");
     check_alike("er_sde", &sde, "euler_ancestral");
@@ -308,7 +319,7 @@ static void more_stages_are_closer(void)
 {
     double last = INFINITY;
     for (int order = 1; order <= 3; order++) {
-        const graft_sampler_numbers k = {0, 0, 0.5, order, true};
+        const graft_sampler_numbers k = NUMBERS(0, 0, 0.5, order, true);
         float x[N], from[N];
         double worst = 0;
         start(from);
@@ -320,18 +331,90 @@ static void more_stages_are_closer(void)
     }
 }
 
+/* ------------------------------------------------------------------ dpm_adaptive */
+
+static graft_sampler_numbers adaptive_numbers(const struct adaptive_case *c)
+{
+    return (graft_sampler_numbers){.eta = c->eta,
+                                   .s_noise = c->s_noise,
+                                   .r = 0.5,
+                                   .order = c->order,
+                                   .adaptive = {.rtol = c->rtol,
+                                                .atol = c->atol,
+                                                .h_init = c->h_init,
+                                                .pcoeff = c->p,
+                                                .icoeff = c->i,
+                                                .dcoeff = c->d,
+                                                .accept_safety = c->safety}};
+}
+
+/* As tools/golden_numbers.py has it, refused steps among them; the first of its cases are the usual
+ * numbers. */
+static void adaptive_steps(void)
+{
+    float x[N], usual[N];
+    for (size_t c = 0; c < sizeof adaptive_cases / sizeof *adaptive_cases; c++) {
+        const graft_sampler_numbers k = adaptive_numbers(&adaptive_cases[c]);
+        double worst = 0;
+        CHECK_OK(sample("dpm_adaptive", &k, x), &e);
+        for (int i = 0; i < N; i++) worst = fmax(worst, fabs(x[i] - adaptive_cases[c].x[i]));
+        if (!(worst < 2e-5)) fprintf(stderr, "dpm_adaptive, case %zu: %g\n", c, worst);
+        CHECK(worst < 2e-5);
+        CHECK_INT(calls, adaptive_cases[c].calls);
+    }
+    const graft_sampler_numbers k = adaptive_numbers(&adaptive_cases[0]);
+    CHECK_OK(sample("dpm_adaptive", &k, x), &e);
+    CHECK_OK(sample("dpm_adaptive", NULL, usual), &e);
+    CHECK(memcmp(x, usual, sizeof x) == 0);
+    CHECK(!graft_sampler_assumes_scale("dpm_adaptive", 0));
+    CHECK(graft_sampler_assumes_scale("dpm_adaptive", 0.1));
+    CHECK(!graft_sampler_assumes_scale("lms", 1));
+}
+
+static void adaptive_numbers_without_a_meaning(void)
+{
+    static const double bad[] = {-1, NAN, INFINITY, 1e7};
+    graft_sampler_numbers k = adaptive_numbers(&adaptive_cases[0]);
+    double *const each[] = {&k.adaptive.rtol,         &k.adaptive.atol,   &k.adaptive.h_init,
+                            &k.adaptive.pcoeff,       &k.adaptive.icoeff, &k.adaptive.dcoeff,
+                            &k.adaptive.accept_safety};
+    float x[N];
+    for (size_t n = 0; n < sizeof each / sizeof *each; n++)
+        for (int b = 0; b < 4; b++) {
+            double was = *each[n];
+            *each[n] = bad[b];
+            CHECK_INT(sample("dpm_adaptive", &k, x), GRAFT_E_ARG);
+            CHECK_INT(calls, 0);
+            *each[n] = was;
+        }
+    k.adaptive.h_init = 0;
+    CHECK_INT(sample("dpm_adaptive", &k, x), GRAFT_E_ARG);
+    k = adaptive_numbers(&adaptive_cases[0]);
+    k.adaptive.rtol = k.adaptive.atol = 0;
+    CHECK_INT(sample("dpm_adaptive", &k, x), GRAFT_E_ARG);
+    k = adaptive_numbers(&adaptive_cases[0]);
+    k.adaptive.icoeff = 0, k.adaptive.accept_safety = 1.1; /* all steps are alike */
+    CHECK_INT(sample("dpm_adaptive", &k, x), GRAFT_E_ARG);
+    CHECK(calls > 0 && strstr(e.text, "accept_safety 1.1"));
+    k.adaptive.accept_safety = 1;
+    CHECK_OK(sample("dpm_adaptive", &k, x), &e);
+}
+
 static void what_is_wrong_is_refused(void)
 {
     static const graft_sampler_numbers bad[] = {
-        {-1, 1, 0.5, 4, false}, {NAN, 1, 0.5, 4, false}, {INFINITY, 1, 0.5, 4, false},
-        {1, -1, 0.5, 4, false}, {1, NAN, 0.5, 4, false}, {1, INFINITY, 0.5, 4, false},
-        {1, 1, 0, 4, false},    {1, 1, NAN, 4, false}};
-    static const graft_sampler_numbers usual = {1, 1, 0.5, 4, false};
+        NUMBERS(-1, 1, 0.5, 4, false),       NUMBERS(NAN, 1, 0.5, 4, false),
+        NUMBERS(INFINITY, 1, 0.5, 4, false), NUMBERS(1, -1, 0.5, 4, false),
+        NUMBERS(1, NAN, 0.5, 4, false),      NUMBERS(1, INFINITY, 0.5, 4, false),
+        NUMBERS(1, 1, 0, 4, false),          NUMBERS(1, 1, NAN, 4, false)};
+    static const graft_sampler_numbers usual = NUMBERS(1, 1, 0.5, 4, false);
     float x[N];
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_INT(sample("dpmpp_sde", &bad[i], x), GRAFT_E_ARG);
-    CHECK_INT(sample("lms", &(graft_sampler_numbers){1, 1, 0.5, 5, false}, x), GRAFT_E_UNSUPPORTED);
-    CHECK_INT(sample("lms", &(graft_sampler_numbers){1, 1, 0.5, 0, false}, x), GRAFT_E_UNSUPPORTED);
+    CHECK_INT(sample("lms", &(graft_sampler_numbers)NUMBERS(1, 1, 0.5, 5, false), x),
+              GRAFT_E_UNSUPPORTED);
+    CHECK_INT(sample("lms", &(graft_sampler_numbers)NUMBERS(1, 1, 0.5, 0, false), x),
+              GRAFT_E_UNSUPPORTED);
     CHECK_INT(sample("heun", &usual, x), GRAFT_E_UNSUPPORTED);
     CHECK(!graft_sampler_takes_numbers("heun") && !graft_sampler_takes_numbers("none"));
 }
@@ -339,7 +422,7 @@ static void what_is_wrong_is_refused(void)
 /* All noise there is: the state is replaced by the prediction and new noise. */
 static void more_noise_than_there_is(void)
 {
-    static const graft_sampler_numbers most = {100, 1, 0.5, 4, false};
+    static const graft_sampler_numbers most = NUMBERS(100, 1, 0.5, 4, false);
     for (int s = 0; s < SAMPLERS; s++) {
         float x[N];
         CHECK_OK(sample(samplers[s].name, &most, x), &e);
@@ -359,6 +442,8 @@ int main(void)
     RUN(one_becomes_another);
     RUN(stages_and_scales);
     RUN(more_stages_are_closer);
+    RUN(adaptive_steps);
+    RUN(adaptive_numbers_without_a_meaning);
     RUN(what_is_wrong_is_refused);
     RUN(more_noise_than_there_is);
     return test_end();
