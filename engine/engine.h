@@ -509,9 +509,10 @@ typedef struct graft_sampling {
     bool add_noise; /* false: the latent is noisy already */
     uint64_t seed;  /* of the noise, and of what the sampler draws */
     /* Given: for euler_ancestral, euler_ancestral_cfg_pp, dpmpp_2s_ancestral, dpmpp_sde,
-     * dpmpp_2m_sde, dpmpp_2m_sde_heun, dpmpp_3m_sde, er_sde, lms and dpm_adaptive;
-     * GRAFT_E_UNSUPPORTED with others, and for an order above 4. GRAFT_E_ARG for numbers that are
-     * not finite or have no meaning, and where dpm_adaptive finds no step that it may take. */
+     * dpmpp_2m_sde, dpmpp_2m_sde_heun, dpmpp_3m_sde, er_sde, lms, dpm_adaptive, sa_solver and
+     * sa_solver_pece; GRAFT_E_UNSUPPORTED with others, and for an order above 4. GRAFT_E_ARG for
+     * numbers that are not finite or have no meaning, and where dpm_adaptive finds no step that it
+     * may take. */
     graft_sampler_options options;
 } graft_sampling;
 /* As graft_sample() otherwise, with the very same bits for the same sigmas. With fewer than two

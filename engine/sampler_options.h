@@ -18,6 +18,16 @@ typedef struct graft_adaptive_options {
     double accept_safety;          /* below 1 + pi / 2; 0.81 */
 } graft_adaptive_options;
 
+/* sa_solver (SA-Solver, arXiv:2309.05019): eta is its tau, which holds for the steps that end
+ * between two sigmas; it is 0 elsewhere. */
+#define GRAFT_SA_ORDER 6
+typedef struct graft_sa_options {
+    double noise_from, noise_to; /* these sigmas, of the model; at 20 % and 80 % of its schedule */
+    int predictor, corrector; /* their orders, 1 and 0 to GRAFT_SA_ORDER; 3, 4; 0: no corrector */
+    bool pece;                /* a corrected state is evaluated, too */
+    bool simple;              /* integrals of order 2 in the short form of the paper's appendix D */
+} graft_sa_options;
+
 typedef struct graft_sampler_options {
     bool given;     /* false: the usual ones, whatever the rest says */
     double eta;     /* share of what ancestral and SDE steps add; 1: as usual, 0: none */
@@ -27,5 +37,6 @@ typedef struct graft_sampler_options {
                        dpm_adaptive: 2, or 3 for any other; 4 */
     bool reverse;   /* er_sde: as reverse-time SDE with that eta, which it does not look at else */
     graft_adaptive_options adaptive; /* dpm_adaptive, whose usual eta is 0 */
+    graft_sa_options sa;
 } graft_sampler_options;
 #endif

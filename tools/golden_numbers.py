@@ -18,6 +18,8 @@ def float32(v):
     return struct.unpack("f", struct.pack("f", v))[0]
 
 
+# sa_solver's, for steps enough of a high order.
+FINE = [float32(10 * 0.02 ** (i / 11)) for i in range(12)] + [0.0]
 SIGMA = [float32(10 * 0.02 ** (i / (STEPS - 1))) for i in range(STEPS)] + [0.0]
 
 
@@ -118,6 +120,94 @@ ADAPTIVE = [
 ]
 
 
+# ---------------------------------------------------------------- sa_solver
+
+
+def integral(f, a, b, pieces=2000):
+    """Simpson's rule."""
+    w = (b - a) / pieces
+    odd = sum(f(a + i * w) for i in range(1, pieces, 2))
+    even = sum(f(a + i * w) for i in range(2, pieces, 2))
+    return w / 3 * (f(a) + 4 * odd + 2 * even + f(b))
+
+
+def adams(known, a, b, tau, simple):
+    """The predictions' share of the state at lambda = b, coming from a; known: (lambda, D), newest
+    last. Eq. 14 and 17 of the paper; simple: its appendix D for two predictions."""
+    rate = 1 + tau * tau
+    kernel = lambda v: rate * math.exp(rate * (v - b))
+    if simple and len(known) == 2:
+        (l0, _), (l1, _) = known
+        zeroth, first = integral(kernel, a, b), rate * (b - a) ** 2 / 2
+        # kernel times the line through both points, whose moment about a is the short one
+        weights = [(zeroth * (l1 - a) - first) / (l1 - l0), (zeroth * (a - l0) + first) / (l1 - l0)]
+    else:
+        def basis(j):
+            def value(v):
+                f = kernel(v)
+                for m, (l, _) in enumerate(known):
+                    f *= (v - l) / (known[j][0] - l) if m != j else 1
+                return f
+            return value
+        weights = [integral(basis(j), a, b) for j in range(len(known))]
+    return lerp(*((w, d) for w, (_, d) in zip(weights, known)))
+
+
+def sa_solver(eta, noise_from, noise_to, s_noise, predictor, corrector, pece, simple, to_zero):
+    model, sigma = Model(), FINE if to_zero else FINE[:-1]
+    x = ahead = start()
+    known, tau, noise = [], 0.0, None
+    steps = len(sigma) - 1
+
+    def move(order, a, b):
+        s, t = sigma[a], sigma[b]
+        h = math.log(s / t)
+        moved = lerp((t / s * math.exp(-tau * tau * h), x),
+                     (1, adams(known[-order:], -math.log(s), -math.log(t), tau, simple)))
+        if tau == 0:
+            return moved
+        return lerp((1, moved), (s_noise * t * math.sqrt(1 - math.exp(-2 * tau * tau * h)), noise))
+
+    for i in range(steps):
+        s, t = sigma[i], sigma[i + 1]
+        known.append((-math.log(s), model(ahead, s)))
+        left = steps - i if to_zero else 99
+        order = min(corrector, i + 1, left)
+        if i == 0 or order == 0 or (t == 0 and not pece):
+            x = ahead
+        else:
+            x = move(order, i - 1, i)
+            if pece:
+                known[-1] = (-math.log(s), model(x, s))
+        if t == 0:
+            return known[-1][1], model.calls
+        tau = eta if noise_from >= t >= noise_to else 0.0
+        noise = model.noise(s, t)
+        ahead = move(min(predictor, i + 1, left - 1), i, i + 1)
+    return ahead, model.calls
+
+
+SA = [
+    # eta, noise_from, noise_to, s_noise, predictor, corrector, pece, simple, to_zero
+    (1, 5, 0.4, 1, 3, 4, 0, 0, 1),
+    (1, 5, 0.4, 1, 3, 4, 1, 0, 1),
+    (0, 5, 0.4, 1, 6, 6, 0, 0, 0),
+    (0.5, 100, 0, 1.3, 6, 6, 0, 0, 0),
+    (1.5, 3, 1, 0.7, 5, 6, 1, 0, 1),
+    (1, 100, 0, 1, 1, 0, 0, 0, 1),
+    (2, 100, 0.3, 1, 4, 1, 0, 0, 0),
+    (1, 100, 0, 0, 3, 0, 1, 0, 1),
+    (0.8, 100, 0, 1, 2, 2, 0, 1, 0),
+    (0.8, 100, 0, 1, 2, 2, 0, 0, 0),
+    (0, 100, 0, 1, 3, 2, 1, 1, 1),
+]
+
+
+def row(out, case, calls, x):
+    out.write("    {" + ", ".join(f"{v:g}" for v in case) + f",\n     {calls},\n     {{")
+    out.write(",\n      ".join(", ".join(f"{v:.17g}" for v in x[i:i + 4]) for i in (0, 4)) + "}},\n")
+
+
 def main():
     out = sys.stdout
     out.write("/* Written by tools/golden_numbers.py. */\n")
@@ -127,8 +217,13 @@ def main():
     for case in ADAPTIVE:
         x, calls, refused = dpm_adaptive(*case)
         sys.stderr.write(f"dpm_adaptive {case}: {calls} evaluations, {refused} refused\n")
-        out.write("    {" + ", ".join(f"{v:g}" for v in case) + f",\n     {calls},\n     {{")
-        out.write(",\n      ".join(", ".join(f"{v:.17g}" for v in x[i:i + 4]) for i in (0, 4)) + "}},\n")
+        row(out, case, calls, x)
+    out.write("};\n\nstatic const struct sa_case {\n    double eta, from, to, s_noise;\n")
+    out.write("    int predictor, corrector, pece, simple, to_zero, calls;\n    double x[N];\n")
+    out.write("} sa_cases[] = {\n")
+    for case in SA:
+        x, calls = sa_solver(*case)
+        row(out, case, calls, x)
     out.write("};\n")
 
 

@@ -288,7 +288,12 @@ static graft_status integrate(run_state *r, graft_err *e)
                                            .r = o->r,
                                            .order = o->order > INT_MAX ? INT_MAX : (int)o->order,
                                            .reverse = o->reverse,
-                                           .adaptive = o->adaptive};
+                                           .adaptive = o->adaptive,
+                                           .sa = o->sa};
+    const bool told = o->given && o->sa.predictor; /* where noise is to be added */
+    const float noise_from =
+        told ? (float)o->sa.noise_from : graft_percent_to_sigma(&r->table, 0.2);
+    const float noise_to = told ? (float)o->sa.noise_to : graft_percent_to_sigma(&r->table, 0.8);
     graft_sampler_run run = {.denoiser = &d,
                              .numbers = o->given ? &numbers : NULL,
                              .noise = &r->source,
@@ -300,9 +305,8 @@ static graft_status integrate(run_state *r, graft_err *e)
                              .batch = (size_t)r->shape[0],
                              .sigma_min = as_level(r, r->table.sigma[0]),
                              .sigma_max = as_level(r, r->table.sigma[r->table.count - 1]),
-                             .noise_from_sigma =
-                                 as_level(r, graft_percent_to_sigma(&r->table, 0.2)),
-                             .noise_to_sigma = as_level(r, graft_percent_to_sigma(&r->table, 0.8)),
+                             .noise_from_sigma = as_level(r, noise_from),
+                             .noise_to_sigma = as_level(r, noise_to),
                              .step_ctx = r,
                              .step = step_done};
     st = r->resident ? integrate_there(r, &run, e) : graft_sampler_run_named(s->sampler, &run, e);

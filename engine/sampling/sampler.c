@@ -121,8 +121,11 @@ graft_status graft_sampler_run_named(const char *name, graft_sampler_run *run, g
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "sampler %s needs a model that predicts with and without the prompt",
                           name);
-    static const graft_sampler_numbers usual = {
-        .eta = 1, .s_noise = 1, .r = 0.5, .order = GRAFT_LMS_ORDER};
+    static const graft_sampler_numbers usual = {.eta = 1,
+                                                .s_noise = 1,
+                                                .r = 0.5,
+                                                .order = GRAFT_LMS_ORDER,
+                                                .sa = {.predictor = 3, .corrector = 4}};
     graft_status st = run->numbers ? check_numbers(s, run->numbers, e) : GRAFT_OK;
     if (st || run->n_sigmas < 2) return st;
     assert(s->buffers <= GRAFT_WALK_BUFFERS);

@@ -42,6 +42,7 @@ typedef struct graft_sampler_numbers {
     int order;
     bool reverse;
     graft_adaptive_options adaptive;
+    graft_sa_options sa; /* but for its sigmas: noise_from_sigma, noise_to_sigma of the run */
 } graft_sampler_numbers;
 #define GRAFT_LMS_ORDER 4 /* most slopes, and the usual number */
 
@@ -55,8 +56,8 @@ typedef struct graft_sampler_run {
     size_t n;                             /* values in x */
     size_t batch;                         /* pictures in x */
     float sigma_min, sigma_max;           /* of the model's schedule */
-    /* Sigmas at 0.2 and 0.8 of the model's schedule: sa_solver adds noise between them (both 0:
-     * nowhere). */
+    /* sa_solver adds noise between these sigmas (both 0: nowhere), which usually are at 0.2 and 0.8
+     * of the model's schedule. */
     float noise_from_sigma, noise_to_sigma;
     /* Sigmas are s / (1 - s) for the s of a flow (schedule.h): ancestral steps go down as far as
      * they do in terms of s. */

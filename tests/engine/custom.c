@@ -665,6 +665,30 @@ static void numbers_of_samplers(void)
     graft_sigmas_release(sigmas);
 }
 
+/* sa_solver's noise stands between the sigmas that it is told, usually those of 20 % and 80 %. */
+static void sigmas_of_noise(void)
+{
+    graft_sample_params p = params("sa_solver", "normal", 6);
+    graft_sigmas *sigmas = scheduled(model, "normal", 6, 1);
+    graft_sampling s = parts(model, &p, sigmas);
+    values plain = custom_values(&s, empty), told, none, quiet;
+    graft_err e = GRAFT_ERR_INIT;
+    s.options =
+        (graft_sampler_options){.given = true, .eta = 1, .s_noise = 1, .r = 0.5, .order = 4};
+    s.options.sa = (graft_sa_options){.predictor = 3, .corrector = 4};
+    CHECK_OK(graft_sigmas_at_percent(model, 0.2, false, &s.options.sa.noise_from, &e), &e);
+    CHECK_OK(graft_sigmas_at_percent(model, 0.8, false, &s.options.sa.noise_to, &e), &e);
+    told = custom_values(&s, empty);
+    CHECK(same(&plain, &told));
+    s.options.sa.noise_to = s.options.sa.noise_from = 1e6; /* nowhere */
+    none = custom_values(&s, empty);
+    CHECK(!same(&plain, &none));
+    s.options.sa.noise_to = 0, s.options.eta = 0;
+    quiet = custom_values(&s, empty);
+    CHECK(same(&none, &quiet));
+    graft_sigmas_release(sigmas);
+}
+
 int main(void)
 {
     graft_alloc_stats stats;
@@ -689,6 +713,7 @@ int main(void)
     RUN(the_first_run_calibrates);
     RUN(so_does_one_prompt);
     RUN(numbers_of_samplers);
+    RUN(sigmas_of_noise);
     close_all();
     graft_alloc_stats_get(&stats);
     CHECK_INT(stats.live_blocks, 0);

@@ -119,7 +119,7 @@ graft_status graft_sigmas_at_percent(const graft_model *m, double percent, bool 
                                      graft_err *e)
 {
     trace("sigma at %g actual=%d model=%d\n", percent, actual, m != NULL);
-    *out = 2.5;
+    *out = 2.5 - percent;
     return due(e);
 }
 
@@ -153,6 +153,10 @@ graft_status graft_sample_custom(const graft_sampling *s, const graft_latent *la
     if (o->given && a->h_init > 0)
         trace(" rtol=%g atol=%g h_init=%g pid=%g,%g,%g safety=%g", a->rtol, a->atol, a->h_init,
               a->pcoeff, a->icoeff, a->dcoeff, a->accept_safety);
+    const graft_sa_options *sa = &o->sa;
+    if (o->given && sa->predictor)
+        trace(" noise=%g,%g orders=%d,%d pece=%d simple=%d", sa->noise_from, sa->noise_to,
+              sa->predictor, sa->corrector, sa->pece, sa->simple);
     if (s->third.prompt)
         trace(" third=%d way=%d scale=%g", s->third.prompt != s->negative, s->third.way,
               s->third.scale);

@@ -142,12 +142,13 @@ static void expect_sampler(const char *id, const char *const *names, const doubl
     fake_host_defaults(n, in);
     for (int i = 0; names && names[i]; i++) {
         graft_arg *a = &in[fake_host_input(n, names[i])];
-        if (a->kind == GRAFT_INT)
+        if (a->kind == GRAFT_INT || a->kind == GRAFT_BOOL)
             a->u.i = (int64_t)values[i];
         else
             a->u.f = values[i];
     }
     if (choice) in[0].u.s = choice;
+    if (strcmp(n->inputs[0]->type, "MODEL") == 0) in[0] = model[0];
     CHECK_INT(run_with(id, in, sampler), GRAFT_OK);
     n = fake_host_node("CLIPTextEncode");
     fake_host_defaults(n, in);
@@ -212,6 +213,25 @@ static void samplers_with_numbers(void)
     expect_sampler("SamplerDPMAdaptative", adaptive, steps, NULL,
                    " dpm_adaptive two=0 sigmas=2: 14.615 0 eta=3 s_noise=4 r=0.5 order=2 rtol=0.25 "
                    "atol=0.125 h_init=0.5 pid=0.75,1.5,2.5 safety=0.875\n");
+    static const char *const sa[] = {"eta",
+                                     "s_noise",
+                                     "sde_start_percent",
+                                     "sde_end_percent",
+                                     "predictor_order",
+                                     "corrector_order",
+                                     NULL};
+    static const double orders[] = {0.25, 1.5, 0.5, 1, 5, 0};
+    expect_sampler("SamplerSASolver", NULL, NULL, NULL,
+                   " sa_solver two=0 sigmas=2: 14.615 0 eta=1 s_noise=1 r=0.5 order=4 "
+                   "noise=2.3,1.7 orders=3,4 pece=0 simple=0\n");
+    expect_sampler("SamplerSASolver", sa, orders, NULL,
+                   " sa_solver two=0 sigmas=2: 14.615 0 eta=0.25 s_noise=1.5 r=0.5 order=4 "
+                   "noise=2,1.5 orders=5,0 pece=0 simple=0\n");
+    static const char *const pece[] = {"use_pece", NULL}, *const simple[] = {"simple_order_2",
+                                                                             NULL};
+    static const double on[] = {1};
+    expect_sampler("SamplerSASolver", pece, on, NULL, " orders=3,4 pece=1 simple=0\n");
+    expect_sampler("SamplerSASolver", simple, on, NULL, " orders=3,4 pece=0 simple=1\n");
 }
 
 /* A guider's three prompts, as SamplerCustomAdvanced hands them on; NULL: the first of `choices`.
@@ -305,7 +325,7 @@ static void percents_and_noise(void)
     in[0] = model[0], in[1].u.f = 0.25, in[2].u.i = 1;
     CHECK_INT(run_with("SamplingPercentToSigma", in, out), GRAFT_OK);
     CHECK_STR(fake_trace, "sigma at 0.25 actual=1 model=1\n");
-    CHECK(out[0].kind == GRAFT_FLOAT && out[0].u.f == 2.5);
+    CHECK(out[0].kind == GRAFT_FLOAT && out[0].u.f == 2.25);
     static const char *const makers[] = {"RandomNoise", "ManualSigmas", "EmptyLatentImage"};
     for (int i = 0; i < 3; i++) {
         fake_host_defaults(fake_host_node(makers[i]), in);

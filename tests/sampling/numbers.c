@@ -64,14 +64,17 @@ static void start(float *x)
     for (int i = 0; i < N; i++) x[i] = (float)(sigma[0] * sin(1 + i));
 }
 
-static graft_status sample(const char *name, const graft_sampler_numbers *k, float *x)
+static graft_status sample_along(const char *name, const graft_sampler_numbers *k, float *x,
+                                 const float *sigmas, size_t n_sigmas, float from, float to)
 {
     const graft_denoiser d = {.denoise = denoise, .denoise_pair = denoise_pair};
     const graft_noise_source source = {.draw = draw};
     graft_sampler_run run = {.denoiser = &d,
                              .noise = &source,
-                             .sigmas = sigma,
-                             .n_sigmas = STEPS + 1,
+                             .sigmas = sigmas,
+                             .n_sigmas = n_sigmas,
+                             .noise_from_sigma = from,
+                             .noise_to_sigma = to,
                              .numbers = k,
                              .x = x,
                              .n = N,
@@ -81,6 +84,11 @@ static graft_status sample(const char *name, const graft_sampler_numbers *k, flo
     start(x);
     calls = 0;
     return graft_sampler_run_named(name, &run, &e);
+}
+
+static graft_status sample(const char *name, const graft_sampler_numbers *k, float *x)
+{
+    return sample_along(name, k, x, sigma, STEPS + 1, 5, 0.4f);
 }
 
 /* ------------------------------------------------------------------ by the book */
@@ -400,6 +408,74 @@ static void adaptive_numbers_without_a_meaning(void)
     CHECK_OK(sample("dpm_adaptive", &k, x), &e);
 }
 
+/* ------------------------------------------------------------------ sa_solver */
+
+#define FINE 12
+
+static graft_sampler_numbers sa_numbers(const struct sa_case *c)
+{
+    graft_sampler_numbers k = NUMBERS(c->eta, c->s_noise, 0.5, 4, false);
+    k.sa.predictor = c->predictor, k.sa.corrector = c->corrector;
+    k.sa.pece = c->pece, k.sa.simple = c->simple;
+    return k;
+}
+
+static graft_status sample_sa(const char *name, const struct sa_case *c,
+                              const graft_sampler_numbers *k, float *x)
+{
+    float fine[FINE + 1] = {0};
+    for (int i = 0; i < FINE; i++) fine[i] = (float)(10 * pow(0.02, i / (FINE - 1.0)));
+    return sample_along(name, k, x, fine, FINE + (size_t)c->to_zero, (float)c->from, (float)c->to);
+}
+
+/* As tools/golden_numbers.py has it. The first two cases are the usual numbers of sa_solver and
+ * sa_solver_pece. */
+static void adams_of_all_orders(void)
+{
+    for (size_t i = 0; i < sizeof sa_cases / sizeof *sa_cases; i++) {
+        const struct sa_case *c = &sa_cases[i];
+        const graft_sampler_numbers k = sa_numbers(c);
+        float x[N], usual[N];
+        double worst = 0;
+        CHECK_OK(sample_sa("sa_solver", c, &k, x), &e);
+        CHECK_INT(calls, c->calls);
+        for (int j = 0; j < N; j++) worst = fmax(worst, fabs(x[j] - c->x[j]));
+        if (!(worst < 2e-5)) fprintf(stderr, "sa_solver, case %zu: %g\n", i, worst);
+        CHECK(worst < 2e-5);
+        if (i > 1) continue;
+        CHECK_OK(sample_sa(i ? "sa_solver_pece" : "sa_solver", c, NULL, usual), &e);
+        CHECK(memcmp(x, usual, sizeof x) == 0);
+    }
+}
+
+/* Steps so short that little is left of the integrals' usual form: more orders change nothing. */
+static void short_steps_of_a_high_order(void)
+{
+    enum { SHORT = 200 };
+    static float steps[SHORT];
+    const graft_sampler_numbers high = {
+        .s_noise = 1, .r = 0.5, .order = 4, .sa = {.predictor = 6, .corrector = 6}};
+    const graft_sampler_numbers low = {
+        .s_noise = 1, .r = 0.5, .order = 4, .sa = {.predictor = 4, .corrector = 4}};
+    float a[N], b[N];
+    for (int i = 0; i < SHORT; i++) steps[i] = (float)(10 * pow(0.98, i / (SHORT - 1.0)));
+    CHECK_OK(sample_along("sa_solver", &high, a, steps, SHORT, 0, 0), &e);
+    CHECK_OK(sample_along("sa_solver", &low, b, steps, SHORT, 0, 0), &e);
+    for (int i = 0; i < N; i++) CHECK_NEAR(a[i], b[i], 1e-3);
+}
+
+static void orders_that_are_not_there(void)
+{
+    static const int bad[][2] = {{0, 4}, {7, 4}, {3, -1}, {3, 7}};
+    float x[N];
+    for (int i = 0; i < 4; i++) {
+        graft_sampler_numbers k = sa_numbers(&sa_cases[0]);
+        k.sa.predictor = bad[i][0], k.sa.corrector = bad[i][1];
+        CHECK_INT(sample("sa_solver", &k, x), GRAFT_E_ARG);
+        CHECK_INT(calls, 0);
+    }
+}
+
 static void what_is_wrong_is_refused(void)
 {
     static const graft_sampler_numbers bad[] = {
@@ -444,6 +520,9 @@ int main(void)
     RUN(more_stages_are_closer);
     RUN(adaptive_steps);
     RUN(adaptive_numbers_without_a_meaning);
+    RUN(adams_of_all_orders);
+    RUN(short_steps_of_a_high_order);
+    RUN(orders_that_are_not_there);
     RUN(what_is_wrong_is_refused);
     RUN(more_noise_than_there_is);
     return test_end();
