@@ -3,6 +3,7 @@
 #ifndef GRAFT_CFG_H
 #define GRAFT_CFG_H
 #include "engine/engine.h"
+#include "engine/latents.h"
 
 /* P and N are the denoised latents of the positive and of the negative prompts, x the noisy one, D
  * = N + cfg (P - N) or what RescaleCFG or an earlier change made of it. Dots and norms are over all
@@ -27,7 +28,10 @@ typedef enum graft_cfg_kind {
     /* Mahiro: between D and cfg P, in which the prompt alone gives the direction: with s = 1 + the
      * cosine of the angle between the roots of cfg N and of (cfg P + D) / 2 at a place, in the mean
      * over places, s / 2 D + (1 - s / 2) cfg P. Roots of numbers below 0 are -root(-v). */
-    GRAFT_CFG_SIMILAR = 5
+    GRAFT_CFG_SIMILAR = 5,
+    /* P becomes N + O(P - N), where O is an operation on latents; O(P) where there is no negative
+     * prompt. Only of graft_model_operate_cfg(). */
+    GRAFT_CFG_OPERATED = 16
 } graft_cfg_kind;
 
 typedef struct graft_cfg_change {
@@ -37,14 +41,18 @@ typedef struct graft_cfg_change {
 
 #define GRAFT_CFG_CHANGES 8
 
-/* A model that is sampled so, after the changes that it has. The first two kinds come before the
- * others, and perturbed attention is added behind all. Where there is no negative prompt, or cfg is
- * 1, they change nothing, but for `strength` of GRAFT_CFG_NORMED.
- * GRAFT_E_ARG for numbers that are not finite, and a strength or limit below 0 but for
- * GRAFT_CFG_PROJECTED's strength; GRAFT_E_LIMIT for more than GRAFT_CFG_CHANGES. Guidance by three
- * prompts is GRAFT_E_UNSUPPORTED with any of them. */
+/* A model that is sampled so, after the changes that it has. The first two kinds, and operations,
+ * come before the others, and perturbed attention is added behind all. Where there is no negative
+ * prompt, or cfg is 1, they change nothing, but for `strength` of GRAFT_CFG_NORMED. GRAFT_E_ARG for
+ * numbers that are not finite, and a strength or limit below 0 but for GRAFT_CFG_PROJECTED's
+ * strength; GRAFT_E_LIMIT for more than GRAFT_CFG_CHANGES. Guidance by three prompts is
+ * GRAFT_E_UNSUPPORTED with any of them. */
 graft_status graft_model_change_cfg(const graft_model *m, const graft_cfg_change *change,
                                     graft_model **out, graft_err *e);
+/* The same with an operation, at sigmas between two shares of the schedule, 0 … 1. It is done where
+ * cfg is 1, too. Sampling a latent that is too small for it is GRAFT_E_ARG. */
+graft_status graft_model_operate_cfg(const graft_model *m, const graft_latent_operation *operation,
+                                     double start, double end, graft_model **out, graft_err *e);
 
 /* Skip-layer guidance (graft_model_skip_layers()) for the transformers of SD 3 and FLUX.1. Blocks
  * are numbers in any text; FLUX.1's of one stream are counted apart, SD 3 has none. rescale 0 … 10:

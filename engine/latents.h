@@ -60,6 +60,29 @@ graft_status graft_latent_sum(const graft_latent *a, double factor_a, const graf
  * (bilinear, cut to its aspect) and repeats over its batch. With mask and batch indices of a. */
 graft_status graft_latent_interpolate(const graft_latent *a, const graft_latent *b, double ratio,
                                       graft_latent **out, graft_err *e);
+/* What is done to all samples of a latent, each by itself. The channels of a place are a vector, m
+ * its length. */
+typedef enum graft_latent_operation_kind {
+    /* Reinhard's curve: the vector gets the length m top / (m + top), where top is `multiplier`
+     * times the mean of all lengths and five of their standard deviations (with n - 1; of one
+     * place 0). A multiplier of 0 leaves zeros. */
+    GRAFT_OPERATION_TONEMAP = 0,
+    /* (1 + 10 alpha) times the vector less 10 alpha m times what a blur makes of the vectors of
+     * length 1: a bell exp(-(x^2 + y^2) / (2 sigma^2)), with x and y from -1 to 1, over 2 radius +
+     * 1 places each way, beyond the edges of the mirror image. */
+    GRAFT_OPERATION_SHARPEN = 1
+} graft_latent_operation_kind;
+#define GRAFT_OPERATION_RADIUS 31 /* at most */
+typedef struct graft_latent_operation {
+    graft_latent_operation_kind kind;
+    double multiplier;   /* TONEMAP, from 0 on */
+    int64_t radius;      /* SHARPEN, from 1 on */
+    double sigma, alpha; /* SHARPEN: above 0; from 0 on */
+} graft_latent_operation;
+/* With mask and batch indices. GRAFT_E_ARG for numbers out of range, and where height or width are
+ * not larger than the radius. */
+graft_status graft_latent_operate(const graft_latent *l, const graft_latent_operation *o,
+                                  graft_latent **out, graft_err *e);
 /* same: every sample is sampled with the noise of the first; else each with that of its place. */
 graft_status graft_latent_same_noise(const graft_latent *l, bool same, graft_latent **out,
                                      graft_err *e);

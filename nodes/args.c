@@ -112,6 +112,11 @@ graft_latent *graft_arg_latent(const graft_call *c, int i)
     return object(c, i, GRAFT_VALUE_LATENT);
 }
 
+const graft_latent_operation *graft_arg_operation(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_LATENT_OPERATION);
+}
+
 graft_image *graft_arg_image(const graft_call *c, int i)
 {
     return object(c, i, GRAFT_VALUE_IMAGE);

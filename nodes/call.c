@@ -196,6 +196,14 @@ graft_status graft_call_out_latent(graft_call *c, int slot, graft_latent *v)
     return out_object(c, slot, GRAFT_VALUE_LATENT, v);
 }
 
+graft_status graft_call_out_operation(graft_call *c, int slot, const graft_latent_operation *v)
+{
+    graft_latent_operation *copy = graft_malloc(sizeof *copy);
+    if (!copy) return graft_fail_nomem(&c->err, "a node's result");
+    *copy = *v;
+    return out_object(c, slot, GRAFT_VALUE_LATENT_OPERATION, copy);
+}
+
 graft_status graft_call_out_image(graft_call *c, int slot, graft_image *v)
 {
     return out_object(c, slot, GRAFT_VALUE_IMAGE, v);

@@ -49,6 +49,8 @@ graft_status graft_call_out_vision_output(graft_call *c, int slot, graft_vision_
 graft_status graft_call_out_style(graft_call *c, int slot, graft_style *v);
 graft_status graft_call_out_ip_adapter(graft_call *c, int slot, graft_ip_adapter *v);
 graft_status graft_call_out_latent(graft_call *c, int slot, graft_latent *v);
+graft_status graft_call_out_operation(graft_call *c, int slot,
+                                      const graft_latent_operation *v); /* copied */
 graft_status graft_call_out_image(graft_call *c, int slot, graft_image *v);
 graft_status graft_call_out_mask(graft_call *c, int slot, graft_image *v);
 graft_status graft_call_out_sigmas(graft_call *c, int slot, graft_sigmas *v);

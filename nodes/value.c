@@ -42,6 +42,11 @@ RELEASE(part)
 RELEASE(booster)
 #undef RELEASE
 
+static void release_operation(void *inner)
+{
+    graft_free(inner);
+}
+
 static void (*const release_inner[GRAFT_VALUE_KINDS])(void *) = {
     [GRAFT_VALUE_MODEL] = release_model,
     [GRAFT_VALUE_CLIP] = release_clip,
@@ -55,6 +60,7 @@ static void (*const release_inner[GRAFT_VALUE_KINDS])(void *) = {
     [GRAFT_VALUE_STYLE_MODEL] = release_style,
     [GRAFT_VALUE_IP_ADAPTER] = release_ip_adapter,
     [GRAFT_VALUE_LATENT] = release_latent,
+    [GRAFT_VALUE_LATENT_OPERATION] = release_operation,
     [GRAFT_VALUE_IMAGE] = release_image,
     [GRAFT_VALUE_MASK] = release_image,
     [GRAFT_VALUE_SIGMAS] = release_sigmas,
@@ -101,6 +107,7 @@ static const graft_value_ops ops[GRAFT_VALUE_KINDS] = {
     [GRAFT_VALUE_STYLE_MODEL] = {"STYLE_MODEL", retain, release, query},
     [GRAFT_VALUE_IP_ADAPTER] = {"IPADAPTER", retain, release, query},
     [GRAFT_VALUE_LATENT] = {"LATENT", retain, release, query},
+    [GRAFT_VALUE_LATENT_OPERATION] = {"LATENT_OPERATION", retain, release, query},
     [GRAFT_VALUE_IMAGE] = {"IMAGE", retain, release, query},
     [GRAFT_VALUE_MASK] = {"MASK", retain, release, query},
     [GRAFT_VALUE_SIGMAS] = {"SIGMAS", retain, release, query},

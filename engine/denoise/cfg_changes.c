@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "engine/denoise/change.h"
+#include "engine/image/latent_operation.h"
 
 /* Numbers of engine/cfg.h and kernels/changes.h are one. */
 _Static_assert(GRAFT_CHANGE_PROJECTED == (int)GRAFT_CFG_PROJECTED &&
@@ -20,6 +21,7 @@ struct graft_cfg_changes {
     float *average[GRAFT_CFG_CHANGES]; /* of a change with momentum; or NULL */
     bool begun[GRAFT_CFG_CHANGES];
     double *work;
+    double *operating; /* of operations, in the host's memory; or NULL */
 };
 
 static void forget(graft_cfg_changes *k)
@@ -48,6 +50,29 @@ graft_status graft_cfg_changes_move(graft_cfg_changes *k, graft_memory to, graft
     return ok ? GRAFT_OK : graft_fail_nomem(e, "guidance");
 }
 
+/* For operations. */
+static graft_status make_room(graft_cfg_changes *k, graft_err *e)
+{
+    const graft_model *m = k->c->model;
+    size_t most = 0;
+    for (int i = 0; i < m->n_cfg_changes; i++) {
+        if (m->cfg_change[i].kind != GRAFT_CFG_OPERATED) continue;
+        size_t count;
+        const graft_status st =
+            graft_latent_operation_fit(&m->cfg_operation[i].what, k->c->shape, &count, e);
+        if (st) return st;
+        if (count > most) most = count;
+    }
+    if (!most) return GRAFT_OK;
+    k->operating = graft_malloc_array(most, sizeof *k->operating);
+    return k->operating ? GRAFT_OK : graft_fail_nomem(e, "guidance");
+}
+
+bool graft_cfg_changes_look(const graft_cfg_changes *k)
+{
+    return k->operating != NULL;
+}
+
 graft_status graft_cfg_changes_create(const graft_guided_config *c, graft_cfg_changes **out,
                                       graft_err *e)
 {
@@ -59,7 +84,8 @@ graft_status graft_cfg_changes_create(const graft_guided_config *c, graft_cfg_ch
     k->area = (size_t)(c->shape[2] * c->shape[3]);
     k->per = (size_t)c->shape[1] * k->area;
     k->n = (size_t)c->shape[0] * k->per;
-    const graft_status st = graft_cfg_changes_move(k, (graft_memory){NULL}, e);
+    graft_status st = make_room(k, e);
+    if (!st) st = graft_cfg_changes_move(k, (graft_memory){NULL}, e);
     if (st)
         graft_cfg_changes_destroy(k);
     else
@@ -71,6 +97,7 @@ void graft_cfg_changes_destroy(graft_cfg_changes *k)
 {
     if (!k) return;
     forget(k);
+    graft_free(k->operating);
     graft_free(k);
 }
 
@@ -99,7 +126,21 @@ static graft_change change_of(const graft_cfg_changes *k, int i, const graft_cfg
 
 static bool is_before(graft_cfg_kind kind)
 {
-    return kind == GRAFT_CFG_PROJECTED || kind == GRAFT_CFG_TANGENTIAL;
+    return kind == GRAFT_CFG_PROJECTED || kind == GRAFT_CFG_TANGENTIAL ||
+           kind == GRAFT_CFG_OPERATED;
+}
+
+static void operate(const graft_cfg_changes *k, int i, const graft_cfg_call *call)
+{
+    const struct graft_cfg_operation *o = &k->c->model->cfg_operation[i];
+    float *p = call->positive;
+    const float *n = call->negative;
+    if ((o->start > 0 || o->end < 1) &&
+        !graft_sigma_in_range(k->c->table, o->start, o->end, call->sigma))
+        return;
+    for (size_t v = 0; n && v < k->n; v++) p[v] -= n[v];
+    graft_latent_operation_run(&o->what, p, k->c->shape, k->operating);
+    for (size_t v = 0; n && v < k->n; v++) p[v] += n[v];
 }
 
 graft_status graft_cfg_changes_before(graft_cfg_changes *k, const graft_cfg_call *call)
@@ -110,9 +151,12 @@ graft_status graft_cfg_changes_before(graft_cfg_changes *k, const graft_cfg_call
     /* Noisier than the call before: another run of a sampler, or a step back. */
     for (int i = 0; i < m->n_cfg_changes && call->sigma > k->sigma; i++) k->begun[i] = false;
     k->sigma = call->sigma;
-    for (int i = 0; i < m->n_cfg_changes && guided && !st; i++) {
+    for (int i = 0; i < m->n_cfg_changes && !st; i++) {
         const graft_change c = change_of(k, i, call, NULL);
-        if (!is_before(m->cfg_change[i].kind)) continue;
+        if (m->cfg_change[i].kind == GRAFT_CFG_OPERATED) operate(k, i, call);
+        if (!is_before(m->cfg_change[i].kind) || m->cfg_change[i].kind == GRAFT_CFG_OPERATED ||
+            !guided)
+            continue;
         /* With a cfg of 0 D is N, whatever P is. */
         if (c.kind == GRAFT_CHANGE_TANGENTIAL || c.cfg != 0)
             st = graft_change_run(&k->memory, &c, NULL);

@@ -18,6 +18,8 @@ typedef struct graft_cfg_call {
 /* *out is NULL where the model has none. The config is borrowed. */
 graft_status graft_cfg_changes_create(const graft_guided_config *c, graft_cfg_changes **out,
                                       graft_err *e);
+/* They work in the host's memory alone, and cannot be moved. */
+bool graft_cfg_changes_look(const graft_cfg_changes *k);
 void graft_cfg_changes_destroy(graft_cfg_changes *k); /* NULL is fine */
 /* Before the first call: arrays are in this memory from now on; at first they are in the host's.
  * After GRAFT_E_NOMEM it can be moved elsewhere. */

@@ -151,9 +151,11 @@ static graft_status check_third(const graft_guided_config *c, graft_err *e)
         st = graft_fail(e, GRAFT_E_UNSUPPORTED,
                         "RescaleCFG is not defined for guidance by three prompts");
     if (!st && c->model->n_cfg_changes)
-        st = graft_fail(e, GRAFT_E_UNSUPPORTED,
-                        "guidance by three prompts has no positive and negative prediction alone "
-                        "that APG, CFGNorm, CFGZeroStar, Mahiro, RenormCFG or TCFG could change");
+        st =
+            graft_fail(e, GRAFT_E_UNSUPPORTED,
+                       "guidance by three prompts has no positive and negative prediction alone "
+                       "that APG, CFGNorm, CFGZeroStar, LatentApplyOperationCFG, Mahiro, RenormCFG "
+                       "or TCFG could change");
     if (st) return st;
     return graft_model_check_downscale(c->model, c->positive, c->third.prompt, e);
 }

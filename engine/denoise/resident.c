@@ -34,7 +34,7 @@ struct graft_resident {
 
 /* Nobody looks into the arrays of a run: no sampler, no onlooker, no limit of DeepCache's error, no
  * EasyCache with prompts for parts of it, no self-attention guidance, no spread that skipped blocks
- * are to have, no patches that are filled up. */
+ * are to have, no operations on predictions, no patches that are filled up. */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
@@ -43,6 +43,7 @@ static bool is_blind(const graft_guided *g, const char *sampler)
     const bool perturbs = graft_model_perturbs(m);
     return !g->c.tap && !(t && t->latent) && !(g->answers && g->regions.any) && !g->blurred &&
            !graft_known_fills(m, g->c.shape) &&
+           !(g->changes && graft_cfg_changes_look(g->changes)) &&
            !(perturbs && (g->features || m->skip.rescale > 0)) &&
            !(g->features && m->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
            graft_sampler_anywhere(sampler);

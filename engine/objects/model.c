@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/image/latent_operation.h"
 #include "engine/image/resize.h"
 #include "engine/models/flux2.h"
 #include "engine/objects/alike.h"
@@ -180,8 +181,21 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
 
 static bool cfg_numbers_allowed(const graft_cfg_change *c)
 {
+    if (c->kind == GRAFT_CFG_OPERATED) return false;
     const bool finite = isfinite(c->strength) && isfinite(c->limit) && isfinite(c->momentum);
     return finite && c->limit >= 0 && (c->strength >= 0 || c->kind == GRAFT_CFG_PROJECTED);
+}
+
+/* A model with one change more; cfg_change[n_cfg_changes - 1] is to be set. */
+static graft_status one_more(const graft_model *m, graft_model **out, graft_err *e)
+{
+    if (m->n_cfg_changes == GRAFT_CFG_CHANGES)
+        return graft_fail(e, GRAFT_E_LIMIT, "guidance is changed at most %d times",
+                          GRAFT_CFG_CHANGES);
+    *out = graft_model_copy(m);
+    if (!*out) return graft_fail_nomem(e, "model");
+    (*out)->n_cfg_changes++;
+    return GRAFT_OK;
 }
 
 graft_status graft_model_change_cfg(const graft_model *m, const graft_cfg_change *change,
@@ -191,12 +205,26 @@ graft_status graft_model_change_cfg(const graft_model *m, const graft_cfg_change
         return graft_fail(e, GRAFT_E_ARG,
                           "guidance with a strength of %g, a limit of %g and a momentum of %g",
                           change->strength, change->limit, change->momentum);
-    if (m->n_cfg_changes == GRAFT_CFG_CHANGES)
-        return graft_fail(e, GRAFT_E_LIMIT, "guidance is changed at most %d times",
-                          GRAFT_CFG_CHANGES);
-    graft_model *n = graft_model_copy(m);
-    if (!n) return graft_fail_nomem(e, "model");
-    n->cfg_change[n->n_cfg_changes++] = *change;
+    graft_model *n;
+    const graft_status st = one_more(m, &n, e);
+    if (st) return st;
+    n->cfg_change[n->n_cfg_changes - 1] = *change;
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_operate_cfg(const graft_model *m, const graft_latent_operation *operation,
+                                     double start, double end, graft_model **out, graft_err *e)
+{
+    graft_model *n;
+    graft_status st = graft_latent_operation_check(operation, e);
+    if (st) return st;
+    if (!(start >= 0 && start <= 1) || !(end >= 0 && end <= 1))
+        return graft_fail(e, GRAFT_E_ARG, "an operation from %g to %g of the schedule: 0 to 1",
+                          start, end);
+    if ((st = one_more(m, &n, e))) return st;
+    n->cfg_change[n->n_cfg_changes - 1] = (graft_cfg_change){.kind = GRAFT_CFG_OPERATED};
+    n->cfg_operation[n->n_cfg_changes - 1] = (struct graft_cfg_operation){*operation, start, end};
     *out = n;
     return GRAFT_OK;
 }

@@ -118,6 +118,10 @@ struct graft_model {
     double rescale_cfg; /* 0: off */
     graft_cfg_change cfg_change[GRAFT_CFG_CHANGES];
     int n_cfg_changes;
+    struct graft_cfg_operation { /* of a change of that kind, with its number */
+        graft_latent_operation what;
+        double start, end;
+    } cfg_operation[GRAFT_CFG_CHANGES];
     graft_third third;   /* graft_model_perp_neg(); with a reference to its prompt */
     double differential; /* of masks' grey (graft_model_differential); 0: off */
     double perturbed;    /* scale of guidance away from perturbed rows; 0: off */

@@ -281,6 +281,159 @@ static void with_the_rest_of_guidance(void)
     graft_model_release(rescaled);
 }
 
+/* ------------------------------------------------------------------ operations */
+
+#define OPERATIONS GRAFT_SOURCE_DIR "/golden/pictures/operations.safetensors"
+
+static graft_model *operated(const graft_model *m, graft_latent_operation o, double start,
+                             double end)
+{
+    graft_model *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_operate_cfg(m, &o, start, end, &out, &e), &e);
+    return out;
+}
+
+static float *operation_values(const graft_safetensors *f, int k, const char *name,
+                               const graft_st_tensor **t)
+{
+    char full[64];
+    snprintf(full, sizeof full, "operation%d.%s", k, name);
+    *t = graft_safetensors_find(f, full);
+    CHECK(*t != NULL);
+    return *t ? values_of(*t) : NULL;
+}
+
+/* On the difference of two predictions, or on one, as tools/golden_operations.py has it. */
+static void operations_of_predictions(void)
+{
+    graft_safetensors *f = open_file(OPERATIONS);
+    for (int k = 0; k < 8; k++) {
+        const graft_st_tensor *t;
+        graft_err e = GRAFT_ERR_INIT;
+        float *v = operation_values(f, k, "numbers", &t);
+        const graft_latent_operation o = {v[0] > 0 ? GRAFT_OPERATION_SHARPEN
+                                                   : GRAFT_OPERATION_TONEMAP,
+                                          (double)v[1], (int64_t)v[2], (double)v[3], (double)v[4]};
+        float *want = operation_values(f, k, "guided", &t);
+        float *one = operation_values(f, k, "output", &t);
+        float *p = operation_values(f, k, "samples", &t);
+        float *n = operation_values(f, k, "negative", &t);
+        const size_t values = (size_t)shape_count(t->shape, t->rank);
+        graft_model *m = operated(model, o, 0, 1);
+        graft_guided_config c = {.model = m, .cfg = 3.5};
+        graft_cfg_changes *changes = NULL;
+        memcpy(c.shape, t->shape, sizeof c.shape);
+        CHECK_OK(graft_cfg_changes_create(&c, &changes, &e), &e);
+        CHECK(graft_cfg_changes_look(changes));
+        graft_cfg_changes_before(changes, &(const graft_cfg_call){1, p, p, n});
+        for (size_t i = 0; i < values; i++) p[i] = n[i] + 3.5f * (p[i] - n[i]);
+        CHECK(difference(p, want, values) < 2e-5);
+        free(p);
+        p = operation_values(f, k, "samples", &t);
+        graft_cfg_changes_before(changes, &(const graft_cfg_call){1, p, p, NULL});
+        CHECK(difference(p, one, values) < 2e-5);
+        graft_cfg_changes_destroy(changes);
+        graft_model_release(m);
+        free(p), free(n), free(want), free(one), free(v);
+    }
+    graft_safetensors_close(f);
+}
+
+static const graft_latent_operation tones = {.kind = GRAFT_OPERATION_TONEMAP, .multiplier = 0.3};
+static const graft_latent_operation edges = {
+    .kind = GRAFT_OPERATION_SHARPEN, .radius = 3, .sigma = 1, .alpha = 0.2};
+
+static void operate_here(const graft_latent_operation *o, float *v)
+{
+    const int64_t shape[4] = {1, 4, H, W};
+    graft_latent *l = NULL, *out = NULL;
+    int64_t same[4];
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_latent_from_data(v, shape, &l, &e), &e);
+    CHECK_OK(graft_latent_operate(l, o, &out, &e), &e);
+    memcpy(v, graft_latent_data(out, same), N * sizeof *v);
+    graft_latent_release(l);
+    graft_latent_release(out);
+}
+
+/* A model's, one behind the other, with and without guidance; another change goes on from there. */
+static void sampling_has_operations(void)
+{
+    graft_model *m = operated(model, tones, 0, 1), *both = operated(m, edges, 0, 1);
+    graft_model *normed = changed(both, (graft_cfg_change){GRAFT_CFG_NORMED, 0.5, 1, 0});
+    float p[N], n[N], got[N], want[N];
+    alone(model, prompt[0], p);
+    alone(model, prompt[1], n);
+    memcpy(want, p, sizeof want);
+    operate_here(&tones, want);
+    operate_here(&edges, want);
+    alone(both, prompt[0], got);
+    CHECK(difference(got, want, N) < 1e-5 && difference(got, p, N) > 1e-2);
+    for (int i = 0; i < N; i++) want[i] = p[i] - n[i];
+    operate_here(&tones, want);
+    operate_here(&edges, want);
+    for (int i = 0; i < N; i++) want[i] = n[i] + 4 * want[i];
+    two(both, prompt[0], prompt[1], 4, got);
+    CHECK(difference(got, want, N) < 1e-4);
+    two(normed, prompt[0], prompt[1], 4, got);
+    by_hand(normed, 4, want);
+    CHECK(difference(got, want, N) < 1e-4);
+    graft_model_release(normed);
+    graft_model_release(both);
+    graft_model_release(m);
+}
+
+/* Between two shares of the schedule, both included. */
+static void operations_have_their_time(void)
+{
+    graft_sigma_table table;
+    graft_model_sigma_table(model, &table);
+    double share = 0;
+    while (graft_percent_to_sigma(&table, share) > SIGMA) share += 1e-3;
+    const double time[][3] = {{0, 1, 1},
+                              {0, share + 0.01, 1},
+                              {share - 0.01, 1, 1},
+                              {share + 0.01, 1, 0},
+                              {0, share - 0.01, 0},
+                              {1, 0, 0}};
+    float plain[N], changes[N], got[N];
+    graft_model *m = operated(model, tones, 0, 1);
+    alone(model, prompt[0], plain);
+    alone(m, prompt[0], changes);
+    CHECK(share > 0.02 && share < 0.98 && memcmp(plain, changes, sizeof plain) != 0);
+    graft_model_release(m);
+    for (size_t i = 0; i < sizeof time / sizeof *time; i++) {
+        m = operated(model, tones, time[i][0], time[i][1]);
+        alone(m, prompt[0], got);
+        CHECK(memcmp(got, time[i][2] > 0 ? changes : plain, sizeof got) == 0);
+        graft_model_release(m);
+    }
+}
+
+static void operations_that_do_not_go(void)
+{
+    static const double shares[][2] = {{-0.1, 1}, {0, 1.1}, {NAN, 1}, {0, NAN}};
+    graft_latent_operation wide = edges;
+    graft_model *out = NULL, *m;
+    graft_err e = GRAFT_ERR_INIT;
+    float d[N];
+    for (int i = 0; i < 4; i++)
+        CHECK_INT(graft_model_operate_cfg(model, &tones, shares[i][0], shares[i][1], &out, &e),
+                  GRAFT_E_ARG);
+    wide.radius = 0;
+    CHECK_INT(graft_model_operate_cfg(model, &wide, 0, 1, &out, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_model_change_cfg(model, &(const graft_cfg_change){.kind = GRAFT_CFG_OPERATED},
+                                     &out, &e),
+              GRAFT_E_ARG);
+    wide.radius = H;
+    m = operated(model, wide, 0, 1);
+    const call c = {.model = m, .positive = prompt[0], .negative = prompt[1], .cfg = 4, .calls = 1};
+    CHECK_INT(try_call(&c, d, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "too small to sharpen") != NULL);
+    graft_model_release(m);
+}
+
 static void what_does_not_go(void)
 {
     static const graft_cfg_change bad[] = {{GRAFT_CFG_PROJECTED, NAN, 0, 0},
@@ -325,6 +478,10 @@ int main(void)
     RUN(with_a_cfg_of_0);
     RUN(momentum_lasts_a_run);
     RUN(with_the_rest_of_guidance);
+    RUN(operations_of_predictions);
+    RUN(sampling_has_operations);
+    RUN(operations_have_their_time);
+    RUN(operations_that_do_not_go);
     RUN(what_does_not_go);
     for (int i = 0; i < 3; i++) graft_cond_release(prompt[i]);
     graft_model_release(model);

@@ -23,6 +23,15 @@ static void expect(const char *id, void (*edit)(const graft_node *n, graft_arg *
     CHECK_INT(fake_live, live);
 }
 
+static void edit_share(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "start_percent", 0.25), set_f(n, in, "end_percent", 0.75);
+}
+static void edit_no_share(const graft_node *n, graft_arg *in)
+{
+    in[fake_host_input(n, "start_percent")] = (graft_arg){.kind = GRAFT_NONE};
+    in[fake_host_input(n, "end_percent")] = (graft_arg){.kind = GRAFT_NONE};
+}
 static void edit_save(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "filename_prefix", "models/small");
@@ -586,6 +595,11 @@ static void options_pass_arguments_on(void)
     expect("RenormCFG", NULL, "cfg 2 1 100 0\n", "");
     expect("CFGZeroStar", NULL, "cfg 3 0 0 0\n", "");
     expect("CFGNorm", NULL, "cfg 4 1 0 0\n", "");
+    expect("LatentApplyOperationCFG", NULL, "operate 1 0 1 1 0.25 from 0 to 1\n", "");
+    expect("LatentApplyOperationCFG", edit_share, "operate 1 0 1 1 0.25 from 0.25 to 0.75\n", "");
+    expect("LatentApplyOperationCFG", edit_no_share, "operate 1 0 1 1 0.25 from 0 to 1\n", "");
+    expect("LatentOperationTonemapReinhard", NULL, "", "");
+    expect("LatentApplyOperation", NULL, "", "");
     expect("Mahiro", NULL, "cfg 5 0 0 0\n", "");
     expect("DifferentialDiffusion", NULL, "differential 1\n", "");
     expect("PerturbedAttentionGuidance", NULL, "perturbed 3\n", "");

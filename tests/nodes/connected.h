@@ -15,7 +15,7 @@ static fake_host host;
 static graft_arg model[4], controlnet[4], upscaler[4], prompt_a[4], prompt_b[4], latent[4],
     image[4], mask[4];
 static graft_arg patch[4];
-static graft_arg vision[4], seen[4], style[4], adapter[4];
+static graft_arg vision[4], seen[4], style[4], adapter[4], operation[4];
 static graft_arg deepcache[4], quantizer[4], booster[4]; /* OneDiff's */
 static graft_arg sigmas[4], sampler[4], noise[4], guider[4];
 static graft_arg images[4], latents[4]; /* lists */
@@ -47,6 +47,7 @@ static inline void connect(const graft_node *node, graft_arg *in)
         if (strcmp(t, "LATENT") == 0) in[i] = latent[0];
         if (strcmp(t, "IMAGE") == 0) in[i] = image[0];
         if (strcmp(t, "IPADAPTER") == 0) in[i] = adapter[0];
+        if (strcmp(t, "LATENT_OPERATION") == 0) in[i] = operation[0];
         if (strcmp(t, "IMAGE,MASK") == 0) in[i] = image[0];
         if (strstr(t, "INT,")) in[i] = (graft_arg){.kind = GRAFT_INT, .u.i = 3};
         /* What is there to be refused. */
@@ -145,10 +146,14 @@ static inline void make_inputs(void)
     CHECK_INT(run_with("StyleModelLoader", in, style), GRAFT_OK);
     fake_host_defaults(fake_host_node("IPAdapterModelLoader"), in);
     CHECK_INT(run_with("IPAdapterModelLoader", in, adapter), GRAFT_OK);
+    const graft_node *n = fake_host_node("LatentOperationSharpen");
+    fake_host_defaults(n, in);
+    set_i(n, in, "sharpen_radius", 1), set_f(n, in, "alpha", 0.25);
+    CHECK_INT(run_with("LatentOperationSharpen", in, operation), GRAFT_OK);
     connect(fake_host_node("CLIPTextEncode"), in);
     CHECK_INT(run_with("CLIPTextEncode", in, prompt_a), GRAFT_OK);
     CHECK_INT(run_with("CLIPTextEncode", in, prompt_b), GRAFT_OK);
-    const graft_node *n = fake_host_node("EmptyLatentImage");
+    n = fake_host_node("EmptyLatentImage");
     fake_host_defaults(n, in);
     set_i(n, in, "width", 32), set_i(n, in, "height", 16), set_i(n, in, "batch_size", 2);
     CHECK_INT(run_with("EmptyLatentImage", in, latent), GRAFT_OK);
@@ -182,7 +187,7 @@ static inline void release_inputs(void)
     graft_arg *const all[] = {model,   controlnet, upscaler,  prompt_a,  prompt_b, latent,
                               image,   mask,       deepcache, quantizer, booster,  sigmas,
                               sampler, noise,      guider,    images,    latents,  vision,
-                              seen,    style,      adapter,   patch};
+                              seen,    style,      adapter,   patch,     operation};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) fake_host_release(all[i], 4);
 }
 

@@ -372,6 +372,15 @@ graft_status graft_model_change_cfg(const graft_model *m, const graft_cfg_change
     return make_model(out, e);
 }
 
+graft_status graft_model_operate_cfg(const graft_model *m, const graft_latent_operation *operation,
+                                     double start, double end, graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("operate %d %g %lld %g %g from %g to %g\n", (int)operation->kind, operation->multiplier,
+          (long long)operation->radius, operation->sigma, operation->alpha, start, end);
+    return make_model(out, e);
+}
+
 graft_status graft_model_perp_neg(const graft_model *m, const graft_cond *empty, double scale,
                                   graft_model **out, graft_err *e)
 {

@@ -196,9 +196,12 @@ static void draw_speed(recipe *r, chance *c)
 static void draw_guidance(recipe *r, chance *c)
 {
     static const char *const changes[] = {
-        "'APG','inputs':{'eta':0.5,'norm_threshold':5,'momentum':-0.5", "'CFGZeroStar','inputs':{",
-        "'TCFG','inputs':{", "'Mahiro','inputs':{",
-        "'RenormCFG','inputs':{'cfg_trunc':100,'renorm_cfg':1"};
+        "'APG','inputs':{'eta':0.5,'norm_threshold':5,'momentum':-0.5",
+        "'CFGZeroStar','inputs':{",
+        "'TCFG','inputs':{",
+        "'Mahiro','inputs':{",
+        "'RenormCFG','inputs':{'cfg_trunc':100,'renorm_cfg':1",
+        "'LatentApplyOperationCFG','inputs':{'operation':['operation',0],'end_percent':0.6"};
     if (r->kit->unet && one_in(c, 5))
         SET(r, RESCALE, "'RescaleCFG','inputs':{'multiplier':%s", one_in(c, 2) ? "0.7" : "0");
     if (one_in(c, 6)) SET(r, GUIDED, "%s", ONE_OF(c, changes));
@@ -443,7 +446,9 @@ static void add_files(graft_str *s, const recipe *r, const form *f)
         add_model(s, r, "words", r->checkpoint);
     graft_str_puts(s, "'image':{'class_type':'LoadImage','inputs':{'image':'outline.png'}},"
                       "'vision':{'class_type':'CLIPVisionLoader','inputs':{"
-                      "'clip_name':'tiny-clip-vision.safetensors'}},");
+                      "'clip_name':'tiny-clip-vision.safetensors'}},"
+                      "'operation':{'class_type':'LatentOperationTonemapReinhard','inputs':{"
+                      "'multiplier':0.5}},");
     if (r->kit->adapter)
         graft_str_printf(s,
                          "'adapter':{'class_type':'IPAdapterModelLoader','inputs':{"
