@@ -30,8 +30,8 @@ const graft_input graft_text_encoders_type_of_one = INPUT_CHOICE(
             "hunyuan_image", "flux2", "krea2"),
     "The family of models that the encoder is for. Graft runs stable_diffusion, also with Qwen 3 "
     "0.6B, for Anima, sd3, lumina2 (Qwen 3, for Z-Image), flux2 (Qwen 3, for FLUX.2 klein), chroma "
-    "(T5), qwen_image (Qwen 2.5-VL) and krea2 (Qwen 3-VL-4B); the others are listed so that "
-    "workflows open.");
+    "(T5), qwen_image (Qwen 2.5-VL, and for Qwen-Image 2.1 Qwen 3-VL-8B) and krea2 (Qwen 3-VL-4B); "
+    "the others are listed so that workflows open.");
 const graft_input graft_text_encoders_type_of_two = INPUT_CHOICE(
     "type", CHOICES("sdxl", "sd3", "flux", "hunyuan_video", "hidream", "hunyuan_image"),
     "The family of models that the pair is for. Graft runs sdxl, sd3 and flux; the "

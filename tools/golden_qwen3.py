@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes golden/small/qwen3.safetensors, qwen3_joined.safetensors, qwen3_layered.safetensors and
-qwen25.safetensors: small random Qwen 3 (arXiv:2505.09388) and Qwen 2.5 (arXiv:2412.15115), token ids,
+"""Makes golden/small/qwen3.safetensors, qwen3_joined.safetensors, qwen3_layered.safetensors,
+qwen3_whole.safetensors and qwen25.safetensors: small random Qwen 3 (arXiv:2505.09388) and Qwen 2.5 (arXiv:2412.15115), token ids,
 and what PyTorch computes of them in float32: the stream behind all layers but the last, as Z-Image
 reads it, that behind three of them, as FLUX.2 klein does, behind twelve of Qwen 3-VL's, as Krea 2
-does, and that behind all of them and their norm, as Qwen-Image does. golden/README.md lists the
+does, behind all of them, as Qwen-Image 2.1 does, and that behind all of them and their norm, as Qwen-Image does. golden/README.md lists the
 tensors.
 
     tools/golden_qwen3.py OUTPUT-FOLDER     write the files
@@ -36,6 +36,9 @@ LAYERED = list(range(2, 36, 3))
 SEEING = dict(vocab_size=300, hidden_size=8, intermediate_size=12, num_hidden_layers=36,
               num_attention_heads=3, num_key_value_heads=1, head_dim=8, rope_theta=5e6)
 ASKED = [37, 1, 64]
+WHOLE = dict(vocab_size=300, hidden_size=24, intermediate_size=36, num_hidden_layers=3,
+             num_attention_heads=4, num_key_value_heads=2, head_dim=8, rope_theta=5e6)
+ANALYZED = [39, 1, 96]
 BIASED = dict(vocab_size=300, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
               num_attention_heads=6, num_key_value_heads=2, head_dim=12, attention_bias=True)
 DESCRIBED = [40, 1, 97]
@@ -125,12 +128,15 @@ class Qwen3(nn.Module):
             x = layer(x, len(tokens))
         return x[0]
 
-    def normed(self, tokens):
+    def whole(self, tokens):
         """Ids (T) -> hidden (T,width)."""
         x = self.model.embed_tokens(tokens[None])
         for layer in self.model.layers:
             x = layer(x, len(tokens))
-        return self.model.norm(x)[0]
+        return x[0]
+
+    def normed(self, tokens):
+        return self.model.norm(self.whole(tokens))
 
     def side_by_side(self, tokens, words, chosen):
         """Ids (T), of which the first so many are words -> hidden (T,layers*width)."""
@@ -205,6 +211,7 @@ def make(folder):
     make_prompts("normed", BIASED, 2502, 1.0, DESCRIBED, f"{folder}/qwen25.safetensors",
                  {"config": json.dumps(dict(head_dim=BIASED["head_dim"]))})
     make_prompts("layered", SEEING, 2511, 0.2, ASKED, f"{folder}/qwen3_layered.safetensors", {})
+    make_prompts("whole", WHOLE, 2609, 1.0, ANALYZED, f"{folder}/qwen3_whole.safetensors", {})
     g = torch.Generator().manual_seed(2505)
     net = Qwen3(CONFIG)
     randomize(net, g)
@@ -228,7 +235,7 @@ def check(path):
                {key: v for key, v in t.items() if not key.startswith("case")}, "")
     while f"case{k}.tokens" in t:
         tokens, words = t[f"case{k}.tokens"], t.get(f"case{k}.words")
-        what = next((name for name in ("normed", "layered", "joined") if f"case{k}.{name}" in t),
+        what = next((name for name in ("normed", "layered", "whole", "joined") if f"case{k}.{name}" in t),
                     "hidden")
         got = (net(tokens) if what == "hidden" else net.joined(tokens, words.item())
                if what == "joined" else getattr(net, what)(tokens))

@@ -86,6 +86,7 @@ static graft_status add_t5(graft_clip *c, graft_weights *file, const char *place
 static const char *const qwen3_places[] = {"text_encoders.qwen3_4b.transformer.",
                                            "text_encoders.qwen3_8b.transformer.",
                                            "text_encoders.qwen3vl_4b.transformer.",
+                                           "text_encoders.qwen3vl_8b.transformer.",
                                            "text_encoders.qwen3_06b.transformer.",
                                            "",
                                            "model.language_",
@@ -112,6 +113,7 @@ static graft_status add_qwen3(graft_clip *c, graft_weights *file, const graft_ta
     if (st) return st;
     c->width = c->qwen3->arch.width;
     if (c->kind == GRAFT_CLIP_ANIMA) return graft_qwen3_take_words(c->qwen3, f, place, task, e);
+    if (c->kind == GRAFT_CLIP_QWEN_IMAGE21) return graft_qwen3_check_whole(c->qwen3, e);
     const bool joined = c->kind == GRAFT_CLIP_FLUX2;
     if (!joined && c->kind != GRAFT_CLIP_KREA2) return GRAFT_OK;
     const int32_t last = joined ? GRAFT_QWEN3_JOINED_END : GRAFT_QWEN3_LAYERED_END;
@@ -165,7 +167,7 @@ static graft_clip *new_clip(graft_engine *engine)
 static bool is_qwen3(graft_clip_kind kind)
 {
     return kind == GRAFT_CLIP_QWEN3 || kind == GRAFT_CLIP_FLUX2 || kind == GRAFT_CLIP_QWEN_IMAGE ||
-           kind == GRAFT_CLIP_KREA2 || kind == GRAFT_CLIP_ANIMA;
+           kind == GRAFT_CLIP_KREA2 || kind == GRAFT_CLIP_ANIMA || kind == GRAFT_CLIP_QWEN_IMAGE21;
 }
 
 /* Whether a file that was asked for as this kind is Anima's text encoder: the Qwen 3 of 0.6 billion
@@ -181,6 +183,14 @@ static bool is_anima(const graft_safetensors *f, graft_clip_kind kind)
     const graft_st_tensor *t = graft_safetensors_find(f, name);
     return t && t->rank == 1 &&
            (t->shape[0] == WIDTH || (kind == GRAFT_CLIP_ONE && t->shape[0] < WIDTH));
+}
+
+/* Whether a file that was asked for as Qwen-Image's is Qwen-Image 2.1's, which has the same type:
+ * a Qwen 3 in place of Qwen 2.5. */
+static bool is_qwen_image21(const graft_safetensors *f)
+{
+    return !graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR) &&
+           graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR);
 }
 
 static const char *qwen_name(graft_clip_kind kind)
@@ -236,6 +246,8 @@ static graft_clip_kind kind_of(const graft_safetensors *f)
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ANIMA_TENSOR)) return GRAFT_CLIP_ANIMA;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX2_TENSOR)) return GRAFT_CLIP_FLUX2;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_KREA2_TENSOR)) return GRAFT_CLIP_KREA2;
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE21_TENSOR))
+        return GRAFT_CLIP_QWEN_IMAGE21;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR) ||
         graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR))
         return GRAFT_CLIP_QWEN_IMAGE;
@@ -310,6 +322,8 @@ static graft_status add_any(graft_clip *c, graft_weights *file, const graft_task
     graft_status st = GRAFT_OK;
     *found = false;
     if (!c->n_encoders && is_anima(graft_weights_file(file), c->kind)) c->kind = GRAFT_CLIP_ANIMA;
+    if (c->kind == GRAFT_CLIP_QWEN_IMAGE && is_qwen_image21(graft_weights_file(file)))
+        c->kind = GRAFT_CLIP_QWEN_IMAGE21;
     if (is_qwen3(c->kind)) return add_qwen3(c, file, task, found, e);
     for (const char *const *p = places; *p && !*found && !st && !is_alone(c->kind); p++)
         st = add_encoder(c, file, *p, found, e);

@@ -58,6 +58,18 @@ static void configure_qwen_image(graft_model *m)
     m->preview = graft_preview_wan;
 }
 
+/* Qwen-Image 2.1's shifts by the picture's size in its authors' code, and by this in ComfyUI, as for
+ * 1024x1024. */
+#define QWEN_IMAGE21_MU 0.69
+
+static void configure_qwen_image21(graft_model *m)
+{
+    configure_qwen_image(m);
+    m->flow_shift = exp(QWEN_IMAGE21_MU);
+    if (m->arch.latent_channels == GRAFT_QWEN_IMAGE21_PLANES)
+        m->planes = &graft_qwen_image21_planes;
+}
+
 /* Anima's latents are Qwen-Image's. */
 static void configure_anima(graft_model *m)
 {
@@ -75,6 +87,10 @@ static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
     }
     if (m->arch.kind == GRAFT_NET_QWEN_IMAGE || m->arch.kind == GRAFT_NET_KREA2) {
         configure_qwen_image(m);
+        return;
+    }
+    if (m->arch.kind == GRAFT_NET_QWEN_IMAGE21) {
+        configure_qwen_image21(m);
         return;
     }
     if (m->arch.kind == GRAFT_NET_ANIMA) {
@@ -140,6 +156,7 @@ graft_status graft_load_network(const graft_safetensors *f, const char **out, gr
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ZIMAGE_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR);
+    if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE21_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_KREA2_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ANIMA_TENSOR);
     if (!prefix) return no_unet(f, e);

@@ -182,8 +182,9 @@ const float *graft_latent_data(const graft_latent *l, int64_t shape[4])
 
 int64_t graft_latent_scale(int64_t channels)
 {
-    return channels == GRAFT_LATENT_FOLDED_CHANNELS ? GRAFT_LATENT_FOLDED_SCALE
-                                                    : GRAFT_LATENT_SCALE;
+    return channels == GRAFT_LATENT_FOLDED_CHANNELS || channels == GRAFT_LATENT_FINE_CHANNELS
+               ? GRAFT_LATENT_COARSE_SCALE
+               : GRAFT_LATENT_SCALE;
 }
 
 graft_status graft_latent_empty(int64_t channels, int64_t width, int64_t height, int64_t batch,

@@ -8,9 +8,11 @@
 #include "engine/engine.h"
 
 #define GRAFT_LATENT_SCALE 8 /* pixels of a picture per place of a latent, each way */
-/* FLUX.2's latents, which this number of channels tells: a place has those of a square of cells. */
+/* FLUX.2's latents, whose places have those of a square of cells, and Qwen-Image 2.1's: these
+ * numbers of channels tell. */
 #define GRAFT_LATENT_FOLDED_CHANNELS 128
-#define GRAFT_LATENT_FOLDED_SCALE    16
+#define GRAFT_LATENT_FINE_CHANNELS   64
+#define GRAFT_LATENT_COARSE_SCALE    16
 
 /* A latent (N,C,h,w) without mask and batch indices, whose samples are not set yet. Every size is
  * at least 1, h and w at most GRAFT_IMAGE_MAX_SIDE. */

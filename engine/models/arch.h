@@ -100,6 +100,15 @@ typedef struct graft_qwen_image_arch {
     int32_t clean_references;
 } graft_qwen_image_arch;
 
+/* Qwen-Image 2.1's transformer (qwen_image21.h). */
+typedef struct graft_qwen_image21_arch {
+    int32_t channels; /* of the latent, going in and coming out; each of its cells is one token */
+    int32_t hidden, heads, mlp, depth;
+    int32_t rope_dim; /* as above */
+    int32_t time_dim; /* numbers that tell the timestep */
+    int32_t context_dim;
+} graft_qwen_image21_arch;
+
 /* Krea 2's transformer (krea2.h). */
 typedef struct graft_krea2_arch {
     int32_t channels; /* of the latent, going in and coming out */
@@ -133,7 +142,8 @@ typedef enum graft_net_kind {
     GRAFT_NET_FLUX2 = 4,
     GRAFT_NET_QWEN_IMAGE = 5,
     GRAFT_NET_KREA2 = 6,
-    GRAFT_NET_ANIMA = 7
+    GRAFT_NET_ANIMA = 7,
+    GRAFT_NET_QWEN_IMAGE21 = 8
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -167,6 +177,7 @@ typedef struct graft_net_arch {
     graft_qwen_image_arch qwen_image;
     graft_krea2_arch krea2;
     graft_anima_arch anima;
+    graft_qwen_image21_arch qwen_image21;
 } graft_net_arch;
 
 /* A T2I-Adapter (t2i_adapter.h). */
@@ -225,8 +236,8 @@ typedef struct graft_control_arch {
 typedef enum graft_vae_kind {
     GRAFT_VAE_KL = 0,   /* AutoencoderKL, Stable Diffusion's own */
     GRAFT_VAE_TINY = 1, /* TAESD */
-    GRAFT_VAE_WAN = 2,  /* Wan 2.1's and Qwen-Image's (wan_vae.h) */
-    GRAFT_VAE_TAEHV = 3 /* TAESD's relative for their latents (taehv.h) */
+    GRAFT_VAE_WAN = 2,  /* Wan 2.1's and Qwen-Image's, and Qwen-Image 2.1's (wan_vae.h) */
+    GRAFT_VAE_TAEHV = 3 /* TAESD's relative for Wan 2.1's latents (taehv.h) */
 } graft_vae_kind;
 
 typedef enum graft_quant_conv {
@@ -254,6 +265,11 @@ typedef struct graft_vae_arch {
     /* AutoencoderKL, Wan's, and a TAEHV's decoder */
     int32_t channels[GRAFT_MAX_LEVELS]; /* of each level, outermost first */
     int32_t res_blocks;                 /* of the encoder; the decoder has one more */
+    /* Wan's: 1: Qwen-Image 2.1's kind, whose levels have a way around them, whose halves differ in
+     * width, and whose kernels see one picture. Of each level the decoder's channels, and whether
+     * what is between it and the next would change the length of a video besides. */
+    int32_t residual;
+    int32_t decoder_channels[GRAFT_MAX_LEVELS], temporal[GRAFT_MAX_LEVELS];
     /* AutoencoderKL */
     int32_t quant_conv; /* graft_quant_conv */
     /* And TAESD. 2: FLUX.2's. Each place of its latents has the planes of a square of so many cells
@@ -396,6 +412,10 @@ graft_status graft_flux2_detect(const graft_safetensors *f, const char *prefix,
 graft_status graft_qwen_image_detect(const graft_safetensors *f, const char *prefix,
                                      const char *config, graft_qwen_image_arch *out, graft_err *e);
 #define GRAFT_QWEN_IMAGE_TENSOR "transformer_blocks.0.img_mod.1.weight"
+graft_status graft_qwen_image21_detect(const graft_safetensors *f, const char *prefix,
+                                       const char *config, graft_qwen_image21_arch *out,
+                                       graft_err *e);
+#define GRAFT_QWEN_IMAGE21_TENSOR "txt_in.text_norm.weight"
 graft_status graft_krea2_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                 graft_krea2_arch *out, graft_err *e);
 #define GRAFT_KREA2_TENSOR "txtfusion.projector.weight"

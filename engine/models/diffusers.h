@@ -38,6 +38,9 @@ bool graft_diffusers_zimage_name(const char *name, graft_diffusers_rows *out);
 bool graft_diffusers_flux2_name(const char *name, graft_diffusers_rows *out);
 /* "blocks.0.attn.wq" -> "transformer_blocks.0.attn.to_q"; also of the prompt's blocks. */
 bool graft_diffusers_krea2_name(const char *name, graft_diffusers_rows *out);
+/* "transformer_blocks.0.img_mlp.gate_up" -> "transformer_blocks.0.img_mlp.gate_layer" and "…proj":
+ * the only layer that is called differently. */
+bool graft_diffusers_qwen_image21_name(const char *name, graft_diffusers_rows *out);
 /* "blocks.0.mlp.layer1" -> "transformer_blocks.0.ff.net.0.proj". */
 bool graft_diffusers_anima_name(const char *name, graft_diffusers_rows *out);
 /* "transformer.resblocks.0.mlp.c_fc" -> "text_model.encoder.layers.0.mlp.fc1". */

@@ -1,7 +1,8 @@
 /* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel,
  * FluxTransformer2DModel, the ControlNets of these two, ZImageTransformer2DModel,
- * Flux2Transformer2DModel, Krea2Transformer2DModel and AutoencoderKLQwenImage;
- * QwenImageTransformer2DModel's names are those of all files): their tensors get the names that
+ * Flux2Transformer2DModel, Krea2Transformer2DModel, QwenImage21Transformer2DModel,
+ * AutoencoderKLQwenImage and AutoencoderKLQwenImage21; QwenImageTransformer2DModel's names are those
+ * of all files): their tensors get the names that
  * checkpoints have, by which all else knows them. Which block a tensor belongs to depends on how
  * many layers the blocks before it have, which is counted in the file.
  *
@@ -37,7 +38,12 @@ bool graft_diffusers_is_flux2(const graft_safetensors *f);
 /* transformer_blocks.3.attn.to_q.weight -> blocks.3.attn.wq.weight. Nothing is copied. */
 graft_diffusers_adopt graft_diffusers_adopt_krea2;
 bool graft_diffusers_is_krea2(const graft_safetensors *f);
-/* Of these six the one that the file is. */
+/* transformer_blocks.3.img_mlp.gate_layer.weight, with what is beside its gate ->
+ * transformer_blocks.3.img_mlp.gate_up.weight: two fifths of the file are copied. Also below
+ * ComfyUI's prefix, as some quantized files have it. */
+graft_diffusers_adopt graft_diffusers_adopt_qwen_image21;
+bool graft_diffusers_is_qwen_image21(const graft_safetensors *f);
+/* Of these seven the one that the file is. */
 graft_diffusers_adopt graft_diffusers_adopt_net;
 /* A ControlNet for FLUX, Stable Diffusion 3 or Z-Image: blocks likewise; what it has beside the
  * transformer's keeps its name. Also one of Stability's for 3.5 large, whose blocks have their own

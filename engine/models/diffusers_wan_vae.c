@@ -1,5 +1,6 @@
 /* Wan 2.1's VAE in diffusers' names (AutoencoderKLWan, AutoencoderKLQwenImage): those of the
- * authors count through all layers of a half, as diffusers' encoder does. */
+ * authors count through all layers of a half, as diffusers' encoder does. And Qwen-Image 2.1's
+ * (AutoencoderKLQwenImage21), by names of Wan 2.2's kind, which count through those of a level. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@
 #define LAYERS_MOST   1024
 #define RESNETS_MOST  16
 #define FIRST_RESNETS "decoder.up_blocks.0.resnets."
+/* Tells the latter: with the others it is one of a list. */
+#define FIRST_UPSAMPLER "decoder.up_blocks.0.upsampler.resample.1.weight"
 
 /* Layers of a residual block; others are called alike. */
 static const graft_diffusers_pair in_block[] = {
@@ -58,8 +61,30 @@ static graft_name in_layer(const char *place, const char *rest)
     return renamed(in_block, place, rest, &out) ? out : NAME("%s%s", place, rest);
 }
 
+/* Of a level of Qwen-Image 2.1's; `blocks` are the residual ones of the half's levels. */
+static bool in_residual_level(const char *theirs, bool decoder, int blocks, graft_name *out)
+{
+    const char *const half = decoder ? "decoder.up" : "encoder.down";
+    const char *rest = theirs + strlen(half);
+    int level, k, n = 0;
+    if (!graft_str_starts(theirs, half) || sscanf(rest, "_blocks.%d.%n", &level, &n) != 1 || !n ||
+        level < 0 || level >= LAYERS_MOST)
+        return false;
+    rest += n;
+    const graft_name place = NAME("%ssamples.%d.%ssamples.", half, level, decoder ? "up" : "down");
+    n = 0;
+    if (sscanf(rest, "resnets.%d.%n", &k, &n) == 1 && n && k >= 0 && k < blocks) {
+        *out = in_layer(NAME("%s%d.", place.text, k).text, rest + n);
+        return true;
+    }
+    const char *const sampler = decoder ? "upsampler." : "downsampler.";
+    if (!graft_str_starts(rest, sampler)) return false;
+    *out = NAME("%s%d.%s", place.text, blocks, rest + strlen(sampler));
+    return true;
+}
+
 /* What the authors call it, where levels of the decoder have so many residual blocks. */
-static bool name_of(const char *theirs, int resnets, graft_name *out)
+static bool name_of(const char *theirs, int resnets, bool residual, graft_name *out)
 {
     int block, k, n = 0;
     char half[8];
@@ -69,6 +94,9 @@ static bool name_of(const char *theirs, int resnets, graft_name *out)
         *out = in_layer(NAME("%s.middle.%d.", half, 2 * block).text, theirs + n);
         return true;
     }
+    if (residual)
+        return in_residual_level(theirs, true, resnets, out) ||
+               in_residual_level(theirs, false, resnets - 1, out);
     if (sscanf(theirs, "encoder.down_blocks.%d.%n", &block, &n) == 1 && n && block >= 0 &&
         block < LAYERS_MOST) {
         *out = in_layer(NAME("encoder.downsamples.%d.", block).text, theirs + n);
@@ -92,6 +120,7 @@ graft_status graft_diffusers_adopt_wan_vae(graft_safetensors *f, graft_err *e)
     graft_diffusers_names n;
     int resnets = 0;
     if (!graft_diffusers_is_wan_vae(f)) return GRAFT_OK;
+    const bool residual = graft_diffusers_has(f, FIRST_UPSAMPLER);
     while (resnets < RESNETS_MOST &&
            graft_diffusers_has(f, NAME(FIRST_RESNETS "%d.conv1.weight", resnets).text))
         resnets++;
@@ -99,7 +128,7 @@ graft_status graft_diffusers_adopt_wan_vae(graft_safetensors *f, graft_err *e)
     for (size_t i = 0; i < n.count && !n.status; i++) {
         const char *theirs = graft_safetensors_at(f, i)->name;
         graft_name ours;
-        if (name_of(theirs, resnets, &ours))
+        if (name_of(theirs, resnets, residual, &ours))
             graft_diffusers_names_tensor(&n, ours, NAME("%s", theirs), false);
     }
     graft_status st = graft_diffusers_names_apply(&n, WHAT);

@@ -10,6 +10,7 @@
 #include "engine/models/krea2.h"
 #include "engine/models/mmdit.h"
 #include "engine/models/qwen_image.h"
+#include "engine/models/qwen_image21.h"
 #include "engine/models/zimage.h"
 
 void graft_net_of_unet(const graft_unet_arch *a, graft_net_arch *out)
@@ -97,6 +98,15 @@ static void of_anima(const graft_anima_arch *a, graft_net_arch *out)
     memcpy(&out->anima, a, sizeof *a);
 }
 
+static void of_qwen_image21(const graft_qwen_image21_arch *a, graft_net_arch *out)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = GRAFT_NET_QWEN_IMAGE21;
+    out->in_channels = out->latent_channels = a->channels;
+    out->context_dim = a->context_dim;
+    memcpy(&out->qwen_image21, a, sizeof *a);
+}
+
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
                               graft_net_arch *out, graft_err *e)
 {
@@ -108,6 +118,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     graft_qwen_image_arch qwen_image;
     graft_krea2_arch krea2;
     graft_anima_arch anima;
+    graft_qwen_image21_arch qwen_image21;
     if (graft_detect_find(f, prefix, GRAFT_ANIMA_TENSOR)) {
         graft_status st = graft_anima_detect(f, prefix, config, &anima, e);
         if (!st) of_anima(&anima, out);
@@ -143,6 +154,11 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
         if (!st) of_krea2(&krea2, out);
         return st;
     }
+    if (graft_detect_find(f, prefix, GRAFT_QWEN_IMAGE21_TENSOR)) {
+        graft_status st = graft_qwen_image21_detect(f, prefix, config, &qwen_image21, e);
+        if (!st) of_qwen_image21(&qwen_image21, out);
+        return st;
+    }
     graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
     if (!st) graft_net_of_unet(&unet, out);
     return st;
@@ -168,6 +184,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *sh
         return graft_krea2_build(&a->krea2, shape, out, e);
     case GRAFT_NET_ANIMA:
         return graft_anima_build(&a->anima, shape, out, e);
+    case GRAFT_NET_QWEN_IMAGE21:
+        return graft_qwen_image21_build(&a->qwen_image21, shape, out, e);
     default:
         return graft_unet_build_guided(&a->unet, shape, pictures, out, e);
     }
@@ -237,7 +255,9 @@ bool graft_net_told_guidance(const graft_net_arch *a)
 
 int64_t graft_net_cell(const graft_net_arch *a)
 {
-    return a->kind == GRAFT_NET_FLUX2 ? GRAFT_FLUX2_CELL : 8;
+    return a->kind == GRAFT_NET_FLUX2          ? GRAFT_FLUX2_CELL
+           : a->kind == GRAFT_NET_QWEN_IMAGE21 ? GRAFT_QWEN_IMAGE21_CELL
+                                               : 8;
 }
 
 int64_t graft_net_x_values(const graft_net_arch *a, int64_t height, int64_t width,
@@ -281,7 +301,7 @@ bool graft_net_counts_tokens(const graft_net_arch *a, int64_t tokens)
         return graft_flux_counts_tokens(&a->flux, tokens);
     default:
         return a->kind == GRAFT_NET_QWEN_IMAGE || a->kind == GRAFT_NET_KREA2 ||
-               a->kind == GRAFT_NET_ANIMA;
+               a->kind == GRAFT_NET_ANIMA || a->kind == GRAFT_NET_QWEN_IMAGE21;
     }
 }
 
@@ -320,6 +340,8 @@ graft_hash graft_net_hash(const graft_net_arch *a)
         return graft_hash128(&a->krea2, sizeof a->krea2);
     case GRAFT_NET_ANIMA:
         return graft_hash128(&a->anima, sizeof a->anima);
+    case GRAFT_NET_QWEN_IMAGE21:
+        return graft_hash128(&a->qwen_image21, sizeof a->qwen_image21);
     default:
         return graft_hash128(&a->unet, sizeof a->unet);
     }

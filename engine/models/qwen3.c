@@ -158,7 +158,7 @@ static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_g
     if (s->tokens > GRAFT_QWEN3_MAX_TOKENS)
         graft_graph_fail(g, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by %s",
                          (long long)s->tokens, GRAFT_QWEN3_MAX_TOKENS, graft_qwen3_family(a));
-    if (!!s->joined + !!s->normed + !!s->layered > 1)
+    if (!!s->joined + !!s->normed + !!s->layered + !!s->whole > 1)
         graft_graph_fail(g, GRAFT_E_ARG, "a text for several networks");
     if (s->placed && s->batch != 1)
         graft_graph_fail(g, GRAFT_E_ARG, "%lld texts with pictures", (long long)s->batch);
@@ -221,7 +221,7 @@ graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shap
                .a = a,
                .batch = s->batch,
                .tokens = s->tokens,
-               .base = s->layered ? BASE_VL : BASE,
+               .base = s->layered || s->whole ? BASE_VL : BASE,
                .bias = GRAFT_NO_VALUE,
                .placed = s->placed};
     check(a, s, g);
@@ -233,7 +233,7 @@ graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shap
     graft_graph_output(g, s->joined    ? joined(&m, x)
                           : s->layered ? layered(&m, x)
                           : s->normed  ? all_normed(&m, x)
-                                       : first_layers(&m, x, a->layers - 1));
+                                       : first_layers(&m, x, a->layers - !s->whole));
     graft_status st = graft_graph_status(g, e);
     if (st)
         graft_graph_destroy(g);

@@ -2,7 +2,8 @@
  * model, as a graph that ends before its last layer: the text encoder of Z-Image. Or one that ends
  * earlier and gives what three of its layers made: that of FLUX.2 klein; or what twelve of them
  * made: that of Krea 2, which is the language model of Qwen 3-VL-4B (arXiv:2511.21631), whose
- * places turn by other angles. And Qwen 2.5 (arXiv:2412.15115), whose queries, keys and values
+ * places turn by other angles; or all of its layers without the norm behind them: that of
+ * Qwen-Image 2.1, of Qwen 3-VL-8B. And Qwen 2.5 (arXiv:2412.15115), whose queries, keys and values
  * have biases and no norms, up to the norm behind its last layer: the text encoder of Qwen-Image,
  * which is the language model of Qwen 2.5-VL (arXiv:2502.13923). Of text alone the places of both
  * VL along three axes are the same. Of a picture (qwen_vision.h) all cells have one place on the
@@ -46,6 +47,7 @@ typedef struct graft_qwen3_shape {
     int32_t normed;  /* 1: for Qwen-Image; not with joined */
     int32_t placed;  /* 1: where tokens stand is an input; of one text */
     int32_t layered; /* 1: for Krea 2; not with joined or normed */
+    int32_t whole;   /* 1: for Qwen-Image 2.1; with none of these but placed */
 } graft_qwen3_shape;
 
 /* Cells of a picture among the tokens of a text, row by row. */
@@ -59,7 +61,8 @@ typedef struct graft_qwen3_picture {
  * embeddings and of all layers but the last, without a norm. Joined: a second input, (heads,T,T)
  * float32 of graft_qwen3_bias(); output (N,T,3 width), that sum behind 9, 18 and 27 layers side by
  * side. Layered: output (N,T,12 width), likewise of
- * Krea 2's layers, and no second input. Normed: all layers, and the norm. Placed: two more inputs
+ * Krea 2's layers, and no second input. Normed: all layers, and the norm. Whole: all layers without
+ * it, with Qwen 3-VL's angles. Placed: two more inputs
  * at the end, float32 (T,1,head_dim/2), of graft_qwen3_angles(). GRAFT_E_UNSUPPORTED where there
  * are no more layers than joined or layered takes. */
 graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *shape,

@@ -67,14 +67,29 @@ typedef enum graft_vae_unit_kind {
     GRAFT_VAE_BLOCK, /* three 3x3 convolutions */
     GRAFT_VAE_LAST,  /* decoder: features to picture; a 3x3 convolution, of Wan's behind a norm */
     /* Of Wan's: as RES, but a norm sees one pixel, so that strips need no statistics. */
-    GRAFT_VAE_RES_PIXEL
+    GRAFT_VAE_RES_PIXEL,
+    /* Of Qwen-Image 2.1's: a whole level, with a way around it: residual blocks, then what UP or
+     * DOWN does; or the blocks alone. */
+    GRAFT_VAE_LEVEL_UP,
+    GRAFT_VAE_LEVEL_DOWN,
+    GRAFT_VAE_LEVEL
 } graft_vae_unit_kind;
 
 typedef struct graft_vae_unit {
     graft_vae_unit_kind kind;
-    int32_t level, block; /* of a TAESD or TAEHV: block is the layer's number */
+    /* block: of a TAESD or TAEHV the layer's number, of a level how many blocks it has */
+    int32_t level, block;
     int32_t in_channels, channels;
 } graft_vae_unit;
+/* Whether it doubles height and width, or halves them. */
+static inline bool graft_vae_unit_doubles(graft_vae_unit_kind k)
+{
+    return k == GRAFT_VAE_UP || k == GRAFT_VAE_LEVEL_UP;
+}
+static inline bool graft_vae_unit_halves(graft_vae_unit_kind k)
+{
+    return k == GRAFT_VAE_DOWN || k == GRAFT_VAE_LEVEL_DOWN;
+}
 
 #define GRAFT_VAE_MAX_UNITS 160
 #define GRAFT_VAE_GROUPS    32

@@ -57,7 +57,7 @@ void graft_model_scale_latent(const graft_model *m, const float *latent, size_t 
     const float scale = (float)m->scale_factor, shift = (float)m->latent_shift;
     const graft_latent_planes *p = m->planes;
     for (size_t i = 0; i < n; i++) {
-        const size_t c = p ? i / (size_t)area % GRAFT_WAN_PLANES : 0;
+        const size_t c = p ? i / (size_t)area % (size_t)p->n : 0;
         out[i] = p ? (latent[i] - p->mean[c]) / p->deviation[c] : (latent[i] - shift) * scale;
     }
 }
@@ -68,7 +68,7 @@ void graft_model_unscale_latent(const graft_model *m, const float *x, size_t n, 
     const float scale = (float)m->scale_factor, shift = (float)m->latent_shift;
     const graft_latent_planes *p = m->planes;
     for (size_t i = 0; i < n; i++) {
-        const size_t c = p ? i / (size_t)area % GRAFT_WAN_PLANES : 0;
+        const size_t c = p ? i / (size_t)area % (size_t)p->n : 0;
         out[i] = p ? x[i] * p->deviation[c] + p->mean[c] : x[i] / scale + shift;
     }
 }
@@ -77,9 +77,9 @@ double graft_model_latent_gain(const graft_model *m)
 {
     double sum = 0;
     if (!m->planes) return m->scale_factor;
-    for (int i = 0; i < GRAFT_WAN_PLANES; i++)
+    for (int i = 0; i < m->planes->n; i++)
         sum += 1 / (double)m->planes->deviation[i] / (double)m->planes->deviation[i];
-    return sqrt(sum / GRAFT_WAN_PLANES);
+    return sqrt(sum / m->planes->n);
 }
 
 graft_status graft_model_needs_unet(const graft_model *m, const char *who, graft_err *e)
@@ -548,6 +548,7 @@ static int64_t usual_words(const graft_net_arch *a)
     case GRAFT_NET_QWEN_IMAGE:
     case GRAFT_NET_KREA2:
     case GRAFT_NET_ANIMA:
+    case GRAFT_NET_QWEN_IMAGE21:
         return SHORT_WORDS;
     case GRAFT_NET_FLUX2:
         return GRAFT_FLUX2_TOKENS;
@@ -556,11 +557,12 @@ static int64_t usual_words(const graft_net_arch *a)
     }
 }
 
-/* Whether its distilled models are the usual ones: without negative prompts. */
+/* Whether those that run without negative prompts, as distilled ones do, are the usual ones. */
 static bool usually_distilled(const graft_net_arch *a)
 {
     return (a->kind == GRAFT_NET_FLUX && !a->flux.approximator) || a->kind == GRAFT_NET_ZIMAGE ||
-           a->kind == GRAFT_NET_FLUX2 || a->kind == GRAFT_NET_KREA2;
+           a->kind == GRAFT_NET_FLUX2 || a->kind == GRAFT_NET_KREA2 ||
+           a->kind == GRAFT_NET_QWEN_IMAGE21;
 }
 
 graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,

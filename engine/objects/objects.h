@@ -317,7 +317,8 @@ typedef enum graft_clip_kind {
     GRAFT_CLIP_CHROMA = 6,     /* T5 alone (clip_chroma.c) */
     GRAFT_CLIP_QWEN_IMAGE = 7, /* Qwen 2.5 alone (clip_qwen3.c) */
     GRAFT_CLIP_KREA2 = 8,      /* Qwen 3 alone, the language model of Qwen 3-VL: Krea 2 */
-    GRAFT_CLIP_ANIMA = 9       /* Qwen 3, and T5's tokenizer (clip_anima.c) */
+    GRAFT_CLIP_ANIMA = 9,      /* Qwen 3, and T5's tokenizer (clip_anima.c) */
+    GRAFT_CLIP_QWEN_IMAGE21 = 10 /* Qwen 3 alone, likewise: Qwen-Image 2.1 */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 
@@ -331,7 +332,7 @@ struct graft_clip {
     size_t n_encoders; /* 1, or 2: L, then G; 0 where T5 or Qwen 3 is alone */
     graft_encoder encoder[2];
     struct graft_t5 *t5;            /* of SD 3, FLUX and Chroma (t5.h); or NULL */
-    struct graft_qwen3 *qwen3;      /* of Z-Image, FLUX.2, Qwen-Image, Krea 2, Anima (qwen3.h) */
+    struct graft_qwen3 *qwen3;      /* of Z-Image, FLUX.2, Krea 2, Anima, both Qwen-Images (qwen3.h) */
     graft_build_options t5_options; /* of both, by default what is best: T5-XXL in float32 takes
                                        19 GB */
     struct graft_clip_padding {

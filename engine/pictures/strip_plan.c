@@ -34,9 +34,9 @@ typedef struct planner {
 /* ------------------------------------------------------------------ geometry */
 
 /* Wrong rows at a strip's edge after a unit, when there were d before it. */
-static int64_t spread(graft_vae_unit_kind kind, int64_t d)
+static int64_t spread(const graft_vae_unit *u, int64_t d)
 {
-    switch (kind) {
+    switch (u->kind) {
     case GRAFT_VAE_RES:
     case GRAFT_VAE_RES_PIXEL:
         return d + 2;
@@ -46,6 +46,12 @@ static int64_t spread(graft_vae_unit_kind kind, int64_t d)
         return 2 * d + 1;
     case GRAFT_VAE_DOWN:
         return d / 2 + 1;
+    case GRAFT_VAE_LEVEL:
+        return d + 2 * u->block;
+    case GRAFT_VAE_LEVEL_UP:
+        return 2 * (d + 2 * u->block) + 1;
+    case GRAFT_VAE_LEVEL_DOWN:
+        return (d + 2 * u->block) / 2 + 1;
     default:
         return d + 1;
     }
@@ -54,7 +60,7 @@ static int64_t spread(graft_vae_unit_kind kind, int64_t d)
 /* Rows and columns after a unit that has n of them before it. */
 static int64_t sized(graft_vae_unit_kind kind, int64_t n)
 {
-    return kind == GRAFT_VAE_UP ? 2 * n : kind == GRAFT_VAE_DOWN ? n / 2 : n;
+    return graft_vae_unit_doubles(kind) ? 2 * n : graft_vae_unit_halves(kind) ? n / 2 : n;
 }
 
 /* Where norm `stop` of the segment stands: its unit, and its place within that unit; the unit after
@@ -129,10 +135,10 @@ static int64_t halo_of(const graft_strip_plan *p, int32_t first, int32_t end, in
     int64_t up = 1, wrong = 0, halo = 0;
     *align = 1;
     for (int32_t i = first; i < end; i++) {
-        graft_vae_unit_kind kind = p->half.unit[i].kind;
-        wrong = spread(kind, wrong); /* never less than before a norm within the unit */
-        if (kind == GRAFT_VAE_UP) up *= 2;
-        if (kind == GRAFT_VAE_DOWN) *align *= 2;
+        const graft_vae_unit *u = &p->half.unit[i];
+        wrong = spread(u, wrong); /* never less than before a norm within the unit */
+        if (graft_vae_unit_doubles(u->kind)) up *= 2;
+        if (graft_vae_unit_halves(u->kind)) *align *= 2;
         int64_t here = (wrong * *align + up - 1) / up;
         if (here > halo) halo = here;
     }
@@ -169,6 +175,13 @@ static double unit_work(const graft_vae_unit *u, int64_t height, int64_t width)
         return area * 4 * 9 * in * out;
     case GRAFT_VAE_DOWN:
         return area / 4 * 9 * in * out;
+    case GRAFT_VAE_LEVEL:
+    case GRAFT_VAE_LEVEL_UP:
+    case GRAFT_VAE_LEVEL_DOWN: /* a convolution more where the size changes */
+        return area * 9 * (in * out + (2 * u->block - 1) * out * out) +
+               (u->kind == GRAFT_VAE_LEVEL_UP     ? area * 36 * out * out
+                : u->kind == GRAFT_VAE_LEVEL_DOWN ? area / 4 * 9 * out * out
+                                                  : 0);
     case GRAFT_VAE_STEM:
     case GRAFT_VAE_FINISH:
     case GRAFT_VAE_LAST:

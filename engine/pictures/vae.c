@@ -210,16 +210,18 @@ graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const g
 
 /* ------------------------------------------------------------------ encode */
 
-/* One picture's first channels as the encoder reads them; a missing alpha or grey channel repeats
- * the last. */
+/* One picture's first channels as the encoder reads them; a missing grey channel repeats the last,
+ * and without an alpha it is opaque. */
 static void encoder_input(const graft_vae *v, const float *p, int64_t pixels, int64_t from,
                           float *out)
 {
     const float scale = is_tiny(v) ? 1.0f : 2.0f, shift = is_tiny(v) ? 0.0f : -1.0f;
     const int64_t to = v->arch.in_channels;
     for (int64_t i = 0; i < pixels; i++)
-        for (int64_t c = 0; c < to; c++)
-            out[i * to + c] = p[i * from + (c < from ? c : from - 1)] * scale + shift;
+        for (int64_t c = 0; c < to; c++) {
+            const float x = c < from ? p[i * from + c] : c == 3 ? 1 : p[i * from + from - 1];
+            out[i * to + c] = x * scale + shift;
+        }
 }
 
 /* A latent of this shape, from what the encoder gave: the mean of the posterior, as ComfyUI takes

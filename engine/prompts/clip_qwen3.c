@@ -1,4 +1,4 @@
-/* Z-Image's, FLUX.2's, Qwen-Image's and Krea 2's text encoder: the tokens of Qwen are all that the
+/* Z-Image's, FLUX.2's, Qwen-Image's, Qwen-Image 2.1's and Krea 2's text encoder: the tokens of Qwen are all that the
  * network reads. */
 #include "engine/prompts/qwen3.h"
 
@@ -7,10 +7,11 @@ graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, cons
 {
     float *hidden = NULL;
     int64_t tokens = 0;
-    graft_status st = (c->kind == GRAFT_CLIP_FLUX2        ? graft_qwen3_encode_joined
-                       : c->kind == GRAFT_CLIP_QWEN_IMAGE ? graft_qwen3_encode_described
-                       : c->kind == GRAFT_CLIP_KREA2      ? graft_qwen3_encode_layered
-                                                          : graft_qwen3_encode)(
+    graft_status st = (c->kind == GRAFT_CLIP_FLUX2          ? graft_qwen3_encode_joined
+                       : c->kind == GRAFT_CLIP_QWEN_IMAGE   ? graft_qwen3_encode_described
+                       : c->kind == GRAFT_CLIP_KREA2        ? graft_qwen3_encode_layered
+                       : c->kind == GRAFT_CLIP_QWEN_IMAGE21 ? graft_qwen3_encode_analyzed
+                                                            : graft_qwen3_encode)(
         c->engine, &c->t5_options, c->qwen3, text, task, &hidden, &tokens, e);
     if (st) return st;
     return graft_cond_create(tokens, c->width, hidden, 0, NULL, NULL, out, e);

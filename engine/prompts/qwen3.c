@@ -13,6 +13,7 @@ typedef struct qwen3_run {
     int64_t padded; /* tokens */
     bool normed;    /* for Qwen-Image */
     bool layered;   /* for Krea 2 */
+    bool whole;     /* for Qwen-Image 2.1 */
     bool joined;    /* for FLUX.2, of which the first so many are words */
     int64_t words;
     const graft_qwen3_picture *picture; /* of Qwen-Image-Edit */
@@ -79,6 +80,7 @@ static graft_status bind(const qwen3_run *r, const graft_task *task, graft_bindi
     shape.joined = r->joined;
     shape.normed = r->normed;
     shape.layered = r->layered;
+    shape.whole = r->whole;
     shape.placed = r->n_pictures > 0;
     graft_status st =
         graft_options_resolve_wide(r->engine, r->options, &job.backend, &shape.act_dtype, e);
@@ -207,6 +209,16 @@ graft_status graft_qwen3_run_layered(graft_engine *engine, const graft_build_opt
 {
     qwen3_run r = {
         .engine = engine, .options = options, .arch = arch, .weights = weights, .layered = true};
+    return run(&r, ids, tokens, task, hidden, e);
+}
+
+graft_status graft_qwen3_run_whole(graft_engine *engine, const graft_build_options *options,
+                                   const graft_qwen3_arch *arch, graft_weights *weights,
+                                   const int32_t *ids, int64_t tokens, const graft_task *task,
+                                   float *hidden, graft_err *e)
+{
+    qwen3_run r = {
+        .engine = engine, .options = options, .arch = arch, .weights = weights, .whole = true};
     return run(&r, ids, tokens, task, hidden, e);
 }
 

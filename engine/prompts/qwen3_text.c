@@ -17,6 +17,8 @@
 #define DESCRIBE                                                                                   \
     "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, "        \
     "quantity, text, spatial relationships of the objects and background:<|im_end|>\n" BEFORE
+/* Likewise Qwen-Image 2.1, which is told of the question's beginning, too. */
+#define ANALYZE "<|im_start|>system\nComprehend and analyze the provided prompt.<|im_end|>\n"
 /* What the model's template has there when it is to answer at once. */
 #define THOUGHTS "<think>\n\n</think>\n\n"
 #define PADDING  "<|endoftext|>"
@@ -103,12 +105,12 @@ static graft_status load_tokenizer(graft_engine *engine, graft_qwen3 *q, const g
 
 /* ------------------------------------------------------------------ loading */
 
-/* whole: with the last layer and the norm. */
-static graft_status check_weights(const graft_qwen3 *q, bool whole, graft_err *e)
+/* normed: with the last layer and the norm; whole: with the layer alone. */
+static graft_status check_weights(const graft_qwen3 *q, bool normed, bool whole, graft_err *e)
 {
     graft_graph *g = NULL;
     const graft_qwen3_shape shape = {
-        .batch = 1, .tokens = 1, .act_dtype = GRAFT_F32, .normed = whole};
+        .batch = 1, .tokens = 1, .act_dtype = GRAFT_F32, .normed = normed, .whole = whole};
     graft_status st = graft_qwen3_build(&q->arch, &shape, &g, e);
     if (!st) st = graft_weights_check(q->weights, g, e);
     graft_graph_destroy(g);
@@ -162,7 +164,7 @@ graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const c
     atomic_init(&q->refs, 1);
     GRAFT_TRY(graft_qwen3_detect(f, place, &q->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &q->weights, e));
-    GRAFT_TRY(check_weights(q, q->arch.biased, e));
+    GRAFT_TRY(check_weights(q, q->arch.biased, false, e));
     GRAFT_TRY(load_sight(q, file, place, e));
     GRAFT_TRY(load_tokenizer(engine, q, f, place, task, e));
     if (graft_qwen_tokens(q->tokenizer) > q->arch.vocab) {
@@ -181,10 +183,15 @@ out:
 graft_status graft_qwen3_take_words(graft_qwen3 *q, const graft_safetensors *f, const char *place,
                                     const graft_task *task, graft_err *e)
 {
-    graft_status st = check_weights(q, true, e);
+    graft_status st = check_weights(q, true, false, e);
     return st ? st
               : graft_t5_tokenizer_load(f, place, "Anima's text encoder without T5's", task,
                                         &q->words, &q->words_file, e);
+}
+
+graft_status graft_qwen3_check_whole(const graft_qwen3 *q, graft_err *e)
+{
+    return check_weights(q, false, true, e);
 }
 
 graft_qwen3 *graft_qwen3_retain(graft_qwen3 *q)
@@ -277,24 +284,38 @@ static graft_status encode(graft_engine *engine, const graft_build_options *opti
     return GRAFT_OK;
 }
 
-/* What graft_qwen3_encode_described() gives, or graft_qwen3_encode_layered(). */
-static graft_status describe(graft_engine *engine, const graft_build_options *options,
-                             const graft_qwen3 *q, const char *text, bool layered,
-                             const graft_task *task, float **hidden, int64_t *tokens, graft_err *e)
+typedef graft_status run_fn(graft_engine *engine, const graft_build_options *options,
+                            const graft_qwen3_arch *arch, graft_weights *weights,
+                            const int32_t *ids, int64_t tokens, const graft_task *task,
+                            float *hidden, graft_err *e);
+
+/* A wish, and a text behind it: what the model is asked, what it makes of it, and how many numbers
+ * of each token. Tokens of the wish are left out. */
+typedef struct wish {
+    const char *text, *before; /* before: what begins the question */
+    run_fn *run;
+    size_t times; /* the model's width */
+} wish;
+
+static graft_status encode_behind(graft_engine *engine, const graft_build_options *options,
+                                  const graft_qwen3 *q, const wish *w, const char *text,
+                                  const graft_task *task, float **hidden, int64_t *tokens,
+                                  graft_err *e)
 {
-    const size_t width = (size_t)q->arch.width * (layered ? GRAFT_QWEN3_LAYERED : 1);
+    const size_t width = (size_t)q->arch.width * w->times;
+    graft_str all = GRAFT_STR_INIT;
     int32_t *ids = NULL, *asked = NULL;
     float *out = NULL;
     size_t before = 0, n = 0;
-    graft_status st =
-        graft_qwen_encode(q->tokenizer, DESCRIBE, strlen(DESCRIBE), &asked, &before, e);
-    if (!st) st = tokens_of(q, DESCRIBE, text, "", &ids, &n, e);
+    graft_status st = graft_qwen_encode(q->tokenizer, w->text, strlen(w->text), &asked, &before, e);
+    graft_str_printf(&all, "%s%s", w->text, w->before);
+    if (!st && all.failed) st = graft_fail_nomem(e, "a prompt");
+    if (!st) st = tokens_of(q, all.data, text, "", &ids, &n, e);
+    graft_str_finish(&all);
     if (!st && n <= before) st = graft_fail(e, GRAFT_E_INTERNAL, "a prompt without tokens");
     if (!st && !(out = graft_malloc_array(n, width * sizeof *out)))
         st = graft_fail_nomem(e, "text encoder");
-    if (!st)
-        st = (layered ? graft_qwen3_run_layered : graft_qwen3_run_normed)(
-            engine, options, &q->arch, q->weights, ids, (int64_t)n, task, out, e);
+    if (!st) st = w->run(engine, options, &q->arch, q->weights, ids, (int64_t)n, task, out, e);
     graft_free(ids);
     graft_free(asked);
     if (st) {
@@ -312,7 +333,8 @@ graft_status graft_qwen3_encode_described(graft_engine *engine, const graft_buil
                                           const graft_task *task, float **hidden, int64_t *tokens,
                                           graft_err *e)
 {
-    return describe(engine, options, q, text, false, task, hidden, tokens, e);
+    const wish w = {DESCRIBE, "", graft_qwen3_run_normed, 1};
+    return encode_behind(engine, options, q, &w, text, task, hidden, tokens, e);
 }
 
 graft_status graft_qwen3_encode_layered(graft_engine *engine, const graft_build_options *options,
@@ -320,7 +342,17 @@ graft_status graft_qwen3_encode_layered(graft_engine *engine, const graft_build_
                                         const graft_task *task, float **hidden, int64_t *tokens,
                                         graft_err *e)
 {
-    return describe(engine, options, q, text, true, task, hidden, tokens, e);
+    const wish w = {DESCRIBE, "", graft_qwen3_run_layered, GRAFT_QWEN3_LAYERED};
+    return encode_behind(engine, options, q, &w, text, task, hidden, tokens, e);
+}
+
+graft_status graft_qwen3_encode_analyzed(graft_engine *engine, const graft_build_options *options,
+                                         const graft_qwen3 *q, const char *text,
+                                         const graft_task *task, float **hidden, int64_t *tokens,
+                                         graft_err *e)
+{
+    const wish w = {ANALYZE, BEFORE, graft_qwen3_run_whole, 1};
+    return encode_behind(engine, options, q, &w, *text ? text : " ", task, hidden, tokens, e);
 }
 
 graft_status graft_qwen3_encode_joined(graft_engine *engine, const graft_build_options *options,

@@ -449,6 +449,13 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
                          "heads %d\n",
                          q->depth, q->hidden, q->context_dim, q->heads);
         return;
+    case GRAFT_NET_QWEN_IMAGE21:
+        graft_str_printf(s,
+                         "  architecture %d blocks of one stream, %d channels wide, context %d, "
+                         "heads %d\n",
+                         net->qwen_image21.depth, net->qwen_image21.hidden,
+                         net->qwen_image21.context_dim, net->qwen_image21.heads);
+        return;
     case GRAFT_NET_KREA2:
         graft_str_printf(
             s,
