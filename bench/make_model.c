@@ -24,6 +24,7 @@
 #include "engine/models/controlnet.h"
 #include "engine/models/upscaler.h"
 #include "engine/models/vae.h"
+#include "engine/models/wan_vae.h"
 
 typedef model_tensor tensor;
 typedef model_list list;
@@ -190,7 +191,7 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
 static bool is_transformer(const kind *k)
 {
     return k->mmdit.depth || k->flux.depth || k->zimage.depth || k->flux2.depth ||
-           k->qwen_image.depth || k->krea2.depth || k->anima.depth;
+           k->qwen_image.depth || k->qwen_image21.depth || k->krea2.depth || k->anima.depth;
 }
 
 static graft_status add_transformer(const kind *k, list *l, graft_err *e)
@@ -198,7 +199,9 @@ static graft_status add_transformer(const kind *k, list *l, graft_err *e)
     const graft_unet_shape shape = {
         .batch = 1, .height = 8, .width = 8, .tokens = 32, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
-    graft_status st = k->krea2.depth        ? graft_krea2_build(&k->krea2, &shape, &g, e)
+    graft_status st = k->qwen_image21.depth
+                          ? graft_qwen_image21_build(&k->qwen_image21, &shape, &g, e)
+                      : k->krea2.depth      ? graft_krea2_build(&k->krea2, &shape, &g, e)
                       : k->anima.depth      ? graft_anima_build(&k->anima, &shape, &g, e)
                       : k->qwen_image.depth ? graft_qwen_image_build(&k->qwen_image, &shape, &g, e)
                       : k->flux2.depth      ? graft_flux2_build(&k->flux2, &shape, &g, e)
@@ -298,13 +301,19 @@ static graft_status add_statistics(list *l, graft_err *e)
 
 static graft_status add_vae(const kind *k, list *l, graft_err *e)
 {
-    const int32_t channels = k->vae_folds ? 32 : is_transformer(k) ? 16 : 4;
+    const bool residual = k->vae_decoder_channels; /* Qwen-Image 2.1's, with transparency */
+    const int32_t colours = residual ? 4 : 3;
+    const int32_t channels = residual            ? GRAFT_QWEN_IMAGE21_PLANES
+                             : k->vae_folds      ? 32
+                             : is_transformer(k) ? 16
+                                                 : 4;
     const char *prefix = k->vae_folds ? "" : "first_stage_model.";
-    graft_vae_arch a = {.in_channels = 3,
-                        .out_channels = 3,
+    graft_vae_arch a = {.in_channels = colours,
+                        .out_channels = colours,
                         .z_channels = channels,
                         .embed_dim = channels,
-                        .levels = 4,
+                        .levels = residual ? 5 : 4,
+                        .residual = residual,
                         .res_blocks = k->vae_res_blocks,
                         .kind = k->vae_wan ? GRAFT_VAE_WAN : GRAFT_VAE_KL,
                         .quant_conv = k->vae_folds        ? GRAFT_QUANT_CONV_WITHIN
@@ -312,7 +321,11 @@ static graft_status add_vae(const kind *k, list *l, graft_err *e)
                                                           : GRAFT_QUANT_CONV_BESIDE,
                         .encoder = 1,
                         .decoder = 1};
-    for (int i = 0; i < a.levels; i++) a.channels[i] = k->vae_mult[i] * k->vae_channels;
+    for (int i = 0; i < a.levels; i++) {
+        a.channels[i] = k->vae_mult[i] * k->vae_channels;
+        a.decoder_channels[i] = k->vae_mult[i] * k->vae_decoder_channels;
+        a.temporal[i] = residual && i > 0;
+    }
     graft_graph *in = NULL, *out = NULL;
     graft_status st = graft_vae_encoder_build(&a, 1, 64, 64, GRAFT_F32, &in, e);
     if (!st) st = graft_vae_decoder_build(&a, 1, 8, 8, GRAFT_F32, &out, e);

@@ -61,6 +61,12 @@
         .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = blocks, .patch = 2,    \
         .rope_dim = 56, .time_dim = 256, .context_dim = 3584                                       \
     }
+/* Qwen-Image 2.1's, with so many blocks. */
+#define QWEN_IMAGE21_NET(blocks)                                                                   \
+    {                                                                                              \
+        .channels = 64, .hidden = 4096, .heads = 32, .mlp = 12288, .depth = blocks,                \
+        .rope_dim = 56, .time_dim = 256, .context_dim = 4096                                       \
+    }
 /* Krea 2's, with so many blocks, and so many of each kind of the prompt's. */
 #define KREA2_NET(blocks, text)                                                                    \
     {                                                                                              \
@@ -198,6 +204,19 @@ static const model_kind kinds[] = {
      .qwen_vision = {.layers = 2, .width = 16, .heads = 2, .intermediate = 20, .patch = 14,
                      .whole_every = 2, .out = 32},
      .config = "{\"head_dim\": 8, \"vision_heads\": 2, \"vision_whole_every\": 2}"},
+    {.name = "qwen-image21", .qwen_image21 = QWEN_IMAGE21_NET(32), .vae_wan = true,
+     .vae_channels = 96, .vae_mult = {1, 2, 4, 8, 8}, .vae_res_blocks = 2,
+     .vae_decoder_channels = 144,
+     .qwen3 = {.layers = 36, .width = 4096, .head_dim = 128, .intermediate = 12288,
+               .vocab = 151936, .heads = 32, .key_heads = 8}},
+    {.name = "qwen-image21-layer", .qwen_image21 = QWEN_IMAGE21_NET(2)},
+    {.name = "tiny-qwen-image21", .vae_wan = true,
+     .qwen_image21 = {.channels = 64, .hidden = 64, .heads = 2, .mlp = 192, .depth = 2,
+                      .rope_dim = 14, .time_dim = 256, .context_dim = 32},
+     .vae_channels = 8, .vae_mult = {1, 2, 2, 2, 2}, .vae_res_blocks = 1,
+     .vae_decoder_channels = 12,
+     .qwen3 = {.layers = 3, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
+               .heads = 4, .key_heads = 2}},
     {.name = "krea2", .krea2 = KREA2_NET(28, 2), .vae_wan = true,
      .vae_channels = 96, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .qwen3 = {.layers = 36, .width = 2560, .head_dim = 128, .intermediate = 9728, .vocab = 151936,

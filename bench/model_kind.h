@@ -1,13 +1,13 @@
 /* The kinds of models that graft-make-model makes, with the shapes of published ones: sd15, sd21,
  * sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, flux-dev, flux-schnell, chroma, z-image,
- * flux2-klein, flux2-klein-9b, qwen-image, krea2, anima; ssd1b and bk-sdm-small, which are pruned.
+ * flux2-klein, flux2-klein-9b, qwen-image, qwen-image21, krea2, anima; ssd1b and bk-sdm-small, which are pruned.
  * Those whose names begin with "tiny" are small enough to run whole workflows in tests.
  *
  * FLUX.2's have no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae), and neither they nor
  * Z-Image's have a text encoder, which qwen3-4b and its like are; z-image-layer and flux2-layer
  * have one block of each kind in the real width. Those of Qwen-Image have Qwen 2.5 as a file of its
  * own (--parts qwen3), with what looks at pictures; qwen-image-layer, two blocks in the real width,
- * is a network alone. Likewise Krea 2's have Qwen 3-VL's language model, and krea2-layer two blocks
+ * is a network alone. Likewise those of Qwen-Image 2.1, with Qwen 3. Likewise Krea 2's have Qwen 3-VL's language model, and krea2-layer two blocks
  * and one of each kind of the prompt's. Anima's have Qwen 3 likewise; anima-layer, one block of the
  * network and one of its adapter in the real width, is a network alone. tiny-chroma has neither VAE
  * nor text encoder; chroma has T5 as flux-dev. tiny-qwen3-deep has as many layers as FLUX.2 asks
@@ -25,6 +25,7 @@
 #include "engine/models/mmdit.h"
 #include "engine/models/qwen3.h"
 #include "engine/models/qwen_image.h"
+#include "engine/models/qwen_image21.h"
 #include "engine/models/qwen_vision.h"
 #include "engine/models/t5.h"
 #include "engine/models/textenc.h"
@@ -59,10 +60,12 @@ typedef struct model_kind {
     graft_zimage_arch zimage;
     graft_flux2_arch flux2;
     graft_qwen_image_arch qwen_image;
+    graft_qwen_image21_arch qwen_image21;
     graft_krea2_arch krea2;
     graft_anima_arch anima;
     bool unclip; /* with an encoder of pictures, as its clip's */
-    int32_t vae_channels, vae_mult[4], vae_res_blocks;
+    int32_t vae_channels, vae_mult[5], vae_res_blocks;
+    int32_t vae_decoder_channels; /* of Qwen-Image 2.1's; 0: it is none */
     bool vae_folds; /* FLUX.2's, as a file of its own */
     bool vae_wan;   /* Wan 2.1's */
     model_encoder text[2];

@@ -58,8 +58,8 @@ static void configure_qwen_image(graft_model *m)
     m->preview = graft_preview_wan;
 }
 
-/* Qwen-Image 2.1's shifts by the picture's size in its authors' code, and by this in ComfyUI, as for
- * 1024x1024. */
+/* Qwen-Image 2.1's shifts by the picture's size in its authors' code, and by this in ComfyUI, as
+ * for 1024x1024. */
 #define QWEN_IMAGE21_MU 0.69
 
 static void configure_qwen_image21(graft_model *m)

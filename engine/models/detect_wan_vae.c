@@ -117,8 +117,7 @@ static graft_status detect_residual_levels(const graft_safetensors *f, const cha
         a->levels++;
     for (int32_t i = 0; i < a->levels; i++) {
         ok = ok && blocks == blocks_of(f, prefix, true, a->levels - 1 - i, &a->decoder_channels[i]);
-        if (a->encoder)
-            ok = ok && a->res_blocks == blocks_of(f, prefix, false, i, &a->channels[i]);
+        if (a->encoder) ok = ok && a->res_blocks == blocks_of(f, prefix, false, i, &a->channels[i]);
     }
     detect_temporal(f, prefix, a);
     if (ok && a->levels > 1 && goes_around(a)) return GRAFT_OK;

@@ -25,7 +25,8 @@ bool graft_diffusers_qwen_image21_name(const char *name, graft_diffusers_rows *o
     return graft_diffusers_rows_in_block(layers, BLOCKS, block, name + n, out);
 }
 
-/* Below which prefix they are; NULL: nowhere. Either layer tells, so that the other one is missed. */
+/* Below which prefix they are; NULL: nowhere. Either layer tells, so that the other one is missed.
+ */
 static const char *prefix_in(const graft_safetensors *f)
 {
     static const char *const prefixes[] = {"", "model.diffusion_model.", NULL};
@@ -70,8 +71,7 @@ graft_status graft_diffusers_adopt_qwen_image21(graft_safetensors *f, graft_err 
     for (int block = 0; block < count; block++) {
         const graft_name place = NAME("%s" BLOCKS "%d", prefix, block);
         graft_name piece[2];
-        for (int k = 0; k < 2; k++)
-            piece[k] = NAME("%s.%s.weight", place.text, layers->theirs[k]);
+        for (int k = 0; k < 2; k++) piece[k] = NAME("%s.%s.weight", place.text, layers->theirs[k]);
         graft_diffusers_names_rows(&n, NAME("%s.%s.weight", place.text, layers->ours), piece, 2,
                                    false);
     }

@@ -105,8 +105,8 @@ static graft_vid turned_words(const qwen_image21 *m, graft_vid v)
 }
 
 /* The prompt's keys as the picture sees them: it stands behind the last word that counts, and what
- * is at 0 for it is so many places further on. Each pair (a,b) of the first axis turns back by that,
- * in float32. */
+ * is at 0 for it is so many places further on. Each pair (a,b) of the first axis turns back by
+ * that, in float32. */
 static graft_vid seen_from_picture(const qwen_image21 *m, graft_vid v)
 {
     const graft_build *b = &m->b;
@@ -176,8 +176,7 @@ static void block(const qwen_image21 *m, int i, tokens *words, tokens *picture)
     const graft_vid in[3] = {p[0], graft_build_join(&m->b, p[1], seen_from_picture(m, w[1])),
                              graft_build_join(&m->b, p[2], w[2])};
     if (i + 1 < m->a->depth)
-        join(m, name, words,
-             graft_build_attention(&m->b, w[0], w[1], w[2], m->a->heads, true));
+        join(m, name, words, graft_build_attention(&m->b, w[0], w[1], w[2], m->a->heads, true));
     join(m, name, picture, graft_build_attention_counted(&m->b, in, m->count, m->a->heads));
 }
 
@@ -213,8 +212,8 @@ static graft_vid prompt(const qwen_image21 *m, graft_vid v)
 {
     const graft_build *b = &m->b;
     const int64_t width = m->a->context_dim;
-    const graft_vid in[2] = {
-        v, graft_graph_weight_more(b->g, GRAFT_QWEN_IMAGE21_TENSOR, 1, &width)};
+    const graft_vid in[2] = {v,
+                             graft_graph_weight_more(b->g, GRAFT_QWEN_IMAGE21_TENSOR, 1, &width)};
     if (in[0] < 0 || in[1] < 0) return GRAFT_NO_VALUE;
     v = graft_graph_node(b->g, GRAFT_OP_RMS_NORM,
                          &(graft_attrs){.eps = GRAFT_STREAM_EPS, .heads = 1}, in, 2,
@@ -274,8 +273,7 @@ graft_status graft_qwen_image21_build(const graft_qwen_image21_arch *a,
     m.columns = (int32_t)w;
     graft_vid x = graft_graph_input(g, GRAFT_F32, 4, (int64_t[]){n, a->channels, h, w});
     const graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
-    const graft_vid c =
-        graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, m.words, a->context_dim});
+    const graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, m.words, a->context_dim});
     count_words(&m, graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, 1}));
     const graft_vid vec = conditioned(&m, t);
     tell(&m, &words, conditioned(&m, graft_build_scale(&m.b, m.words_count, 0, 0)));

@@ -126,8 +126,7 @@ static graft_vid means(const half *v, graft_vid x)
         x = graft_build_add(b, graft_graph_slice(b->g, x, 0, one),
                             graft_graph_slice(b->g, x, one, one));
     }
-    return graft_graph_reshape(b->g, graft_build_scale(b, x, 0.25f, 0), 4,
-                               (int64_t[]){n, h, w, c});
+    return graft_graph_reshape(b->g, graft_build_scale(b, x, 0.25f, 0), 4, (int64_t[]){n, h, w, c});
 }
 
 /* Around a level of the encoder. Where it is for two pictures at once, the first of which is not
@@ -159,8 +158,7 @@ static graft_vid around_up(const half *v, const graft_vae_unit *u, graft_vid x)
             x = graft_build_dense(b, graft_graph_slice(b->g, x, 1, 1), GRAFT_DTYPE_NONE);
         else
             x = graft_build_permuted(b, x, (const int32_t[4]){0, 3, 1, 2}, GRAFT_DTYPE_NONE);
-        x = graft_graph_reshape(b->g, x, 4,
-                                (int64_t[]){n, temporal ? h : 2 * h, w, c});
+        x = graft_graph_reshape(b->g, x, 4, (int64_t[]){n, temporal ? h : 2 * h, w, c});
     }
     return graft_build_upsample(b, x, 2 * h, 2 * w);
 }
@@ -176,11 +174,11 @@ static graft_vid level(const half *v, const graft_vae_unit *u, graft_vid x)
     for (int32_t i = 0; i < u->block; i++)
         y = res_block(v, NAME("%s.%d", name.text, i), y, u->channels);
     if (same && v->decoder) return y;
-    if (!same)
-        y = resized(v, NAME("%s.%d", name.text, u->block), v->decoder, y, u->channels);
-    return graft_build_add(&v->b, y, same         ? x
-                                     : v->decoder ? around_up(v, u, x)
-                                                  : around_down(v, u, x));
+    if (!same) y = resized(v, NAME("%s.%d", name.text, u->block), v->decoder, y, u->channels);
+    return graft_build_add(&v->b, y,
+                           same         ? x
+                           : v->decoder ? around_up(v, u, x)
+                                        : around_down(v, u, x));
 }
 
 /* ------------------------------------------------------------------ units */
@@ -200,8 +198,8 @@ static int32_t channels_at(const graft_vae_arch *a, bool decoder, int32_t level)
 static bool add_level(const graft_vae_arch *a, bool decoder, int32_t level, graft_vae_half *h)
 {
     const graft_vae_unit_kind kind = level == (decoder ? 0 : a->levels - 1) ? GRAFT_VAE_LEVEL
-                                     : decoder                             ? GRAFT_VAE_LEVEL_UP
-                                                                           : GRAFT_VAE_LEVEL_DOWN;
+                                     : decoder                              ? GRAFT_VAE_LEVEL_UP
+                                                                            : GRAFT_VAE_LEVEL_DOWN;
     return graft_vae_half_add(h, kind, level, a->res_blocks + decoder,
                               channels_at(a, decoder, level));
 }
@@ -249,8 +247,7 @@ bool graft_wan_vae_units(const graft_vae_arch *a, bool decoder, graft_vae_half *
 graft_vid graft_wan_vae_unit(const graft_build *b, const graft_vae_arch *a, bool decoder,
                              const graft_vae_unit *u, graft_vid x)
 {
-    const half v = {
-        .b = *b, .a = a, .name = decoder ? "decoder" : "encoder", .decoder = decoder};
+    const half v = {.b = *b, .a = a, .name = decoder ? "decoder" : "encoder", .decoder = decoder};
     const graft_name name = NAME("%s.%s.%d", v.name, decoder ? "upsamples" : "downsamples",
                                  graft_wan_vae_number(a, decoder, u->level, u->block));
     switch (u->kind) {

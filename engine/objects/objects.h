@@ -308,16 +308,16 @@ typedef struct graft_encoder {
 
 /* Which models a text encoder, or several, are for. */
 typedef enum graft_clip_kind {
-    GRAFT_CLIP_ONE = 0,        /* one encoder: SD 1 and 2, SDXL's refiner */
-    GRAFT_CLIP_SDXL = 1,       /* L and G */
-    GRAFT_CLIP_SD3 = 2,        /* any of L, G and T5 (clip_sd3.c) */
-    GRAFT_CLIP_FLUX = 3,       /* L and T5 (clip_flux.c) */
-    GRAFT_CLIP_QWEN3 = 4,      /* Qwen 3 alone: Z-Image (clip_qwen3.c) */
-    GRAFT_CLIP_FLUX2 = 5,      /* likewise: FLUX.2 klein */
-    GRAFT_CLIP_CHROMA = 6,     /* T5 alone (clip_chroma.c) */
-    GRAFT_CLIP_QWEN_IMAGE = 7, /* Qwen 2.5 alone (clip_qwen3.c) */
-    GRAFT_CLIP_KREA2 = 8,      /* Qwen 3 alone, the language model of Qwen 3-VL: Krea 2 */
-    GRAFT_CLIP_ANIMA = 9,      /* Qwen 3, and T5's tokenizer (clip_anima.c) */
+    GRAFT_CLIP_ONE = 0,          /* one encoder: SD 1 and 2, SDXL's refiner */
+    GRAFT_CLIP_SDXL = 1,         /* L and G */
+    GRAFT_CLIP_SD3 = 2,          /* any of L, G and T5 (clip_sd3.c) */
+    GRAFT_CLIP_FLUX = 3,         /* L and T5 (clip_flux.c) */
+    GRAFT_CLIP_QWEN3 = 4,        /* Qwen 3 alone: Z-Image (clip_qwen3.c) */
+    GRAFT_CLIP_FLUX2 = 5,        /* likewise: FLUX.2 klein */
+    GRAFT_CLIP_CHROMA = 6,       /* T5 alone (clip_chroma.c) */
+    GRAFT_CLIP_QWEN_IMAGE = 7,   /* Qwen 2.5 alone (clip_qwen3.c) */
+    GRAFT_CLIP_KREA2 = 8,        /* Qwen 3 alone, the language model of Qwen 3-VL: Krea 2 */
+    GRAFT_CLIP_ANIMA = 9,        /* Qwen 3, and T5's tokenizer (clip_anima.c) */
     GRAFT_CLIP_QWEN_IMAGE21 = 10 /* Qwen 3 alone, likewise: Qwen-Image 2.1 */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
@@ -331,8 +331,8 @@ struct graft_clip {
     graft_clip_kind kind;
     size_t n_encoders; /* 1, or 2: L, then G; 0 where T5 or Qwen 3 is alone */
     graft_encoder encoder[2];
-    struct graft_t5 *t5;            /* of SD 3, FLUX and Chroma (t5.h); or NULL */
-    struct graft_qwen3 *qwen3;      /* of Z-Image, FLUX.2, Krea 2, Anima, both Qwen-Images (qwen3.h) */
+    struct graft_t5 *t5;       /* of SD 3, FLUX and Chroma (t5.h); or NULL */
+    struct graft_qwen3 *qwen3; /* of Z-Image, FLUX.2, Krea 2, Anima, both Qwen-Images (qwen3.h) */
     graft_build_options t5_options; /* of both, by default what is best: T5-XXL in float32 takes
                                        19 GB */
     struct graft_clip_padding {

@@ -14,12 +14,15 @@ typedef struct unet_job {
 #define UNET "unet"
 
 /* By graft_net_kind. */
-static const char *const kinds[] = {
-    [GRAFT_NET_UNET] = UNET,     [GRAFT_NET_MMDIT] = "mmdit",
-    [GRAFT_NET_FLUX] = "flux",   [GRAFT_NET_ZIMAGE] = "zimage",
-    [GRAFT_NET_FLUX2] = "flux2", [GRAFT_NET_QWEN_IMAGE] = "qwen_image",
-    [GRAFT_NET_KREA2] = "krea2", [GRAFT_NET_ANIMA] = "anima",
-    [GRAFT_NET_QWEN_IMAGE21] = "qwen_image21"};
+static const char *const kinds[] = {[GRAFT_NET_UNET] = UNET,
+                                    [GRAFT_NET_MMDIT] = "mmdit",
+                                    [GRAFT_NET_FLUX] = "flux",
+                                    [GRAFT_NET_ZIMAGE] = "zimage",
+                                    [GRAFT_NET_FLUX2] = "flux2",
+                                    [GRAFT_NET_QWEN_IMAGE] = "qwen_image",
+                                    [GRAFT_NET_KREA2] = "krea2",
+                                    [GRAFT_NET_ANIMA] = "anima",
+                                    [GRAFT_NET_QWEN_IMAGE21] = "qwen_image21"};
 
 const char *graft_net_kind_name(const graft_net_arch *a)
 {

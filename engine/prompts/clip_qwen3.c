@@ -1,5 +1,5 @@
-/* Z-Image's, FLUX.2's, Qwen-Image's, Qwen-Image 2.1's and Krea 2's text encoder: the tokens of Qwen are all that the
- * network reads. */
+/* Z-Image's, FLUX.2's, Qwen-Image's, Qwen-Image 2.1's and Krea 2's text encoder: the tokens of Qwen
+ * are all that the network reads. */
 #include "engine/prompts/qwen3.h"
 
 graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, const graft_task *task,

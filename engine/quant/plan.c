@@ -72,7 +72,8 @@ bool graft_quant_always_kept(const char *name)
            graft_str_starts(name, "time_text_embed.") || strcmp(name, "norm_out.linear") == 0 ||
            strcmp(name, "proj_out") == 0 || strcmp(name, "first") == 0 ||
            strcmp(name, "last.linear") == 0 || graft_str_starts(name, "tmlp.") ||
-           graft_str_starts(name, "tproj.") || strcmp(name, "txtfusion.projector") == 0;
+           graft_str_starts(name, "tproj.") || strcmp(name, "txtfusion.projector") == 0 ||
+           strcmp(name, "modulation.1") == 0;
 }
 
 static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)
@@ -118,12 +119,16 @@ graft_status graft_quant_plan_create(const graft_net_arch *a, const graft_unet_s
         st = graft_fail_nomem(e, "quantization plan");
         goto out;
     }
+    /* A layer that runs more than once, as on a prompt and on a picture, is as where it has most to
+     * do. */
     for (size_t i = 0; i < g->n_nodes; i++) {
         if (!layer_of(g, i, name)) {
             p->other_flops += graft_cost_flops(g, i);
             continue;
         }
-        graft_quant_layer *l = &p->layer[p->n++];
+        graft_quant_layer *l = &p->layer[graft_quant_plan_find(p, name)];
+        if (l == &p->layer[p->n]) p->n++;
+        if (graft_cost_flops(g, i) < l->flops) continue;
         memcpy(l->name, name, sizeof name);
         describe(g, i, l);
     }

@@ -100,21 +100,22 @@ static inline void golden_batch(const char *path)
     CHECK_OK(graft_latent_from_data(x, in->shape, &l, &e), &e);
     graft_image *image = decoded(v, l, NULL), *picture = NULL;
     int64_t s[4], n = want->shape[0], h = want->shape[2], w = want->shape[3];
+    const int64_t colours = want->shape[1];
     const float *got = graft_image_data(image, s);
-    CHECK(s[0] == n && s[1] == h && s[2] == w && s[3] == 3);
+    CHECK(s[0] == n && s[1] == h && s[2] == w && s[3] == colours);
     float worst = 0;
-    for (int64_t i = 0; i < n * 3 * h * w; i++) {
-        const int64_t b = i / (3 * h * w), c = i / (h * w) % 3, at = i % (h * w);
+    for (int64_t i = 0; i < n * colours * h * w; i++) {
+        const int64_t b = i / (colours * h * w), c = i / (h * w) % colours, at = i % (h * w);
         const float exact = fminf(fmaxf(y[i] * 0.5f + 0.5f, 0), 1);
-        worst = fmaxf(worst, fabsf(got[(b * h * w + at) * 3 + c] - exact));
+        worst = fmaxf(worst, fabsf(got[(b * h * w + at) * colours + c] - exact));
     }
     CHECK(worst < 2e-5f);
-    float *nhwc = malloc((size_t)(n * h * w * 3) * sizeof *nhwc);
-    for (int64_t i = 0; i < n * 3 * h * w; i++) {
-        const int64_t b = i / (3 * h * w), c = i / (h * w) % 3, at = i % (h * w);
-        nhwc[(b * h * w + at) * 3 + c] = p[i] * 0.5f + 0.5f;
+    float *nhwc = malloc((size_t)(n * h * w * colours) * sizeof *nhwc);
+    for (int64_t i = 0; i < n * colours * h * w; i++) {
+        const int64_t b = i / (colours * h * w), c = i / (h * w) % colours, at = i % (h * w);
+        nhwc[(b * h * w + at) * colours + c] = p[i] * 0.5f + 0.5f;
     }
-    CHECK_OK(graft_image_from_data(nhwc, (int64_t[]){n, h, w, 3}, false, &picture, &e), &e);
+    CHECK_OK(graft_image_from_data(nhwc, (int64_t[]){n, h, w, colours}, false, &picture, &e), &e);
     graft_latent *back = encoded(v, picture, NULL);
     got = graft_latent_data(back, s);
     CHECK(memcmp(s, means->shape, sizeof s) == 0);
@@ -127,14 +128,15 @@ static inline void golden_batch(const char *path)
 }
 
 /* Tiles that are as large as all change nothing; smaller ones give all of the same size. planes: of
- * its latents, of four pixels a side. */
+ * its latents. */
 static inline void in_tiles(const char *file, int64_t planes)
 {
     graft_vae *v = load_vae(file);
-    const graft_tiling all = {.tile_size = 64, .overlap = 16},
-                       some = {.tile_size = 24, .overlap = 8};
+    const int64_t scale = graft_vae_scale(&v->arch);
+    const graft_tiling all = {.tile_size = 16 * scale, .overlap = 4 * scale},
+                       some = {.tile_size = 6 * scale, .overlap = 2 * scale};
     graft_latent *l = latent_of((int64_t[]){1, planes, 9, 13});
-    graft_image *p = picture_of(1, 36, 52), *whole = decoded(v, l, NULL);
+    graft_image *p = picture_of(1, 9 * scale, 13 * scale), *whole = decoded(v, l, NULL);
     graft_latent *mean = encoded(v, p, NULL);
     graft_image *a = decoded(v, l, &all), *b = decoded(v, l, &some);
     graft_latent *c = encoded(v, p, &all), *d = encoded(v, p, &some);

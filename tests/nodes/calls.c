@@ -266,6 +266,16 @@ static void edit_no_picture(const graft_node *n, graft_arg *in)
     for (int i = 0; i < 4; i++)
         if (fake_host_input(n, names[i]) >= 0) unconnect(n, in, names[i]);
 }
+static void edit_no_pictures(const graft_node *n, graft_arg *in)
+{
+    char name[32];
+    for (int i = 1; i <= 16; i++) {
+        snprintf(name, sizeof name, "images.image_%d", i);
+        unconnect(n, in, name);
+    }
+    set_s(n, in, "prompt", "blue");
+    set_s(n, in, "negative_prompt", "red");
+}
 static void edit_guidance(const graft_node *n, graft_arg *in)
 {
     set_f(n, in, "guidance", 2.25);
@@ -356,6 +366,37 @@ static void models_are_steered(void)
     expect("ZImageFunControlnet", edit_patch_hint,
            "model control 1 hint=0 inpaint=32 mask=32 net=1 vae=1\n", "");
 }
+/* Qwen-Image 2.1's prompts show no pictures yet; the input that has one is named. */
+static void pictures_are_refused(void)
+{
+    const char *id = "TextEncodeQwenImage21";
+    const graft_node *n = fake_host_node(id);
+    graft_arg in[80], out[4];
+    connect(n, in);
+    unconnect(n, in, "images.image_1");
+    CHECK_INT(run_with(id, in, out), GRAFT_E_UNSUPPORTED);
+    CHECK_INT(host.fails, 1);
+    CHECK(strstr(host.fail_text, "pictures are not supported for Qwen-Image 2.1"));
+    CHECK_STR(fake_trace, "");
+}
+
+/* The latent is a square of the resolution, or of 1024 pixels. */
+static void a_latent_of_the_resolution(void)
+{
+    const graft_node *n = fake_host_node("TextEncodeQwenImage21");
+    for (int i = 0; i < 2; i++) {
+        graft_arg in[80], out[4];
+        int64_t shape[4];
+        connect(n, in);
+        edit_no_pictures(n, in);
+        set_i(n, in, "resolution", i ? 512 : 0);
+        CHECK_INT(run_with("TextEncodeQwenImage21", in, out), GRAFT_OK);
+        graft_latent_data(graft_value_object(out[2].u.v, GRAFT_VALUE_LATENT), shape);
+        CHECK(shape[0] == 1 && shape[1] == 64 && shape[2] == (i ? 32 : 64) && shape[3] == shape[2]);
+        fake_host_release(out, 4);
+    }
+}
+
 static void prompts_pass_arguments_on(void)
 {
     expect("CLIPTextEncode", edit_text, "encode 'a (cat:1.2)'\n", "encode ");
@@ -374,6 +415,7 @@ static void prompts_pass_arguments_on(void)
            "encode ");
     expect("TextEncodeQwenImageEditPlus", edit_no_picture, "encode_edit '' 0 numbered vae\n",
            "encode ");
+    expect("TextEncodeQwenImage21", edit_no_pictures, "encode 'blue'\nencode 'red'\n", "encode ");
     expect("FluxGuidance", edit_guidance, "guidance 2.25\n", "");
     expect("FluxDisableGuidance", NULL, "untold\n", "");
     expect("ReferenceLatent", NULL, "reference\n", "");
@@ -684,6 +726,8 @@ int main(void)
         RUN(quantize_passes_everything_on);
         RUN(plan_names_are_checked);
         RUN(prompts_pass_arguments_on);
+        RUN(pictures_are_refused);
+        RUN(a_latent_of_the_resolution);
         RUN(attention_is_not_weighed);
         RUN(pictures_are_shown);
         RUN(models_are_steered);

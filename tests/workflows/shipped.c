@@ -108,6 +108,12 @@ static const struct workflow {
      1024,
      {"1.unet_name=tiny-qwen-image.safetensors", "2.clip_name=tiny-qwen25.safetensors",
       "3.vae_name=tiny-qwen-image-vae.safetensors", "11.steps=1"}},
+    {"qwen-image-2.1.json",
+     1,
+     64, /* whole places of 16 pixels */
+     96,
+     {"1.unet_name=tiny-qwen-image21.safetensors", "2.clip_name=tiny-qwen3-vl-8b.safetensors",
+      "3.vae_name=tiny-qwen-image21-vae.safetensors", "7.steps=2", SIZED("5"), SIZED("6")}},
     {"krea2.json",
      1,
      72,
