@@ -403,6 +403,14 @@ static void print_seen(graft_str *s, const graft_model *m)
                          100 * m->seen[i].end, m->seen[i].mask ? ", masked" : "");
 }
 
+/* Transformers of blocks that are all alike. streams: how many, in words. */
+static void print_alike(graft_str *s, const char *streams, int depth, int hidden, int context_dim,
+                        int heads)
+{
+    graft_str_printf(s, "  architecture %d blocks of %s, %d channels wide, context %d, heads %d\n",
+                     depth, streams, hidden, context_dim, heads);
+}
+
 static void print_architecture(graft_str *s, const graft_net_arch *net)
 {
     const graft_unet_arch *a = &net->unet;
@@ -411,14 +419,12 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     const graft_zimage_arch *z = &net->zimage;
     const graft_flux2_arch *f = &net->flux2;
     const graft_qwen_image_arch *q = &net->qwen_image;
+    const graft_qwen_image21_arch *o = &net->qwen_image21;
     const graft_krea2_arch *k = &net->krea2;
     const graft_anima_arch *n = &net->anima;
     switch (net->kind) {
     case GRAFT_NET_MMDIT:
-        graft_str_printf(s,
-                         "  architecture %d blocks of two streams, %d channels wide, context %d, "
-                         "heads %d\n",
-                         t->depth, t->hidden, t->context_dim, t->heads);
+        print_alike(s, "two streams", t->depth, t->hidden, t->context_dim, t->heads);
         return;
     case GRAFT_NET_FLUX:
         graft_str_printf(s,
@@ -444,17 +450,10 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
                          f->guidance ? ", told the guidance" : "");
         return;
     case GRAFT_NET_QWEN_IMAGE:
-        graft_str_printf(s,
-                         "  architecture %d blocks of two streams, %d channels wide, context %d, "
-                         "heads %d\n",
-                         q->depth, q->hidden, q->context_dim, q->heads);
+        print_alike(s, "two streams", q->depth, q->hidden, q->context_dim, q->heads);
         return;
     case GRAFT_NET_QWEN_IMAGE21:
-        graft_str_printf(s,
-                         "  architecture %d blocks of one stream, %d channels wide, context %d, "
-                         "heads %d\n",
-                         net->qwen_image21.depth, net->qwen_image21.hidden,
-                         net->qwen_image21.context_dim, net->qwen_image21.heads);
+        print_alike(s, "one stream", o->depth, o->hidden, o->context_dim, o->heads);
         return;
     case GRAFT_NET_KREA2:
         graft_str_printf(
