@@ -1,7 +1,8 @@
 /* The kinds of models that graft-make-model makes, with the shapes of published ones: sd15, sd21,
  * sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, flux-dev, flux-schnell, chroma, z-image,
- * flux2-klein, flux2-klein-9b, qwen-image, qwen-image21, krea2, anima; ssd1b and bk-sdm-small, which
- * are pruned. Those whose names begin with "tiny" are small enough to run whole workflows in tests.
+ * flux2-klein, flux2-klein-9b, qwen-image, qwen-image21, krea2, anima; ssd1b and bk-sdm-small,
+ * which are pruned. Those whose names begin with "tiny" are small enough to run whole workflows in
+ * tests.
  *
  * FLUX.2's have no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae), and neither they nor
  * Z-Image's have a text encoder, which qwen3-4b and its like are; z-image-layer and flux2-layer

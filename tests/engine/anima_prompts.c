@@ -158,6 +158,8 @@ static void as_other_types(void)
                 CHECK(strstr(e.text, "model.norm.weight"));
             } else if (strcmp(types[i], "lumina2") == 0) {
                 CHECK(st == GRAFT_OK && c && c->kind == GRAFT_CLIP_QWEN3);
+            } else if (strcmp(types[i], "qwen_image") == 0) { /* Qwen-Image 2.1's have any width */
+                CHECK(st == GRAFT_OK && c && c->kind == GRAFT_CLIP_QWEN_IMAGE21);
             } else {
                 CHECK((st == GRAFT_OK) == (strcmp(types[i], "stable_diffusion") == 0));
             }
