@@ -165,6 +165,13 @@ static void sampling_stops_when_cancelled(void)
     fake_wait_for_cancel = false;
 }
 
+/* A node that refuses pictures. */
+static void edit_no_images(const graft_node *n, graft_arg *in)
+{
+    for (int i = 0; n->inputs[i]; i++)
+        if (strcmp(n->inputs[i]->type, "IMAGE") == 0) in[i] = (graft_arg){.kind = GRAFT_NONE};
+}
+
 /* Each allocation of each node fails in turn: an error, nothing lost, and success in the end. */
 static void memory_may_end_anywhere(void)
 {
@@ -182,6 +189,7 @@ static void memory_may_end_anywhere(void)
         if (strcmp(n->id, "EmptyLatentImage") == 0 || strcmp(n->id, "EmptyImage") == 0)
             set_i(n, in, "width", 16), set_i(n, in, "height", 16);
         if (strcmp(n->id, "KSamplerSelect") == 0) edit_select(n, in);
+        if (strcmp(n->id, "TextEncodeQwenImage21") == 0) edit_no_images(n, in);
         if (strcmp(n->id, "ImageMergeTileList") == 0)
             set_i(n, in, "final_width", 64), set_i(n, in, "final_height", 16),
                 set_i(n, in, "overlap", 0);

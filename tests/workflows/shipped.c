@@ -108,7 +108,7 @@ static const struct workflow {
      1024,
      {"1.unet_name=tiny-qwen-image.safetensors", "2.clip_name=tiny-qwen25.safetensors",
       "3.vae_name=tiny-qwen-image-vae.safetensors", "11.steps=1"}},
-    {"qwen-image-2.1.json",
+    {"qwen-image-21.json",
      1,
      64, /* whole places of 16 pixels */
      96,
