@@ -13,6 +13,7 @@ typedef struct graft_rope {
     /* Of a head, in this order: values that stay, those that turn with the grid's own place, the
      * row and the column, and values that stay again; each is even. */
     int64_t still, of_frame, of_row, of_column, last;
+    bool mixed;  /* the values that turn go round: graft_rope_axis() */
     double base; /* of the angles */
 } graft_rope;
 
@@ -23,6 +24,7 @@ typedef struct graft_rope_grid {
     int32_t top, left, frame;     /* where it stands */
     int32_t of_row, of_column;    /* values of a head that these turn */
     int32_t last;                 /* values behind these, which stay */
+    bool mixed;                   /* pairs of the three go round, by angles of the whole head */
     float base;                   /* of the angles; 0: GRAFT_ROPE_BASE */
 } graft_rope_grid;
 
@@ -36,6 +38,7 @@ static inline graft_attrs graft_rope_attrs(const graft_rope_grid *g)
                          .pad_left = g->left,
                          .pad_right = g->last,
                          .groups = g->frame,
+                         .stride_h = g->mixed,
                          .kernel_h = g->of_row,
                          .kernel_w = g->of_column,
                          .scale = g->base};
@@ -55,6 +58,10 @@ static inline bool graft_rope_of(const graft_attrs *a, int64_t tokens, int64_t c
         (tokens - a->pad_bottom) / a->up_h < a->up_w)
         return false;
     if (a->pad_top < 0 || a->pad_left < 0 || a->groups < 0) return false;
+    if (a->stride_h < 0 || a->stride_h > 1) return false;
+    if (a->stride_h &&
+        (a->pad_right || 3 * (int64_t)a->kernel_h > head + 2 || 3 * (int64_t)a->kernel_w > head))
+        return false;
     if (a->scale != 0 && !(a->scale >= 1 && a->scale <= FLT_MAX)) return false;
     out->base = a->scale != 0 ? (double)a->scale : GRAFT_ROPE_BASE;
     out->cells = (int64_t)a->up_h * a->up_w;
@@ -63,8 +70,17 @@ static inline bool graft_rope_of(const graft_attrs *a, int64_t tokens, int64_t c
     out->of_column = a->kernel_w;
     out->last = a->pad_right;
     const int64_t first = head - out->of_row - out->of_column - out->last;
-    out->of_frame = a->groups ? first : 0;
+    out->mixed = a->stride_h != 0;
+    out->of_frame = a->groups || out->mixed ? first : 0;
     out->still = first - out->of_frame;
     return true;
+}
+
+/* Of a mixed head: what this pair turns by, 0: the grid's place, 1: the row, 2: the column. */
+static inline int graft_rope_axis(const graft_rope *r, int64_t pair)
+{
+    const int64_t round = pair / 3;
+    if (pair % 3 == 1 && round < r->of_row / 2) return 1;
+    return pair % 3 == 2 && round < r->of_column / 2 ? 2 : 0;
 }
 #endif

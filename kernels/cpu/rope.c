@@ -7,8 +7,11 @@
 
 typedef struct rope {
     graft_rope of;
-    /* Of the grid of_frame cosines, one for each value, and as many sines, those of a pair's first
-     * value with the other sign; then so of each row, and of each column. */
+    /* How many values of a head each of the three has in the table: those that it turns; where they
+     * are mixed all have all. */
+    int64_t values[3];
+    /* Of the grid a cosine for each of its values, and as many sines, those of a pair's first value
+     * with the other sign; then so of each row, and of each column. */
     float table[];
 } rope;
 
@@ -56,14 +59,19 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     (void)variant;
     if (!graft_rope_of(a, x->dim[1], x->dim[2], &of))
         return graft_fail(e, GRAFT_E_INTERNAL, "rope: not checked");
-    const int64_t n = 2 * (of.of_frame + a->up_h * of.of_row + a->up_w * of.of_column);
+    const int64_t all = of.of_frame + of.of_row + of.of_column;
+    const int64_t of_frame = of.mixed ? all : of.of_frame;
+    const int64_t of_row = of.mixed ? all : of.of_row;
+    const int64_t of_column = of.mixed ? all : of.of_column;
+    const int64_t n = 2 * (of_frame + a->up_h * of_row + a->up_w * of_column);
     rope *r = graft_cpu_calloc(k->d, sizeof *r + (size_t)n * sizeof r->table[0]);
     if (!r) return graft_fail_nomem(e, "rope's table");
     k->state = r;
     r->of = of;
-    float *table = fill(r->table, a->groups, 1, of.base, of.of_frame);
-    table = fill(table, a->pad_top, a->up_h, of.base, of.of_row);
-    fill(table, a->pad_left, a->up_w, of.base, of.of_column);
+    memcpy(r->values, (int64_t[]){of_frame, of_row, of_column}, sizeof r->values);
+    float *table = fill(r->table, a->groups, 1, of.base, of_frame);
+    table = fill(table, a->pad_top, a->up_h, of.base, of_row);
+    fill(table, a->pad_left, a->up_w, of.base, of_column);
     graft_cpu_norm_rows_init(k);
     return GRAFT_OK;
 }
@@ -73,13 +81,17 @@ static void of_cell(const graft_kernel *k, int64_t cell, float *cosine, float *s
 {
     const rope *r = k->state;
     const int64_t rows = k->op.attrs.up_h, columns = k->op.attrs.up_w;
-    const float *row = r->table + 2 * r->of.of_frame;
-    const float *column = row + rows * 2 * r->of.of_row;
-    const float *const part[] = {r->table, row + cell / columns * 2 * r->of.of_row,
-                                 column + cell % columns * 2 * r->of.of_column};
-    const int64_t values[] = {r->of.of_frame, r->of.of_row, r->of.of_column};
-    for (int i = 0; i < 3; i++) {
-        size_t n = (size_t)values[i];
+    const float *row = r->table + 2 * r->values[0];
+    const float *column = row + rows * 2 * r->values[1];
+    const float *const part[] = {r->table, row + cell / columns * 2 * r->values[1],
+                                 column + cell % columns * 2 * r->values[2]};
+    for (int64_t i = 0, n = r->values[0]; r->of.mixed && i < n; i++) {
+        const float *of = part[graft_rope_axis(&r->of, i / 2)];
+        cosine[i] = of[i];
+        sine[i] = of[n + i];
+    }
+    for (int i = 0; !r->of.mixed && i < 3; i++) {
+        size_t n = (size_t)r->values[i];
         memcpy(cosine, part[i], n * sizeof *cosine);
         memcpy(sine, part[i] + n, n * sizeof *sine);
         cosine += n;

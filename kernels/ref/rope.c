@@ -33,6 +33,19 @@ static void turn(const float *x, int64_t place, double base, int64_t n, float *y
     }
 }
 
+/* A head whose pairs go round. */
+static void turn_mixed(const float *x, const graft_rope *p, const int64_t place[3], int64_t width,
+                       float *y)
+{
+    for (int64_t i = 0; i < width; i += 2) {
+        double angle =
+            (double)place[graft_rope_axis(p, i / 2)] * pow(p->base, -(double)i / (double)width);
+        double a = (double)x[i], b = (double)x[i + 1];
+        y[i] = (float)(a * cos(angle) - b * sin(angle));
+        y[i + 1] = (float)(a * sin(angle) + b * cos(angle));
+    }
+}
+
 static void run(const graft_op_desc *d, const void *const *in, void *out, float *workspace)
 {
     (void)workspace;
@@ -52,6 +65,10 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
             if (!is_cell) continue;
             const int64_t places[] = {a->groups, row, column};
             const int64_t values[] = {p.of_frame, p.of_row, p.of_column};
+            if (p.mixed) {
+                turn_mixed(from, &p, places, width, to);
+                continue;
+            }
             for (int64_t i = 0, at = p.still; i < 3; at += values[i++])
                 turn(from + at, places[i], p.base, values[i], to + at);
             for (int64_t i = width - p.last; i < width; i++) to[i] = from[i];

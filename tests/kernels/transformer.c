@@ -341,6 +341,10 @@ static void refusals(const kernel_lib *lib)
     REFUSES(rope(), d.attrs.pad_top = -1);
     REFUSES(rope(), d.attrs.pad_left = -1);
     REFUSES(rope(), d.attrs.groups = -1);
+    REFUSES(rope(), d.attrs.stride_h = 2);
+    REFUSES(rope(), d.attrs.stride_h = 1; d.attrs.kernel_w = 4; d.attrs.pad_right = 2);
+    REFUSES(rope(), d.attrs.stride_h = 1; d.attrs.kernel_w = 6); /* of six pairs two at most */
+    REFUSES(rope(), d.attrs.stride_h = 1; d.attrs.kernel_w = 4; d.attrs.kernel_h = 6);
     REFUSES(rope(), d.attrs.scale = -256);
     REFUSES(rope(), d.attrs.scale = 0.5f);
     REFUSES(rope(), d.attrs.scale = NAN);

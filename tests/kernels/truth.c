@@ -149,7 +149,12 @@ static double rope(const kernel_case *c, float *const *val, const int64_t *at)
     int64_t cell = at[1] - (x->dim[1] - a->pad_bottom - cells), place = a->groups;
     int64_t end = width - a->pad_right, n = end - a->kernel_h - a->kernel_w, i = at[2] % width;
     if (cell < 0 || cell >= cells || i >= end) return get(x, val[0], at);
-    if (i >= end - a->kernel_w) {
+    if (a->stride_h) { /* all exponents are those of the whole head */
+        const int64_t axis = i / 2 % 3, turn = i / 6;
+        n = width;
+        if (axis == 1 && turn < a->kernel_h / 2) place = a->pad_top + cell / a->up_w;
+        if (axis == 2 && turn < a->kernel_w / 2) place = a->pad_left + cell % a->up_w;
+    } else if (i >= end - a->kernel_w) {
         i -= end - a->kernel_w;
         n = a->kernel_w;
         place = a->pad_left + cell % a->up_w;

@@ -171,6 +171,7 @@ typedef struct graft_cuda_rope {
     uint32_t place[3], pairs[3]; /* of the grid, its first row and its first column, and how many
                                     pairs of a head turn with each */
     int32_t vec;                 /* all heads can be accessed 16 bytes at a time */
+    int32_t mixed;               /* a head's pairs go round (kernels/rope.h) */
     double base;                 /* of the angles */
 } graft_cuda_rope;
 

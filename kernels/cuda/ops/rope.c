@@ -35,6 +35,7 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, ch
         .place = {(uint32_t)a->groups, (uint32_t)a->pad_top, (uint32_t)a->pad_left},
         .pairs = {(uint32_t)(r.of_frame / 2), (uint32_t)(r.of_row / 2),
                   (uint32_t)(r.of_column / 2)},
+        .mixed = r.mixed,
         .base = r.base};
     p.vec = graft_cuda_aligned(in, 1, out) && p.channels % 8 == 0;
     for (int i = 0; i < 2; i++)
