@@ -191,7 +191,8 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
 static bool is_transformer(const kind *k)
 {
     return k->mmdit.depth || k->flux.depth || k->zimage.depth || k->flux2.depth ||
-           k->qwen_image.depth || k->qwen_image21.depth || k->krea2.depth || k->anima.depth;
+           k->qwen_image.depth || k->qwen_image21.depth || k->krea2.depth || k->anima.depth ||
+           k->ideogram4.depth;
 }
 
 static graft_status add_transformer(const kind *k, list *l, graft_err *e)
@@ -203,6 +204,7 @@ static graft_status add_transformer(const kind *k, list *l, graft_err *e)
                           ? graft_qwen_image21_build(&k->qwen_image21, &shape, &g, e)
                       : k->krea2.depth      ? graft_krea2_build(&k->krea2, &shape, &g, e)
                       : k->anima.depth      ? graft_anima_build(&k->anima, &shape, &g, e)
+                      : k->ideogram4.depth  ? graft_ideogram4_build(&k->ideogram4, &shape, &g, e)
                       : k->qwen_image.depth ? graft_qwen_image_build(&k->qwen_image, &shape, &g, e)
                       : k->flux2.depth      ? graft_flux2_build(&k->flux2, &shape, &g, e)
                       : k->zimage.depth     ? graft_zimage_build(&k->zimage, &shape, &g, e)
@@ -599,7 +601,7 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &o)) return usage();
     graft_status st = add_parts(&o, &l, &e);
     if (!st && !l.n) st = graft_fail(&e, GRAFT_E_ARG, "%s names no part", o.parts);
-    const model_file file = {o.path, o.dtype, o.seed, o.zeros, o.kind->config};
+    const model_file file = {o.path, o.dtype, o.seed, o.zeros, o.kind->config, o.kind->model_type};
     if (!st) st = model_file_write(&file, &l, &e);
     for (size_t i = 0; i < l.n; i++) values += model_tensor_count(&l.at[i]);
     if (st)

@@ -74,6 +74,10 @@ static void make_header(const model_file *o, const model_list *l, graft_str *s)
         graft_str_puts(s, ",\"config\":");
         graft_str_json(s, o->config);
     }
+    if (o->model_type) {
+        graft_str_puts(s, ",\"model_type\":");
+        graft_str_json(s, o->model_type);
+    }
     graft_str_puts(s, "}");
     for (size_t i = 0; i < l->n; i++) {
         const model_tensor *t = &l->at[i];

@@ -25,8 +25,9 @@ typedef struct model_file {
     const char *path;
     graft_dtype dtype;
     uint64_t seed;
-    bool zeros;         /* in place of random weights; they take no room on the disk */
-    const char *config; /* __metadata__.config, or NULL */
+    bool zeros;             /* in place of random weights; they take no room on the disk */
+    const char *config;     /* __metadata__.config, or NULL */
+    const char *model_type; /* likewise */
 } model_file;
 
 int64_t model_tensor_count(const model_tensor *t); /* of its values */

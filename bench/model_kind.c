@@ -82,6 +82,17 @@
         .rope_dim = 42, .told = 256, .context_dim = 1024, .adapter_width = 1024,                   \
         .adapter_heads = 16, .adapter_mlp = 4096, .adapter_depth = more, .words = 32128            \
     }
+/* Ideogram 4's, with so many blocks. */
+#define IDEOGRAM4_NET(blocks)                                                                      \
+    {                                                                                              \
+        .channels = 128, .hidden = 4608, .heads = 18, .mlp = 12288, .depth = blocks,               \
+        .rope_dim = 40, .told = 512, .context_dim = 13 * 4096                                      \
+    }
+#define TINY_IDEOGRAM4                                                                             \
+    {                                                                                              \
+        .channels = 128, .hidden = 128, .heads = 2, .mlp = 160, .depth = 2, .rope_dim = 10,        \
+        .told = 24, .context_dim = 13 * 32                                                         \
+    }
 /* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
 #define TINY_FLUX(more)                                                                            \
     .flux = TINY_NET(256, .beside = more, .pooled_dim = 32, .guidance = 1), .vae_channels = 32,    \
@@ -242,6 +253,21 @@ static const model_kind kinds[] = {
      .vae_channels = 8, .vae_mult = {1, 2, 2, 2}, .vae_res_blocks = 1,
      .qwen3 = {.layers = 2, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
                .heads = 4, .key_heads = 2}},
+    {.name = "ideogram4", .ideogram4 = IDEOGRAM4_NET(34), .vae_folds = true,
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .qwen3 = {.layers = 36, .width = 4096, .head_dim = 128, .intermediate = 12288,
+               .vocab = 151936, .heads = 32, .key_heads = 8},
+     .model_type = "ideogram4_cond"},
+    {.name = "ideogram4-unconditional", .ideogram4 = IDEOGRAM4_NET(34),
+     .model_type = "ideogram4_uncond"},
+    {.name = "ideogram4-layer", .ideogram4 = IDEOGRAM4_NET(2)},
+    {.name = "tiny-ideogram4", .ideogram4 = TINY_IDEOGRAM4, .vae_folds = true,
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
+     .qwen3 = {.layers = 36, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
+               .heads = 4, .key_heads = 2},
+     .model_type = "ideogram4_cond"},
+    {.name = "tiny-ideogram4-unconditional", .ideogram4 = TINY_IDEOGRAM4,
+     .model_type = "ideogram4_uncond"},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,

@@ -1,8 +1,8 @@
 /* The kinds of models that graft-make-model makes, with the shapes of published ones: sd15, sd21,
  * sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, flux-dev, flux-schnell, chroma, z-image,
- * flux2-klein, flux2-klein-9b, qwen-image, qwen-image21, krea2, anima; ssd1b and bk-sdm-small,
- * which are pruned. Those whose names begin with "tiny" are small enough to run whole workflows in
- * tests.
+ * flux2-klein, flux2-klein-9b, qwen-image, qwen-image21, krea2, anima, ideogram4; ssd1b and
+ * bk-sdm-small, which are pruned. Those whose names begin with "tiny" are small enough to run whole
+ * workflows in tests.
  *
  * FLUX.2's have no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae), and neither they nor
  * Z-Image's have a text encoder, which qwen3-4b and its like are; z-image-layer and flux2-layer
@@ -11,10 +11,12 @@
  * is a network alone. Likewise those of Qwen-Image 2.1 and Krea 2 have Qwen 3-VL's language model;
  * qwen-image21-layer has two blocks, krea2-layer two and one of each kind of the prompt's. Anima's
  * have Qwen 3 likewise; anima-layer, one block of the network and one of its adapter in the real
- * width, is a network alone. tiny-chroma has neither VAE nor text encoder; chroma has T5 as
- * flux-dev. tiny-qwen3-deep has as many layers as FLUX.2 asks for. tiny-refiner is a UNet alone,
- * whose prompts are as wide as all. Of SD 3's and FLUX.1's a checkpoint has no T5, which is a file
- * of its own. */
+ * width, is a network alone. Ideogram 4's have Qwen 3-VL's language model, and FLUX.2's VAE;
+ * ideogram4-layer, two blocks in the real width, is a network alone, and ideogram4-unconditional and
+ * tiny-ideogram4-unconditional are those that see no prompt. tiny-chroma has neither VAE nor text
+ * encoder; chroma has T5 as flux-dev. tiny-qwen3-deep has as many layers as FLUX.2 asks for.
+ * tiny-refiner is a UNet alone, whose prompts are as wide as all. Of SD 3's and FLUX.1's a
+ * checkpoint has no T5, which is a file of its own. */
 #ifndef GRAFT_BENCH_MODEL_KIND_H
 #define GRAFT_BENCH_MODEL_KIND_H
 #include <stdbool.h>
@@ -23,6 +25,7 @@
 #include "engine/models/anima.h"
 #include "engine/models/flux.h"
 #include "engine/models/flux2.h"
+#include "engine/models/ideogram4.h"
 #include "engine/models/krea2.h"
 #include "engine/models/mmdit.h"
 #include "engine/models/qwen3.h"
@@ -65,6 +68,7 @@ typedef struct model_kind {
     graft_qwen_image21_arch qwen_image21;
     graft_krea2_arch krea2;
     graft_anima_arch anima;
+    graft_ideogram4_arch ideogram4;
     bool unclip; /* with an encoder of pictures, as its clip's */
     int32_t vae_channels, vae_mult[5], vae_res_blocks;
     int32_t vae_decoder_channels; /* of Qwen-Image 2.1's; 0: it is none */
@@ -75,6 +79,7 @@ typedef struct model_kind {
     graft_qwen3_arch qwen3;             /* likewise */
     graft_qwen_vision_arch qwen_vision; /* in the same file, where it has layers */
     const char *config;                 /* __metadata__.config, or NULL */
+    const char *model_type;             /* __metadata__.model_type, or NULL */
 } model_kind;
 
 /* Kind i, from 0 on; NULL behind the last. */

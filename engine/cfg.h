@@ -54,6 +54,17 @@ graft_status graft_model_change_cfg(const graft_model *m, const graft_cfg_change
 graft_status graft_model_operate_cfg(const graft_model *m, const graft_latent_operation *operation,
                                      double start, double end, graft_model **out, graft_err *e);
 
+/* Another cfg at these shares of the schedule, from start to end: of several the one that was put
+ * on last counts where they overlap. Without a negative prompt it changes nothing. GRAFT_E_ARG for
+ * what is not finite, and for shares out of 0..1; GRAFT_E_LIMIT for more than GRAFT_CFG_OVERRIDES.
+ */
+#define GRAFT_CFG_OVERRIDES 16
+typedef struct graft_cfg_override {
+    double cfg, start, end;
+} graft_cfg_override;
+graft_status graft_model_override_cfg(const graft_model *m, const graft_cfg_override *override,
+                                      graft_model **out, graft_err *e);
+
 /* Skip-layer guidance (graft_model_skip_layers()) for the transformers of SD 3 and FLUX.1. Blocks
  * are numbers in any text; FLUX.1's of one stream are counted apart, SD 3 has none. rescale 0 … 10:
  * the result is multiplied by 1 + rescale (d - 1), where d is the standard deviation of P over that

@@ -503,6 +503,10 @@ typedef struct graft_sampling {
     const graft_cond *positive;
     const graft_cond *negative; /* NULL: the positive prediction alone, whatever cfg is */
     graft_third third;          /* only with a negative one */
+    /* NULL, or a model of the same architecture whose prediction of the negative prompts counts, in
+     * place of the model's own; without such prompts it is given the positive ones as zeros. Of
+     * networks that count their tokens (Ideogram 4) zeros are no prompt at all. */
+    const graft_model *negative_model;
     double cfg;
     const char *sampler;
     const graft_sigmas *sigmas;

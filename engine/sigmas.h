@@ -68,6 +68,12 @@ graft_status graft_sigmas_laplace(int64_t steps, double sigma_max, double sigma_
  * than one. */
 graft_status graft_sigmas_flux2(int64_t steps, int64_t width, int64_t height, graft_sigmas **out,
                                 graft_err *e);
+/* Ideogram 4's, for a picture of width x height pixels: quantiles of a logit-normal distribution of
+ * this mean and deviation, of which the mean is of 512x512 pixels and grows by half the logarithm
+ * of how many times as many there are. GRAFT_E_ARG for no pixels, for a mean that is not finite or
+ * a deviation not between 0 and 1000. */
+graft_status graft_sigmas_ideogram4(int64_t steps, int64_t width, int64_t height, double mu,
+                                    double std, graft_sigmas **out, graft_err *e);
 /* *high: the first `step` steps, *low: the others; the sigma between them is in both. A step beyond
  * the end: all, and none. */
 graft_status graft_sigmas_split(const graft_sigmas *s, int64_t step, graft_sigmas **high,

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes golden/small/qwen3.safetensors, qwen3_joined.safetensors, qwen3_layered.safetensors,
-qwen3_whole.safetensors and qwen25.safetensors: small random Qwen 3 (arXiv:2505.09388) and Qwen 2.5 (arXiv:2412.15115), token ids,
+qwen3_whole.safetensors, qwen3_stacked.safetensors and qwen25.safetensors: small random Qwen 3 (arXiv:2505.09388) and Qwen 2.5 (arXiv:2412.15115), token ids,
 and what PyTorch computes of them in float32: the stream behind all layers but the last, as Z-Image
 reads it, that behind three of them, as FLUX.2 klein does, behind twelve of Qwen 3-VL's, as Krea 2
-does, behind all of them, as Qwen-Image 2.1 does, and that behind all of them and their norm, as Qwen-Image does. golden/README.md lists the
+does, behind thirteen, as Ideogram 4 does, behind all of them, as Qwen-Image 2.1 does, and that behind all of them and their norm, as Qwen-Image does. golden/README.md lists the
 tensors.
 
     tools/golden_qwen3.py OUTPUT-FOLDER     write the files
@@ -33,12 +33,14 @@ DEEP = dict(vocab_size=300, hidden_size=16, intermediate_size=24, num_hidden_lay
 # Words and tokens, of which the rest is padding: some, none, one word, and no whole steps.
 PADDED = [(5, 32), (32, 32), (1, 64), (40, 77)]
 LAYERED = list(range(2, 36, 3))
+STACKED = [*range(1, 36, 3), 36]
 SEEING = dict(vocab_size=300, hidden_size=8, intermediate_size=12, num_hidden_layers=36,
               num_attention_heads=3, num_key_value_heads=1, head_dim=8, rope_theta=5e6)
 ASKED = [37, 1, 64]
 WHOLE = dict(vocab_size=300, hidden_size=24, intermediate_size=36, num_hidden_layers=3,
              num_attention_heads=4, num_key_value_heads=2, head_dim=8, rope_theta=5e6)
 ANALYZED = [39, 1, 96]
+TOLD = [21, 1, 40]
 BIASED = dict(vocab_size=300, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
               num_attention_heads=6, num_key_value_heads=2, head_dim=12, attention_bias=True)
 DESCRIBED = [40, 1, 97]
@@ -152,6 +154,9 @@ class Qwen3(nn.Module):
     def layered(self, tokens):
         return self.side_by_side(tokens, len(tokens), LAYERED)
 
+    def stacked(self, tokens):
+        return self.side_by_side(tokens, len(tokens), STACKED)
+
 
 def randomize(net, g, added=1.0):
     """Values of a size that keeps activations near 1, rounded to what the file stores. `added`: what
@@ -212,6 +217,7 @@ def make(folder):
                  {"config": json.dumps(dict(head_dim=BIASED["head_dim"]))})
     make_prompts("layered", SEEING, 2511, 0.2, ASKED, f"{folder}/qwen3_layered.safetensors", {})
     make_prompts("whole", WHOLE, 2609, 1.0, ANALYZED, f"{folder}/qwen3_whole.safetensors", {})
+    make_prompts("stacked", SEEING, 2606, 0.2, TOLD, f"{folder}/qwen3_stacked.safetensors", {})
     g = torch.Generator().manual_seed(2505)
     net = Qwen3(CONFIG)
     randomize(net, g)
@@ -235,8 +241,8 @@ def check(path):
                {key: v for key, v in t.items() if not key.startswith("case")}, "")
     while f"case{k}.tokens" in t:
         tokens, words = t[f"case{k}.tokens"], t.get(f"case{k}.words")
-        what = next((name for name in ("normed", "layered", "whole", "joined") if f"case{k}.{name}" in t),
-                    "hidden")
+        what = next((name for name in ("normed", "layered", "whole", "stacked", "joined")
+                     if f"case{k}.{name}" in t), "hidden")
         got = (net(tokens) if what == "hidden" else net.joined(tokens, words.item())
                if what == "joined" else getattr(net, what)(tokens))
         ok = holds(path, f"case{k}", got, t[f"case{k}.{what}"]) and ok

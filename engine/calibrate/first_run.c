@@ -22,12 +22,50 @@ graft_status graft_sample(const graft_model *m, const graft_sample_params *p,
     return st;
 }
 
+/* Each of two models is calibrated alone, on its own prompts. */
+static graft_status settle(const graft_sampling *of, const graft_model *model,
+                           const graft_cond *prompts, const graft_latent *latent,
+                           const graft_task *task, graft_model **now, graft_err *e)
+{
+    graft_sampling alone = *of;
+    alone.model = model;
+    alone.negative_model = NULL;
+    alone.positive = alone.negative = prompts;
+    alone.cfg = 1.0;
+    return graft_quantizer_settle(&alone, latent, task, now, e);
+}
+
+static graft_status sample_two(const graft_sampling *sampling, const graft_latent *latent,
+                               const graft_task *task, graft_latent **out, graft_latent **denoised,
+                               graft_err *e)
+{
+    graft_sampling s = *sampling;
+    graft_model *now[2] = {NULL, NULL};
+    graft_cond *zeros = NULL;
+    graft_status st = GRAFT_OK;
+    if (!s.negative) {
+        GRAFT_TRY(graft_cond_zero_out(s.positive, &zeros, e));
+        s.negative = zeros;
+    }
+    GRAFT_TRY(settle(&s, s.model, s.positive, latent, task, &now[0], e));
+    GRAFT_TRY(settle(&s, s.negative_model, s.negative, latent, task, &now[1], e));
+    if (now[0]) s.model = now[0];
+    if (now[1]) s.negative_model = now[1];
+    GRAFT_TRY(graft_sample_tapped(&s, latent, task, NULL, out, denoised, e));
+out:
+    graft_cond_release(zeros);
+    for (int i = 0; i < 2; i++) graft_model_release(now[i]);
+    return st;
+}
+
 graft_status graft_sample_custom(const graft_sampling *sampling, const graft_latent *latent,
                                  const graft_task *task, graft_latent **out,
                                  graft_latent **denoised, graft_err *e)
 {
     graft_sampling s = *sampling;
     graft_model *now = NULL;
+    if (s.negative_model == s.model) s.negative_model = NULL;
+    if (s.negative_model) return sample_two(&s, latent, task, out, denoised, e);
     if (!s.negative) {
         /* Guidance of 1 leaves the negative prediction out; samplers that ask for it all the same
          * get that of the same prompt. */

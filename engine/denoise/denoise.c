@@ -370,6 +370,8 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
 void graft_guided_collect(graft_guided *g, float sigma, bool both)
 {
     g->n_active = 0;
+    if (g->c.positive != g->c.negative)
+        g->c.cfg = graft_model_cfg_at(g->c.model, g->c.table, sigma, g->cfg);
     g->shrinks = graft_model_shrinks(g->c.model, g->c.table, sigma);
     g->perturbs = graft_model_perturbs_at(g->c.model, g->c.table, sigma);
     g->sees = graft_model_sees_at(g->c.model, g->c.table, sigma);

@@ -137,6 +137,12 @@ static graft_status check_conditioning(const graft_guided_config *c, const graft
                               "the %s conditioning has width %lld, this model takes %d: it comes "
                               "from another kind of text encoder",
                               what, (long long)k->width, a->context_dim);
+        if (c->model->promptless && k->filled < k->tokens)
+            return graft_fail(e, GRAFT_E_ARG,
+                              "the %s conditioning is a prompt, and the model is the one that sees "
+                              "none: DualModelGuider has it as model_negative, with zeros "
+                              "(ConditioningZeroOut) or nothing as the negative prompt",
+                              what);
         graft_status st = check_words(a, k, what, e);
         if (st) return st;
     }
@@ -166,6 +172,7 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     graft_guided *g = graft_calloc(1, sizeof *g);
     if (!g) return graft_fail_nomem(e, "sampling");
     g->c = *config;
+    g->cfg = config->cfg;
     g->per = config->shape[1] * config->shape[2] * config->shape[3];
     g->n = g->per * config->shape[0];
     graft_status st = check_conditioning(config, config->positive, "positive", e);

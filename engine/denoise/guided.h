@@ -31,6 +31,7 @@ struct graft_guided {
     active *active;
     size_t n_active;
     int64_t n, per;                       /* values of the latent in all, and per picture */
+    double cfg;                           /* of the run; c.cfg is the present call's */
     size_t step;                          /* of the sampler */
     bool shrinks, perturbs;               /* the present call */
     bool again;                           /* it is at the second run of self-attention guidance */

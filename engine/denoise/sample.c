@@ -12,6 +12,7 @@
 #include "engine/denoise/previews.h"
 #include "engine/denoise/resident.h"
 #include "engine/denoise/sample.h"
+#include "engine/denoise/two_models.h"
 #include "engine/image/latent.h"
 #include "engine/image/mask.h"
 
@@ -29,7 +30,8 @@ typedef struct run_state {
     graft_brownian *brownian;
     graft_rng rng;
     graft_noise_source source;
-    graft_guided *guided;
+    graft_guided *guided;     /* NULL with two models */
+    graft_two_models *two;    /* NULL with one */
     graft_flow_form *form;    /* NULL: the sampler takes states as they are */
     float *levels;            /* the sigmas in that form; NULL without */
     float *shown;             /* a state for those who look on; NULL where nobody does */
@@ -54,6 +56,7 @@ static void finish(run_state *r)
     graft_free(r->levels);
     graft_free(r->shown);
     graft_guided_destroy(r->guided);
+    graft_two_models_destroy(r->two);
     graft_opposites_finish(&r->sides);
     graft_previews_end(&r->previews);
 }
@@ -181,7 +184,10 @@ static void step_done(void *ctx, size_t i, size_t total, const float *x, const f
 {
     run_state *r = ctx;
     const bool last = i + 1 == total;
-    graft_guided_step(r->guided, i + 1);
+    if (r->two)
+        graft_two_models_step(r->two, i + 1);
+    else
+        graft_guided_step(r->guided, i + 1);
     keep_denoised(r, denoised);
     if (r->resident) {
         bool wanted = denoised && graft_previews_wanted(&r->previews, last);
@@ -242,12 +248,22 @@ static float as_level(const run_state *r, float sigma)
 
 static graft_status make_denoiser(run_state *r, graft_denoiser *out, graft_err *e)
 {
-    *out = r->resident ? graft_resident_denoiser(r->resident) : graft_guided_denoiser(r->guided);
+    *out = r->resident ? graft_resident_denoiser(r->resident)
+           : r->two    ? graft_two_models_denoiser(r->two)
+                       : graft_guided_denoiser(r->guided);
     if (!r->levels) return GRAFT_OK;
     const graft_arrays *arrays = r->resident ? graft_resident_arrays(r->resident) : NULL;
     graft_status st = graft_flow_form_create(out, arrays, (size_t)r->n, &r->form, e);
     if (!st) *out = graft_flow_form_denoiser(r->form);
     return st;
+}
+
+/* What predicts. Latents of two models stay in the host's memory. */
+static graft_status make_guided(run_state *r, const graft_guided_config *c, graft_err *e)
+{
+    if (r->s->negative_model) return graft_two_models_create(c, r->s->negative_model, &r->two, e);
+    graft_status st = graft_guided_create(c, &r->guided, e);
+    return st ? st : graft_resident_create(r->guided, r->s->sampler, &r->resident, e);
 }
 
 static graft_status integrate(run_state *r, graft_err *e)
@@ -277,9 +293,7 @@ static graft_status integrate(run_state *r, graft_err *e)
         graft_rng_seed(&own, s->seed + 1);
         graft_rng_randn(&own, r->noise, (size_t)r->n);
     }
-    graft_status st = graft_guided_create(&c, &r->guided, e);
-    if (st) return st;
-    st = graft_resident_create(r->guided, s->sampler, &r->resident, e);
+    graft_status st = make_guided(r, &c, e);
     if (!st) st = make_denoiser(r, &d, e);
     if (st) return st;
     const graft_sampler_options *o = &s->options;
@@ -312,7 +326,10 @@ static graft_status integrate(run_state *r, graft_err *e)
     st = r->resident ? integrate_there(r, &run, e) : graft_sampler_run_named(s->sampler, &run, e);
     if (st) return st;
     end(r);
-    graft_guided_tell(r->guided);
+    if (r->two)
+        graft_two_models_tell(r->two);
+    else
+        graft_guided_tell(r->guided);
     return GRAFT_OK;
 }
 
@@ -325,10 +342,21 @@ static graft_status prepare_only(const run_state *r, graft_err *e)
                                 .negative = r->sides.negative,
                                 .third = r->sides.third,
                                 .guided = graft_sampler_needs_unconditional(s->sampler) ||
-                                          fabs(s->cfg - 1.0) > 1e-9,
+                                          s->model->n_cfg_overrides || fabs(s->cfg - 1.0) > 1e-9,
                                 .sigmas = r->sigmas,
                                 .n_sigmas = r->n_sigmas};
     memcpy(rq.shape, r->shape, sizeof rq.shape);
+    const bool guided = rq.guided;
+    if (!s->negative_model) return graft_prepare_run(&rq, r->task, e);
+    graft_sigma_table other;
+    rq.guided = false;
+    rq.negative = rq.positive;
+    graft_status st = graft_prepare_run(&rq, r->task, e);
+    if (st || !guided) return st;
+    graft_model_sigma_table(s->negative_model, &other);
+    rq.model = s->negative_model;
+    rq.table = &other;
+    rq.positive = rq.negative = r->sides.negative;
     return graft_prepare_run(&rq, r->task, e);
 }
 
@@ -398,6 +426,7 @@ graft_status graft_sample_tapped(const graft_sampling *s, const graft_latent *la
         goto out;
     }
     GRAFT_TRY(check_sigmas(r, e));
+    if (s->negative_model) GRAFT_TRY(graft_two_models_check(s, e));
     GRAFT_TRY(take_mask(r, latent, e));
     GRAFT_TRY(graft_opposites_make(s->positive, s->negative, r->shape, &r->sides, e));
     if (s->third.prompt) GRAFT_TRY(graft_opposites_third(&r->sides, s->third.prompt, r->shape, e));

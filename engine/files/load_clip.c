@@ -101,6 +101,29 @@ static const char *qwen_place(const graft_safetensors *f, graft_clip_kind kind)
                                          : graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR);
 }
 
+/* Of one whose layers the network reads: how wide its prompts are, and whether it has them. */
+static graft_status settle_layers(graft_clip *c, const graft_safetensors *f, graft_err *e)
+{
+    static const struct {
+        graft_clip_kind kind;
+        int32_t layers, last;
+        const char *network;
+    } reads[] = {
+        {GRAFT_CLIP_FLUX2, GRAFT_QWEN3_JOINED, GRAFT_QWEN3_JOINED_END, "FLUX.2"},
+        {GRAFT_CLIP_KREA2, GRAFT_QWEN3_LAYERED, GRAFT_QWEN3_LAYERED_END, "Krea 2"},
+        {GRAFT_CLIP_IDEOGRAM4, GRAFT_QWEN3_STACKED, GRAFT_QWEN3_STACKED_END, "Ideogram 4"}};
+    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+        if (reads[i].kind != c->kind) continue;
+        c->width *= reads[i].layers;
+        if (c->qwen3->arch.layers <= reads[i].last)
+            return graft_fail(
+                e, GRAFT_E_UNSUPPORTED,
+                "%s: a Qwen 3 of %d layers; %s wants what layer %d of one with more gives",
+                graft_safetensors_path(f), c->qwen3->arch.layers, reads[i].network, reads[i].last);
+    }
+    return c->kind == GRAFT_CLIP_IDEOGRAM4 ? graft_qwen3_check_stacked(c->qwen3, e) : GRAFT_OK;
+}
+
 /* The same for Qwen, which is alone, in any of its places. */
 static graft_status add_qwen3(graft_clip *c, graft_weights *file, const graft_task *task,
                               bool *found, graft_err *e)
@@ -114,15 +137,7 @@ static graft_status add_qwen3(graft_clip *c, graft_weights *file, const graft_ta
     c->width = c->qwen3->arch.width;
     if (c->kind == GRAFT_CLIP_ANIMA) return graft_qwen3_take_words(c->qwen3, f, place, task, e);
     if (c->kind == GRAFT_CLIP_QWEN_IMAGE21) return graft_qwen3_check_whole(c->qwen3, e);
-    const bool joined = c->kind == GRAFT_CLIP_FLUX2;
-    if (!joined && c->kind != GRAFT_CLIP_KREA2) return GRAFT_OK;
-    const int32_t last = joined ? GRAFT_QWEN3_JOINED_END : GRAFT_QWEN3_LAYERED_END;
-    c->width *= joined ? GRAFT_QWEN3_JOINED : GRAFT_QWEN3_LAYERED;
-    if (c->qwen3->arch.layers > last) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                      "%s: a Qwen 3 of %d layers; %s wants what layer %d of one with more gives",
-                      graft_safetensors_path(f), c->qwen3->arch.layers,
-                      joined ? "FLUX.2" : "Krea 2", last);
+    return settle_layers(c, f, e);
 }
 
 static bool may_have_t5(const graft_clip *c)
@@ -167,7 +182,8 @@ static graft_clip *new_clip(graft_engine *engine)
 static bool is_qwen3(graft_clip_kind kind)
 {
     return kind == GRAFT_CLIP_QWEN3 || kind == GRAFT_CLIP_FLUX2 || kind == GRAFT_CLIP_QWEN_IMAGE ||
-           kind == GRAFT_CLIP_KREA2 || kind == GRAFT_CLIP_ANIMA || kind == GRAFT_CLIP_QWEN_IMAGE21;
+           kind == GRAFT_CLIP_KREA2 || kind == GRAFT_CLIP_ANIMA ||
+           kind == GRAFT_CLIP_QWEN_IMAGE21 || kind == GRAFT_CLIP_IDEOGRAM4;
 }
 
 /* Whether a file that was asked for as this kind is Anima's text encoder: the Qwen 3 of 0.6 billion
@@ -248,6 +264,8 @@ static graft_clip_kind kind_of(const graft_safetensors *f)
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_KREA2_TENSOR)) return GRAFT_CLIP_KREA2;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE21_TENSOR))
         return GRAFT_CLIP_QWEN_IMAGE21;
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_IDEOGRAM4_TENSOR))
+        return GRAFT_CLIP_IDEOGRAM4;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR) ||
         graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR))
         return GRAFT_CLIP_QWEN_IMAGE;
@@ -347,7 +365,9 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                  [GRAFT_CLIP_FLUX2] = {"flux2", 1, 1},
                  [GRAFT_CLIP_CHROMA] = {"chroma", 1, 1},
                  [GRAFT_CLIP_QWEN_IMAGE] = {"qwen_image", 1, 1},
-                 [GRAFT_CLIP_KREA2] = {"krea2", 1, 1}};
+                 [GRAFT_CLIP_KREA2] = {"krea2", 1, 1},
+                 [GRAFT_CLIP_ANIMA] = {"", 1, 1}, /* told by its file */
+                 [GRAFT_CLIP_IDEOGRAM4] = {"ideogram4", 1, 1}};
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
     if (kind == n_kinds)

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
+#include "engine/models/ideogram4.h"
 #include "engine/weights/values.h"
 
 static bool is_sd2_v(const graft_safetensors *f, const char *prefix)
@@ -78,6 +79,19 @@ static void configure_anima(graft_model *m)
     m->flow_steps = GRAFT_SCHEDULE_STEPS;
 }
 
+/* What it sees of FLUX.2's latents is normalized anew. Its authors' schedule, which
+ * Ideogram4Scheduler has, shifts nothing but by the mean of its own distribution. */
+static void configure_ideogram4(graft_model *m, const graft_safetensors *f)
+{
+    m->prediction = GRAFT_PREDICT_FLOW;
+    m->flow_shift = 1;
+    m->flow_steps = GRAFT_SCHEDULE_STEPS;
+    m->scale_factor = 1;
+    m->latent_shift = 0;
+    m->promptless = graft_ideogram4_sees_no_prompt(f);
+    if (m->arch.latent_channels == graft_ideogram4_planes.n) m->planes = &graft_ideogram4_planes;
+}
+
 static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
 {
     const bool flux = m->arch.kind == GRAFT_NET_FLUX, dev = flux && m->arch.flux.guidance;
@@ -116,6 +130,10 @@ static graft_status configure_model(graft_model *m, const graft_safetensors *f, 
     graft_checkpoint_config c;
     graft_status st = graft_checkpoint_config_read(f, &c, e);
     if (st) return st;
+    if (m->arch.kind == GRAFT_NET_IDEOGRAM4) {
+        configure_ideogram4(m, f);
+        return GRAFT_OK;
+    }
     if (!graft_net_is_unet(&m->arch)) {
         configure_flow(m, &c);
         return GRAFT_OK;
@@ -159,6 +177,7 @@ graft_status graft_load_network(const graft_safetensors *f, const char **out, gr
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE21_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_KREA2_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ANIMA_TENSOR);
+    if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_IDEOGRAM4_TENSOR);
     if (!prefix) return no_unet(f, e);
     *out = prefix;
     return graft_net_detect(f, prefix, graft_safetensors_metadata(f, "config"), arch, e);

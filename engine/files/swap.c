@@ -50,6 +50,7 @@ graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
     n->scale_factor = other->scale_factor;
     n->latent_shift = other->latent_shift;
     n->planes = other->planes;
+    n->promptless = other->promptless;
     n->preview = other->preview;
     if (!n->sampling_given) {
         n->prediction = other->prediction;

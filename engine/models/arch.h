@@ -122,6 +122,16 @@ typedef struct graft_krea2_arch {
     int32_t text_layers, text_width, text_mlp, text_heads, text_key_heads;
     int32_t layer_depth, token_depth;
 } graft_krea2_arch;
+
+/* Ideogram 4's transformer (ideogram4.h). */
+typedef struct graft_ideogram4_arch {
+    int32_t channels; /* of the latent, going in and coming out; each of its cells is one token */
+    int32_t hidden, heads, mlp, depth;
+    int32_t rope_dim; /* as above */
+    int32_t told;     /* numbers that tell a block the time */
+    int32_t context_dim;
+} graft_ideogram4_arch;
+
 /* Anima's transformer, and the adapter that makes of a prompt what it reads (anima.h). */
 typedef struct graft_anima_arch {
     int32_t channels; /* of the latent, going in and coming out */
@@ -143,7 +153,8 @@ typedef enum graft_net_kind {
     GRAFT_NET_QWEN_IMAGE = 5,
     GRAFT_NET_KREA2 = 6,
     GRAFT_NET_ANIMA = 7,
-    GRAFT_NET_QWEN_IMAGE21 = 8
+    GRAFT_NET_QWEN_IMAGE21 = 8,
+    GRAFT_NET_IDEOGRAM4 = 9
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -178,6 +189,7 @@ typedef struct graft_net_arch {
     graft_krea2_arch krea2;
     graft_anima_arch anima;
     graft_qwen_image21_arch qwen_image21;
+    graft_ideogram4_arch ideogram4;
 } graft_net_arch;
 
 /* A T2I-Adapter (t2i_adapter.h). */
@@ -419,6 +431,12 @@ graft_status graft_qwen_image21_detect(const graft_safetensors *f, const char *p
 graft_status graft_krea2_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                 graft_krea2_arch *out, graft_err *e);
 #define GRAFT_KREA2_TENSOR "txtfusion.projector.weight"
+graft_status graft_ideogram4_detect(const graft_safetensors *f, const char *prefix,
+                                    const char *config, graft_ideogram4_arch *out, graft_err *e);
+#define GRAFT_IDEOGRAM4_TENSOR "llm_cond_proj.weight"
+/* Whether the file says that its network is the one that sees no prompt, which has the same
+ * tensors. */
+bool graft_ideogram4_sees_no_prompt(const graft_safetensors *f);
 graft_status graft_anima_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                 graft_anima_arch *out, graft_err *e);
 #define GRAFT_ANIMA_TENSOR "llm_adapter.out_proj.weight"

@@ -41,6 +41,9 @@ bool graft_diffusers_krea2_name(const char *name, graft_diffusers_rows *out);
 /* "transformer_blocks.0.img_mlp.gate_up" -> "transformer_blocks.0.img_mlp.gate_layer" and "…proj":
  * the only layer that is called differently. */
 bool graft_diffusers_qwen_image21_name(const char *name, graft_diffusers_rows *out);
+/* "layers.0.attention.qkv" -> "layers.0.attention.to_q", "…to_k" and "…to_v"; also of layers that
+ * are called alike. */
+bool graft_diffusers_ideogram4_name(const char *name, graft_diffusers_rows *out);
 /* "blocks.0.mlp.layer1" -> "transformer_blocks.0.ff.net.0.proj". */
 bool graft_diffusers_anima_name(const char *name, graft_diffusers_rows *out);
 /* "transformer.resblocks.0.mlp.c_fc" -> "text_model.encoder.layers.0.mlp.fc1". */

@@ -1,10 +1,10 @@
 /* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel,
  * FluxTransformer2DModel, the ControlNets of these two, ZImageTransformer2DModel,
- * Flux2Transformer2DModel, Krea2Transformer2DModel, QwenImage21Transformer2DModel,
- * AutoencoderKLQwenImage and AutoencoderKLQwenImage21; QwenImageTransformer2DModel's names are
- * those of all files): their tensors get the names that checkpoints have, by which all else knows
- * them. Which block a tensor belongs to depends on how many layers the blocks before it have, which
- * is counted in the file.
+ * Flux2Transformer2DModel, Krea2Transformer2DModel, Ideogram4Transformer2DModel,
+ * QwenImage21Transformer2DModel, AutoencoderKLQwenImage and AutoencoderKLQwenImage21;
+ * QwenImageTransformer2DModel's names are those of all files): their tensors get the names that
+ * checkpoints have, by which all else knows them. Which block a tensor belongs to depends on how
+ * many layers the blocks before it have, which is counted in the file.
  *
  * For files just opened, of which nobody else knows yet. A file of another kind stays as it is. Of
  * one that has diffusers' names every tensor must be known, and all that belong to a layer must be
@@ -43,6 +43,10 @@ bool graft_diffusers_is_krea2(const graft_safetensors *f);
  * ComfyUI's prefix, as some quantized files have it. */
 graft_diffusers_adopt graft_diffusers_adopt_qwen_image21;
 bool graft_diffusers_is_qwen_image21(const graft_safetensors *f);
+/* layers.3.attention.to_q.weight, with its keys and values -> layers.3.attention.qkv.weight: a
+ * quarter of the file is copied. */
+graft_diffusers_adopt graft_diffusers_adopt_ideogram4;
+bool graft_diffusers_is_ideogram4(const graft_safetensors *f);
 /* Of these seven the one that the file is. */
 graft_diffusers_adopt graft_diffusers_adopt_net;
 /* A ControlNet for FLUX, Stable Diffusion 3 or Z-Image: blocks likewise; what it has beside the

@@ -7,6 +7,7 @@
 #include "engine/models/detect.h"
 #include "engine/models/flux.h"
 #include "engine/models/flux2.h"
+#include "engine/models/ideogram4.h"
 #include "engine/models/krea2.h"
 #include "engine/models/mmdit.h"
 #include "engine/models/qwen_image.h"
@@ -107,6 +108,15 @@ static void of_qwen_image21(const graft_qwen_image21_arch *a, graft_net_arch *ou
     memcpy(&out->qwen_image21, a, sizeof *a);
 }
 
+static void of_ideogram4(const graft_ideogram4_arch *a, graft_net_arch *out)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = GRAFT_NET_IDEOGRAM4;
+    out->in_channels = out->latent_channels = a->channels;
+    out->context_dim = a->context_dim;
+    memcpy(&out->ideogram4, a, sizeof *a);
+}
+
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
                               graft_net_arch *out, graft_err *e)
 {
@@ -119,6 +129,12 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     graft_krea2_arch krea2;
     graft_anima_arch anima;
     graft_qwen_image21_arch qwen_image21;
+    graft_ideogram4_arch ideogram4;
+    if (graft_detect_find(f, prefix, GRAFT_IDEOGRAM4_TENSOR)) {
+        graft_status st = graft_ideogram4_detect(f, prefix, config, &ideogram4, e);
+        if (!st) of_ideogram4(&ideogram4, out);
+        return st;
+    }
     if (graft_detect_find(f, prefix, GRAFT_ANIMA_TENSOR)) {
         graft_status st = graft_anima_detect(f, prefix, config, &anima, e);
         if (!st) of_anima(&anima, out);
@@ -186,6 +202,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *sh
         return graft_anima_build(&a->anima, shape, out, e);
     case GRAFT_NET_QWEN_IMAGE21:
         return graft_qwen_image21_build(&a->qwen_image21, shape, out, e);
+    case GRAFT_NET_IDEOGRAM4:
+        return graft_ideogram4_build(&a->ideogram4, shape, out, e);
     default:
         return graft_unet_build_guided(&a->unet, shape, pictures, out, e);
     }
@@ -256,6 +274,7 @@ bool graft_net_told_guidance(const graft_net_arch *a)
 int64_t graft_net_cell(const graft_net_arch *a)
 {
     return a->kind == GRAFT_NET_FLUX2          ? GRAFT_FLUX2_CELL
+           : a->kind == GRAFT_NET_IDEOGRAM4    ? GRAFT_IDEOGRAM4_CELL
            : a->kind == GRAFT_NET_QWEN_IMAGE21 ? GRAFT_QWEN_IMAGE21_CELL
                                                : 8;
 }
@@ -301,7 +320,8 @@ bool graft_net_counts_tokens(const graft_net_arch *a, int64_t tokens)
         return graft_flux_counts_tokens(&a->flux, tokens);
     default:
         return a->kind == GRAFT_NET_QWEN_IMAGE || a->kind == GRAFT_NET_KREA2 ||
-               a->kind == GRAFT_NET_ANIMA || a->kind == GRAFT_NET_QWEN_IMAGE21;
+               a->kind == GRAFT_NET_ANIMA || a->kind == GRAFT_NET_QWEN_IMAGE21 ||
+               a->kind == GRAFT_NET_IDEOGRAM4;
     }
 }
 
@@ -342,6 +362,8 @@ graft_hash graft_net_hash(const graft_net_arch *a)
         return graft_hash128(&a->anima, sizeof a->anima);
     case GRAFT_NET_QWEN_IMAGE21:
         return graft_hash128(&a->qwen_image21, sizeof a->qwen_image21);
+    case GRAFT_NET_IDEOGRAM4:
+        return graft_hash128(&a->ideogram4, sizeof a->ideogram4);
     default:
         return graft_hash128(&a->unet, sizeof a->unet);
     }

@@ -118,7 +118,7 @@ static graft_vid side_by_side(const qwen3 *m, graft_vid x, const int32_t *at, in
 {
     graft_vid all = GRAFT_NO_VALUE;
     int i = 0;
-    for (int k = 0; k < n && m->a->layers > at[n - 1]; k++) {
+    for (int k = 0; k < n && m->a->layers >= at[n - 1]; k++) {
         for (; i < at[k]; i++) x = feed_forward(m, i, attention(m, i, x));
         all = k ? graft_build_concat(&m->b, all, x) : x;
     }
@@ -139,6 +139,15 @@ static graft_vid layered(const qwen3 *m, graft_vid x)
     for (int i = 0; i < GRAFT_QWEN3_LAYERED; i++)
         at[i] = GRAFT_QWEN3_LAYERED_FIRST + GRAFT_QWEN3_LAYERED_STEP * i;
     return side_by_side(m, x, at, GRAFT_QWEN3_LAYERED);
+}
+
+/* Ideogram 4's. */
+static graft_vid stacked(const qwen3 *m, graft_vid x)
+{
+    int32_t at[GRAFT_QWEN3_STACKED];
+    for (int i = 0; i < GRAFT_QWEN3_STACKED; i++) at[i] = 3 * i + 1;
+    at[GRAFT_QWEN3_STACKED - 1] = GRAFT_QWEN3_STACKED_END + 1;
+    return side_by_side(m, x, at, GRAFT_QWEN3_STACKED);
 }
 
 static void check_layers(const graft_qwen3_arch *a, int32_t last, const char *network,
@@ -163,7 +172,9 @@ static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_g
     if (s->placed && s->batch != 1)
         graft_graph_fail(g, GRAFT_E_ARG, "%lld texts with pictures", (long long)s->batch);
     if (s->joined) check_layers(a, GRAFT_QWEN3_JOINED_END, "FLUX.2", g);
-    if (s->layered) check_layers(a, GRAFT_QWEN3_LAYERED_END, "Krea 2", g);
+    if (s->layered == GRAFT_QWEN3_KREA2) check_layers(a, GRAFT_QWEN3_LAYERED_END, "Krea 2", g);
+    if (s->layered == GRAFT_QWEN3_IDEOGRAM4)
+        check_layers(a, GRAFT_QWEN3_STACKED_END, "Ideogram 4", g);
 }
 
 void graft_qwen3_bias(const graft_qwen3_arch *a, int64_t words, int64_t tokens, float *bias)
@@ -230,10 +241,11 @@ graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shap
     if (s->joined)
         m.bias = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){a->heads, s->tokens, s->tokens});
     if (s->placed) m.turns = graft_turns_input(&m.b, s->tokens, a->head_dim / 2);
-    graft_graph_output(g, s->joined    ? joined(&m, x)
-                          : s->layered ? layered(&m, x)
-                          : s->normed  ? all_normed(&m, x)
-                                       : first_layers(&m, x, a->layers - !s->whole));
+    graft_graph_output(g, s->joined                             ? joined(&m, x)
+                          : s->layered == GRAFT_QWEN3_IDEOGRAM4 ? stacked(&m, x)
+                          : s->layered                          ? layered(&m, x)
+                          : s->normed                           ? all_normed(&m, x)
+                                      : first_layers(&m, x, a->layers - !s->whole));
     graft_status st = graft_graph_status(g, e);
     if (st)
         graft_graph_destroy(g);

@@ -2,13 +2,13 @@
  * model, as a graph that ends before its last layer: the text encoder of Z-Image. Or one that ends
  * earlier and gives what three of its layers made: that of FLUX.2 klein; or what twelve of them
  * made: that of Krea 2, which is the language model of Qwen 3-VL-4B (arXiv:2511.21631), whose
- * places turn by other angles; or all of its layers without the norm behind them: that of
- * Qwen-Image 2.1, of Qwen 3-VL-8B. And Qwen 2.5 (arXiv:2412.15115), whose queries, keys and values
- * have biases and no norms, up to the norm behind its last layer: the text encoder of Qwen-Image,
- * which is the language model of Qwen 2.5-VL (arXiv:2502.13923). Of text alone the places of both
- * VL along three axes are the same. Of a picture (qwen_vision.h) all cells have one place on the
- * first axis, and further on by their row and column on the others; the text behind it goes on one
- * behind the furthest.
+ * places turn by other angles; or what thirteen made, or all of its layers without the norm behind
+ * them: that of Ideogram 4, and that of Qwen-Image 2.1, both of Qwen 3-VL-8B. And Qwen 2.5
+ * (arXiv:2412.15115), whose queries, keys and values have biases and no norms, up to the norm behind
+ * its last layer: the text encoder of Qwen-Image, which is the language model of Qwen 2.5-VL
+ * (arXiv:2502.13923). Of text alone the places of both VL along three axes are the same. Of a
+ * picture (qwen_vision.h) all cells have one place on the first axis, and further on by their row
+ * and column on the others; the text behind it goes on one behind the furthest.
  *
  * Norms are RMS norms in front of attention and of the gated layers, and of each head's queries and
  * keys. A few heads of keys and values serve several of queries each (Ainslie
@@ -36,6 +36,13 @@
 #define GRAFT_QWEN3_LAYERED_STEP  3
 #define GRAFT_QWEN3_LAYERED_END                                                                    \
     (GRAFT_QWEN3_LAYERED_FIRST + GRAFT_QWEN3_LAYERED_STEP * (GRAFT_QWEN3_LAYERED - 1))
+/* Ideogram 4's: behind 1, 4, 7 and so on, and behind all 36, without the norm. The model must have
+ * more layers than END. */
+#define GRAFT_QWEN3_STACKED     13
+#define GRAFT_QWEN3_STACKED_END 35
+
+/* For whom a text is read layer by layer. */
+enum { GRAFT_QWEN3_KREA2 = 1, GRAFT_QWEN3_IDEOGRAM4 = 2 };
 
 typedef struct graft_qwen3_shape {
     int64_t batch, tokens;
@@ -46,7 +53,7 @@ typedef struct graft_qwen3_shape {
     int32_t joined;  /* 1: for FLUX.2 */
     int32_t normed;  /* 1: for Qwen-Image; not with joined */
     int32_t placed;  /* 1: where tokens stand is an input; of one text */
-    int32_t layered; /* 1: for Krea 2; not with joined or normed */
+    int32_t layered; /* GRAFT_QWEN3_KREA2, GRAFT_QWEN3_IDEOGRAM4; not with joined or normed */
     int32_t whole;   /* 1: for Qwen-Image 2.1; with none of these but placed */
 } graft_qwen3_shape;
 
@@ -61,10 +68,10 @@ typedef struct graft_qwen3_picture {
  * embeddings and of all layers but the last, without a norm. Joined: a second input, (heads,T,T)
  * float32 of graft_qwen3_bias(); output (N,T,3 width), that sum behind 9, 18 and 27 layers side by
  * side. Layered: output (N,T,12 width), likewise of
- * Krea 2's layers, and no second input. Normed: all layers, and the norm. Whole: all layers without
- * it, with Qwen 3-VL's angles. Placed: two more inputs
- * at the end, float32 (T,1,head_dim/2), of graft_qwen3_angles(). GRAFT_E_UNSUPPORTED where there
- * are no more layers than joined or layered takes. */
+ * Krea 2's layers, or (N,T,13 width) of Ideogram 4's, and no second input. Normed: all layers, and
+ * the norm. Whole: all layers without it, with Qwen 3-VL's angles. Placed: two more inputs at the
+ * end, float32 (T,1,head_dim/2), of graft_qwen3_angles(). GRAFT_E_UNSUPPORTED where there are no
+ * more layers than joined or layered takes. */
 graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *shape,
                                graft_graph **out, graft_err *e);
 /* What is added to the scores of attention, for texts of which the first so many of T tokens are

@@ -5,6 +5,7 @@
 #define EPS       1e-12f /* a pixel of zeros stays so */
 
 const graft_latent_planes graft_wan_planes = {
+    .n = GRAFT_WAN_PLANES,
     .mean = {-0.7571f, -0.7089f, -0.9113f, 0.1075f, -0.1745f, 0.9653f, -0.1517f, 1.5508f, 0.4134f,
              -0.0715f, 0.5517f, -0.3632f, -0.1922f, -0.9497f, 0.2503f, -0.2921f},
     .deviation = {2.8184f, 1.4541f, 2.3275f, 2.6558f, 1.2196f, 1.7708f, 2.6052f, 2.0743f, 3.2687f,

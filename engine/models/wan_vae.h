@@ -11,16 +11,13 @@
 #ifndef GRAFT_MODELS_WAN_VAE_H
 #define GRAFT_MODELS_WAN_VAE_H
 #include "engine/models/build.h"
+#include "engine/models/latent_planes.h"
 #include "engine/models/vae.h"
 
 /* What the planes of their latents are normalized by where a network sees them, as their configs
  * say. */
 #define GRAFT_WAN_PLANES          16
 #define GRAFT_QWEN_IMAGE21_PLANES 64
-typedef struct graft_latent_planes {
-    int n;
-    float mean[GRAFT_QWEN_IMAGE21_PLANES], deviation[GRAFT_QWEN_IMAGE21_PLANES];
-} graft_latent_planes;
 extern const graft_latent_planes graft_wan_planes, graft_qwen_image21_planes;
 
 /* graft_vae_half_of() of this kind; false: more units than there is room for. A level's first

@@ -117,24 +117,43 @@ static void repeat_last(graft_cond_entry *k, int64_t own)
                width * sizeof *k->data);
 }
 
+/* Whether the network is to see no prompt in it. */
+static bool is_wordless(const graft_net_arch *a, const graft_cond_entry *k)
+{
+    const int64_t n = k->tokens * k->width;
+    if (a->kind != GRAFT_NET_IDEOGRAM4 || !k->zeroed) return false;
+    for (int64_t i = 0; i < n; i++)
+        if (k->data[i] != 0) return false;
+    return true;
+}
+
+/* The entry as the network is given it, with a reference; NULL when out of memory. */
+static graft_cond_entry *entry_filled(graft_cond_entry *from, const graft_net_arch *a)
+{
+    const bool wordless = is_wordless(a, from);
+    const int64_t own = wordless ? 0 : from->tokens, all = graft_net_tokens(a, own);
+    if (all == own) {
+        atomic_fetch_add(&from->refs, 1);
+        return from;
+    }
+    graft_cond_entry *k = entry_copy(from, all);
+    if (!k) return NULL;
+    k->filled = all - own;
+    if (!wordless && graft_net_counts_tokens(a, all)) repeat_last(k, own);
+    return k;
+}
+
 graft_status graft_cond_fill(const graft_cond *c, const graft_net_arch *a, graft_cond **out,
                              graft_err *e)
 {
     graft_cond *n = list_create(c->n);
     if (!n) return graft_fail_nomem(e, "conditioning");
     for (; n->n < c->n; n->n++) {
-        graft_cond_entry *from = c->entry[n->n], *k = from;
-        const int64_t more = graft_net_tokens(a, from->tokens) - from->tokens;
-        if (more) k = entry_copy(from, from->tokens + more);
+        graft_cond_entry *k = entry_filled(c->entry[n->n], a);
         if (!k) {
             graft_cond_release(n);
             return graft_fail_nomem(e, "conditioning");
         }
-        if (more)
-            k->filled = more;
-        else
-            atomic_fetch_add(&k->refs, 1);
-        if (more && graft_net_counts_tokens(a, k->tokens)) repeat_last(k, from->tokens);
         n->entry[n->n] = k;
     }
     *out = n;
@@ -319,6 +338,7 @@ static graft_cond_entry *zero_entry(const graft_cond_entry *from, const void *ct
     graft_cond_entry *k = entry_copy(from, from->tokens);
     if (!k) return NULL;
     memset(k->data, 0, (size_t)(k->tokens * k->width) * sizeof *k->data);
+    k->zeroed = true;
     if (k->pooled && !k->worded) memset(k->pooled, 0, (size_t)k->pooled_width * sizeof *k->pooled);
     return k;
 }

@@ -293,6 +293,22 @@ static graft_status check_shares(double start, double end, graft_err *e)
                       start, end);
 }
 
+graft_status graft_model_override_cfg(const graft_model *m, const graft_cfg_override *o,
+                                      graft_model **out, graft_err *e)
+{
+    graft_status st = check_shares(o->start, o->end, e);
+    if (st) return st;
+    if (!isfinite(o->cfg)) return graft_fail(e, GRAFT_E_ARG, "a cfg of %g", o->cfg);
+    if (m->n_cfg_overrides == GRAFT_CFG_OVERRIDES)
+        return graft_fail(e, GRAFT_E_LIMIT, "cfg is overridden at most %d times",
+                          GRAFT_CFG_OVERRIDES);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->cfg_override[n->n_cfg_overrides++] = *o;
+    *out = n;
+    return GRAFT_OK;
+}
+
 /* The blocks that a text has the numbers of; larger numbers than there can be are none. */
 static uint64_t blocks_in(const char *text, int32_t depth)
 {
@@ -549,6 +565,7 @@ static int64_t usual_words(const graft_net_arch *a)
     case GRAFT_NET_KREA2:
     case GRAFT_NET_ANIMA:
     case GRAFT_NET_QWEN_IMAGE21:
+    case GRAFT_NET_IDEOGRAM4:
         return SHORT_WORDS;
     case GRAFT_NET_FLUX2:
         return GRAFT_FLUX2_TOKENS;
@@ -557,12 +574,13 @@ static int64_t usual_words(const graft_net_arch *a)
     }
 }
 
-/* Whether those that run without negative prompts, as distilled ones do, are the usual ones. */
-static bool usually_distilled(const graft_net_arch *a)
+/* Whether it is usually run without negative prompts: where distilled models are the usual ones,
+ * and where another model has those prompts. */
+static bool usually_alone(const graft_net_arch *a)
 {
     return (a->kind == GRAFT_NET_FLUX && !a->flux.approximator) || a->kind == GRAFT_NET_ZIMAGE ||
            a->kind == GRAFT_NET_FLUX2 || a->kind == GRAFT_NET_KREA2 ||
-           a->kind == GRAFT_NET_QWEN_IMAGE21;
+           a->kind == GRAFT_NET_IDEOGRAM4 || a->kind == GRAFT_NET_QWEN_IMAGE21;
 }
 
 graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,
@@ -574,7 +592,7 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
     if (!st && options->width > 0 && options->height > 0) {
         int64_t batch = options->batch_size > 0 ? options->batch_size : 1;
         graft_unet_use use = {.pictures = batch,
-                              .entries = usually_distilled(&n->arch) ? 1 : 2,
+                              .entries = usually_alone(&n->arch) ? 1 : 2,
                               .height = options->height / graft_net_cell(&n->arch),
                               .width = options->width / graft_net_cell(&n->arch),
                               .tokens = usual_words(&n->arch),

@@ -99,6 +99,7 @@ struct graft_model {
     graft_engine *engine;
     graft_net_arch arch;
     graft_weights *weights; /* its part of the file */
+    bool promptless;        /* trained without prompts (Ideogram 4's unconditional one) */
     graft_build_options options;
     graft_prediction prediction;
     bool zsnr, sampling_given; /* given: by a node, so that other weights do not change it */
@@ -122,6 +123,8 @@ struct graft_model {
         graft_latent_operation what;
         double start, end;
     } cfg_operation[GRAFT_CFG_CHANGES];
+    graft_cfg_override cfg_override[GRAFT_CFG_OVERRIDES]; /* of which the last counts first */
+    int n_cfg_overrides;
     graft_third third;   /* graft_model_perp_neg(); with a reference to its prompt */
     double differential; /* of masks' grey (graft_model_differential); 0: off */
     double perturbed;    /* scale of guidance away from perturbed rows; 0: off */
@@ -226,6 +229,9 @@ bool graft_model_guides_itself(const graft_model *m);
 graft_status graft_model_check_self(const graft_model *m, graft_err *e);
 /* Whether it does at this sigma. */
 bool graft_model_perturbs_at(const graft_model *m, const graft_sigma_table *t, float sigma);
+/* The cfg of a run that has this one where the model says nothing else. */
+double graft_model_cfg_at(const graft_model *m, const graft_sigma_table *t, float sigma,
+                          double cfg);
 /* Whether negative prompts are computed without some blocks at this sigma. */
 bool graft_model_skips_at(const graft_model *m, const graft_sigma_table *t, float sigma);
 /* How many grids of HyperTile take turns on such latents; 1 without it. */
@@ -318,7 +324,8 @@ typedef enum graft_clip_kind {
     GRAFT_CLIP_QWEN_IMAGE = 7,   /* Qwen 2.5 alone (clip_qwen3.c) */
     GRAFT_CLIP_KREA2 = 8,        /* Qwen 3 alone, the language model of Qwen 3-VL: Krea 2 */
     GRAFT_CLIP_ANIMA = 9,        /* Qwen 3, and T5's tokenizer (clip_anima.c) */
-    GRAFT_CLIP_QWEN_IMAGE21 = 10 /* Qwen 3 alone, likewise: Qwen-Image 2.1 */
+    GRAFT_CLIP_QWEN_IMAGE21 = 10, /* Qwen 3 alone, likewise: Qwen-Image 2.1 */
+    GRAFT_CLIP_IDEOGRAM4 = 11 /* as Krea 2's, of the next size */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 
@@ -331,8 +338,9 @@ struct graft_clip {
     graft_clip_kind kind;
     size_t n_encoders; /* 1, or 2: L, then G; 0 where T5 or Qwen 3 is alone */
     graft_encoder encoder[2];
-    struct graft_t5 *t5;       /* of SD 3, FLUX and Chroma (t5.h); or NULL */
-    struct graft_qwen3 *qwen3; /* of Z-Image, FLUX.2, Krea 2, Anima, both Qwen-Images (qwen3.h) */
+    struct graft_t5 *t5; /* of SD 3, FLUX and Chroma (t5.h); or NULL */
+    /* Of Z-Image, FLUX.2, Krea 2, Anima, Ideogram 4 and both Qwen-Images (qwen3.h). */
+    struct graft_qwen3 *qwen3;
     graft_build_options t5_options; /* of both, by default what is best: T5-XXL in float32 takes
                                        19 GB */
     struct graft_clip_padding {
@@ -375,6 +383,7 @@ typedef struct graft_cond_entry {
     _Atomic int refs;
     int64_t tokens, width, pooled_width;
     int64_t filled; /* so many of the tokens, at the end, only fill it up (zimage.h) */
+    bool zeroed;    /* by graft_cond_zero_out(); what was added to it since is no zero */
     float *data;    /* (tokens, width) */
     float *pooled;  /* (pooled_width) or NULL */
     bool worded;    /* pooled tells Anima of words, which stay as they are (clip_anima.c) */
@@ -409,7 +418,8 @@ graft_status graft_cond_create(int64_t tokens, int64_t width, float *data, int64
                                graft_err *e);
 /* c, each entry with as many tokens as the network is given for it. Behind its own are zeros; or,
  * where it counts tokens, the last one again: what nobody sees goes through the network all the
- * same, must stay as small as the others for attention (ops.def), and zeros are no words. */
+ * same, must stay as small as the others for attention (ops.def), and zeros are no words. Of
+ * Ideogram 4's an entry of zeros has no tokens of its own, however many there are. */
 graft_status graft_cond_fill(const graft_cond *c, const graft_net_arch *a, graft_cond **out,
                              graft_err *e);
 /* c and one more entry: what `words` says to the network, where, when and as strongly as `place`

@@ -22,7 +22,8 @@ static const char *const kinds[] = {[GRAFT_NET_UNET] = UNET,
                                     [GRAFT_NET_QWEN_IMAGE] = "qwen_image",
                                     [GRAFT_NET_KREA2] = "krea2",
                                     [GRAFT_NET_ANIMA] = "anima",
-                                    [GRAFT_NET_QWEN_IMAGE21] = "qwen_image21"};
+                                    [GRAFT_NET_QWEN_IMAGE21] = "qwen_image21",
+                                    [GRAFT_NET_IDEOGRAM4] = "ideogram4"};
 
 const char *graft_net_kind_name(const graft_net_arch *a)
 {
@@ -176,6 +177,15 @@ bool graft_model_perturbs_at(const graft_model *m, const graft_sigma_table *t, f
 {
     return graft_model_perturbs(m) &&
            (!m->skip.blocks || graft_sigma_in_range(t, m->skip.start, m->skip.end, sigma));
+}
+
+double graft_model_cfg_at(const graft_model *m, const graft_sigma_table *t, float sigma, double cfg)
+{
+    for (int i = m->n_cfg_overrides; i-- > 0;) {
+        const graft_cfg_override *o = &m->cfg_override[i];
+        if (graft_sigma_in_range(t, o->start, o->end, sigma)) return o->cfg;
+    }
+    return cfg;
 }
 
 bool graft_model_skips_at(const graft_model *m, const graft_sigma_table *t, float sigma)

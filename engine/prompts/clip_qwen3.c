@@ -1,5 +1,5 @@
-/* Z-Image's, FLUX.2's, Qwen-Image's, Qwen-Image 2.1's and Krea 2's text encoder: the tokens of Qwen
- * are all that the network reads. */
+/* Z-Image's, FLUX.2's, Qwen-Image's, Qwen-Image 2.1's, Krea 2's and Ideogram 4's text encoder: the
+ * tokens of Qwen are all that the network reads. */
 #include "engine/prompts/qwen3.h"
 
 graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, const graft_task *task,
@@ -11,6 +11,7 @@ graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, cons
                        : c->kind == GRAFT_CLIP_QWEN_IMAGE   ? graft_qwen3_encode_described
                        : c->kind == GRAFT_CLIP_KREA2        ? graft_qwen3_encode_layered
                        : c->kind == GRAFT_CLIP_QWEN_IMAGE21 ? graft_qwen3_encode_analyzed
+                       : c->kind == GRAFT_CLIP_IDEOGRAM4    ? graft_qwen3_encode_stacked
                                                             : graft_qwen3_encode)(
         c->engine, &c->t5_options, c->qwen3, text, task, &hidden, &tokens, e);
     if (st) return st;

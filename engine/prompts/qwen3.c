@@ -10,11 +10,11 @@ typedef struct qwen3_run {
     const graft_build_options *options;
     const graft_qwen3_arch *arch;
     graft_weights *weights;
-    int64_t padded; /* tokens */
-    bool normed;    /* for Qwen-Image */
-    bool layered;   /* for Krea 2 */
-    bool whole;     /* for Qwen-Image 2.1 */
-    bool joined;    /* for FLUX.2, of which the first so many are words */
+    int64_t padded;  /* tokens */
+    bool normed;     /* for Qwen-Image */
+    int32_t layered; /* of shape */
+    bool whole;      /* for Qwen-Image 2.1 */
+    bool joined;     /* for FLUX.2, of which the first so many are words */
     int64_t words;
     const graft_qwen3_picture *picture; /* of Qwen-Image-Edit */
     size_t n_pictures;
@@ -23,9 +23,10 @@ typedef struct qwen3_run {
 /* Numbers that it gives of a token. */
 static size_t width_of(const qwen3_run *r)
 {
-    return (size_t)r->arch->width * (r->joined    ? GRAFT_QWEN3_JOINED
-                                     : r->layered ? GRAFT_QWEN3_LAYERED
-                                                  : 1);
+    return (size_t)r->arch->width * (r->joined                             ? GRAFT_QWEN3_JOINED
+                                     : r->layered == GRAFT_QWEN3_IDEOGRAM4 ? GRAFT_QWEN3_STACKED
+                                     : r->layered                          ? GRAFT_QWEN3_LAYERED
+                                                                           : 1);
 }
 
 /* The tokens' table, whichever files it is the sum of. */
@@ -207,8 +208,24 @@ graft_status graft_qwen3_run_layered(graft_engine *engine, const graft_build_opt
                                      const int32_t *ids, int64_t tokens, const graft_task *task,
                                      float *hidden, graft_err *e)
 {
-    qwen3_run r = {
-        .engine = engine, .options = options, .arch = arch, .weights = weights, .layered = true};
+    qwen3_run r = {.engine = engine,
+                   .options = options,
+                   .arch = arch,
+                   .weights = weights,
+                   .layered = GRAFT_QWEN3_KREA2};
+    return run(&r, ids, tokens, task, hidden, e);
+}
+
+graft_status graft_qwen3_run_stacked(graft_engine *engine, const graft_build_options *options,
+                                     const graft_qwen3_arch *arch, graft_weights *weights,
+                                     const int32_t *ids, int64_t tokens, const graft_task *task,
+                                     float *hidden, graft_err *e)
+{
+    qwen3_run r = {.engine = engine,
+                   .options = options,
+                   .arch = arch,
+                   .weights = weights,
+                   .layered = GRAFT_QWEN3_IDEOGRAM4};
     return run(&r, ids, tokens, task, hidden, e);
 }
 

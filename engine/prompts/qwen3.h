@@ -35,6 +35,11 @@ graft_status graft_qwen3_run_whole(graft_engine *engine, const graft_build_optio
                                    const graft_qwen3_arch *arch, graft_weights *weights,
                                    const int32_t *ids, int64_t tokens, const graft_task *task,
                                    float *hidden, graft_err *e);
+/* The same for Ideogram 4: hidden (tokens, 13 arch->width). */
+graft_status graft_qwen3_run_stacked(graft_engine *engine, const graft_build_options *options,
+                                     const graft_qwen3_arch *arch, graft_weights *weights,
+                                     const int32_t *ids, int64_t tokens, const graft_task *task,
+                                     float *hidden, graft_err *e);
 /* As graft_qwen3_run_normed() with pictures among the tokens, whose ids do not count; none: the
  * former. GRAFT_E_ARG where they are not one after the other within the tokens. */
 graft_status graft_qwen3_run_seen(graft_engine *engine, const graft_build_options *options,
@@ -78,6 +83,8 @@ graft_status graft_qwen3_take_words(graft_qwen3 *q, const graft_safetensors *f, 
                                     const graft_task *task, graft_err *e);
 /* Whether the last layer is in the file, too, which Qwen-Image 2.1 reads; GRAFT_E_FORMAT. */
 graft_status graft_qwen3_check_whole(const graft_qwen3 *q, graft_err *e);
+/* Whether it has all that Ideogram 4's prompts take, to the last layer. */
+graft_status graft_qwen3_check_stacked(const graft_qwen3 *q, graft_err *e);
 graft_qwen3 *graft_qwen3_retain(graft_qwen3 *q); /* NULL is fine */
 void graft_qwen3_release(graft_qwen3 *q);        /* NULL is fine */
 /* What it is called in files, by its kind and size. Static. */
@@ -113,6 +120,12 @@ graft_status graft_qwen3_encode_analyzed(graft_engine *engine, const graft_build
                                          const graft_qwen3 *q, const char *text,
                                          const graft_task *task, float **hidden, int64_t *tokens,
                                          graft_err *e);
+/* For Ideogram 4: *hidden (*tokens, 13 width) of all of a user's question and where the answer
+ * would begin. */
+graft_status graft_qwen3_encode_stacked(graft_engine *engine, const graft_build_options *options,
+                                        const graft_qwen3 *q, const char *text,
+                                        const graft_task *task, float **hidden, int64_t *tokens,
+                                        graft_err *e);
 /* For Anima: *hidden (*tokens, width) of the text alone, behind all layers and their norm, its
  * segments one by one as those of CLIP's prompts (engine/text/tokenizer.h), but that weights do not
  * count. Of no text it is the one token that ends texts. */

@@ -117,6 +117,17 @@ static graft_status check_weights(const graft_qwen3 *q, bool normed, bool whole,
     return st;
 }
 
+graft_status graft_qwen3_check_stacked(const graft_qwen3 *q, graft_err *e)
+{
+    graft_graph *g = NULL;
+    const graft_qwen3_shape shape = {
+        .batch = 1, .tokens = 1, .act_dtype = GRAFT_F32, .layered = GRAFT_QWEN3_IDEOGRAM4};
+    graft_status st = graft_qwen3_build(&q->arch, &shape, &g, e);
+    if (!st) st = graft_weights_check(q->weights, g, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
 static graft_status check_sight(const graft_qwen3 *q, const graft_safetensors *f, graft_err *e)
 {
     graft_graph *g = NULL;
@@ -256,12 +267,15 @@ static graft_status padded_tokens(const graft_qwen3 *q, const char *text, int32_
     return st;
 }
 
-/* What graft_qwen3_encode() gives, or graft_qwen3_encode_joined(). */
+/* What graft_qwen3_encode() gives, or graft_qwen3_encode_joined() or _stacked(). */
+enum { LAST, JOINED, STACKED };
 static graft_status encode(graft_engine *engine, const graft_build_options *options,
-                           const graft_qwen3 *q, const char *text, bool joined,
-                           const graft_task *task, float **hidden, int64_t *tokens, graft_err *e)
+                           const graft_qwen3 *q, const char *text, int form, const graft_task *task,
+                           float **hidden, int64_t *tokens, graft_err *e)
 {
-    const size_t width = (size_t)q->arch.width * (joined ? GRAFT_QWEN3_JOINED : 1);
+    static const size_t times[] = {1, GRAFT_QWEN3_JOINED, GRAFT_QWEN3_STACKED};
+    const bool joined = form == JOINED;
+    const size_t width = (size_t)q->arch.width * times[form];
     int32_t *ids = NULL;
     float *out = NULL;
     size_t words = 0, n = 0;
@@ -273,7 +287,8 @@ static graft_status encode(graft_engine *engine, const graft_build_options *opti
         st = graft_qwen3_run_joined(engine, options, &q->arch, q->weights, ids, (int64_t)words,
                                     (int64_t)n, task, out, e);
     else if (!st)
-        st = graft_qwen3_run(engine, options, &q->arch, q->weights, ids, (int64_t)n, task, out, e);
+        st = (form == STACKED ? graft_qwen3_run_stacked : graft_qwen3_run)(
+            engine, options, &q->arch, q->weights, ids, (int64_t)n, task, out, e);
     graft_free(ids);
     if (st) {
         graft_free(out);
@@ -360,14 +375,22 @@ graft_status graft_qwen3_encode_joined(graft_engine *engine, const graft_build_o
                                        const graft_task *task, float **hidden, int64_t *tokens,
                                        graft_err *e)
 {
-    return encode(engine, options, q, text, true, task, hidden, tokens, e);
+    return encode(engine, options, q, text, JOINED, task, hidden, tokens, e);
+}
+
+graft_status graft_qwen3_encode_stacked(graft_engine *engine, const graft_build_options *options,
+                                        const graft_qwen3 *q, const char *text,
+                                        const graft_task *task, float **hidden, int64_t *tokens,
+                                        graft_err *e)
+{
+    return encode(engine, options, q, text, STACKED, task, hidden, tokens, e);
 }
 
 graft_status graft_qwen3_encode(graft_engine *engine, const graft_build_options *options,
                                 const graft_qwen3 *q, const char *text, const graft_task *task,
                                 float **hidden, int64_t *tokens, graft_err *e)
 {
-    return encode(engine, options, q, text, false, task, hidden, tokens, e);
+    return encode(engine, options, q, text, LAST, task, hidden, tokens, e);
 }
 
 /* ------------------------------------------------------------------ Anima's */

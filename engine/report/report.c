@@ -422,6 +422,7 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     const graft_qwen_image21_arch *o = &net->qwen_image21;
     const graft_krea2_arch *k = &net->krea2;
     const graft_anima_arch *n = &net->anima;
+    const graft_ideogram4_arch *i = &net->ideogram4;
     switch (net->kind) {
     case GRAFT_NET_MMDIT:
         print_alike(s, "two streams", t->depth, t->hidden, t->context_dim, t->heads);
@@ -461,6 +462,12 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
             "  architecture %d + %d blocks of the prompt, %d of one stream, %d channels "
             "wide, context %d, heads %d\n",
             k->layer_depth, k->token_depth, k->depth, k->hidden, net->context_dim, k->heads);
+        return;
+    case GRAFT_NET_IDEOGRAM4:
+        graft_str_printf(s,
+                         "  architecture %d blocks of one stream, %d channels wide, context %d, "
+                         "heads %d\n",
+                         i->depth, i->hidden, i->context_dim, i->heads);
         return;
     case GRAFT_NET_ANIMA:
         graft_str_printf(s,

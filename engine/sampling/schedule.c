@@ -407,3 +407,31 @@ void graft_schedule_flux2(int steps, int64_t tokens, float *out)
         out[i] = (float)(m * t / (1 + (m - 1) * t));
     }
 }
+
+/* The z below which a share of the normal distribution is, 0 < share < 1. */
+static double normal_quantile(double share)
+{
+    double low = 0, high = 40;
+    const double tail = share < 0.5 ? share : 1 - share;
+    for (int i = 0; i < 100; i++) {
+        const double z = (low + high) / 2;
+        *(erfc(z / sqrt(2)) / 2 > tail ? &low : &high) = z;
+    }
+    return share < 0.5 ? -low : low;
+}
+
+static double logistic(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+void graft_schedule_ideogram4(int steps, double mu, double std, float *out)
+{
+    const double least = logistic(-7.5), most = logistic(9);
+    for (int i = 0; i < steps; i++) {
+        const double share = 1 - (double)i / steps;
+        const double sigma = i ? logistic(mu + std * normal_quantile(share)) : 1;
+        out[i] = (float)fmin(fmax(sigma, least), most);
+    }
+    out[steps] = 0;
+}

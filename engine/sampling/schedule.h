@@ -91,4 +91,9 @@ void graft_schedule_aligned(const double *level, int levels, int steps, float *o
  * (m - 1) t) with the logarithm of m linear in both numbers up to 4300 tokens, in the tokens alone
  * beyond. */
 void graft_schedule_flux2(int steps, int64_t tokens, float *out);
+/* Ideogram 4's: quantiles of a logit-normal distribution, the logistic function of mu + std times
+ * the quantiles of the normal one at even shares, from the largest down to 0 at the end; the others
+ * stay between logistic(-7.5) and logistic(9), which are ratios of signal to noise that its authors
+ * end at. std > 0. */
+void graft_schedule_ideogram4(int steps, double mu, double std, float *out);
 #endif

@@ -212,6 +212,24 @@ graft_status graft_sigmas_flux2(int64_t steps, int64_t width, int64_t height, gr
     return finish(s, out, e);
 }
 
+graft_status graft_sigmas_ideogram4(int64_t steps, int64_t width, int64_t height, double mu,
+                                    double std, graft_sigmas **out, graft_err *e)
+{
+    enum { SIDE = 512 };
+    graft_sigmas *s = NULL;
+    *out = NULL;
+    if (width < 1 || height < 1 || width > INT32_MAX || height > INT32_MAX)
+        return graft_fail(e, GRAFT_E_ARG, "a picture of %lldx%lld pixels", (long long)width,
+                          (long long)height);
+    if (!isfinite(mu) || !(std > 0 && std <= 1000))
+        return graft_fail(e, GRAFT_E_ARG, "a distribution of mean %g and deviation %g", mu, std);
+    graft_status st = begin(steps, &s, e);
+    if (st) return st;
+    mu += log((double)width * (double)height / SIDE / SIDE) / 2;
+    graft_schedule_ideogram4((int)steps, mu, std, s->value);
+    return finish(s, out, e);
+}
+
 /* What the authors of "Align Your Steps" found for ten steps, on their page
  * research.nvidia.com/labs/toronto-ai/AlignYourSteps/howto.html. */
 #define ALIGNED 11

@@ -175,6 +175,14 @@ static float *unet_x(const graft_safetensors *f, int k, graft_unet_use *use)
     return all;
 }
 
+/* Ideogram 4's prompts of zeros are no words. */
+static bool is_wordless(const graft_net_arch *a, const float *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (words[i] != 0) return false;
+    return a->kind == GRAFT_NET_IDEOGRAM4;
+}
+
 bool golden_count_tokens(const graft_net_arch *a, const graft_st_tensor *context, int64_t all,
                          float *in[4])
 {
@@ -183,11 +191,12 @@ bool golden_count_tokens(const graft_net_arch *a, const graft_st_tensor *context
     float *wide = graft_malloc_array(rows * (size_t)all, width * sizeof *wide);
     float *y = graft_malloc_array(rows, (told + 1) * sizeof *y);
     const bool ok = wide && y && in[2] && (in[3] || !told);
+    const bool none = ok && is_wordless(a, in[2], rows * own * width);
     for (size_t i = 0; ok && i < rows * (size_t)all * width; i++) wide[i] = 3.0f - (float)(i % 7);
     for (size_t r = 0; ok && r < rows; r++) {
         memcpy(wide + r * (size_t)all * width, in[2] + r * own * width, own * width * sizeof *wide);
         if (told) memcpy(y + r * (told + 1), in[3] + r * told, told * sizeof *y);
-        y[r * (told + 1) + told] = (float)own;
+        y[r * (told + 1) + told] = none ? 0 : (float)own;
     }
     graft_free(in[2]);
     graft_free(in[3]);

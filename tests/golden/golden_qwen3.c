@@ -18,8 +18,14 @@ static graft_status hidden_case(golden *g, const qwen3_file *q, int k, graft_err
     const graft_st_tensor *tokens = golden_case(q->f, k, "tokens");
     const bool normed = golden_case(q->f, k, "normed"), layered = golden_case(q->f, k, "layered");
     const bool whole = golden_case(q->f, k, "whole");
-    const char *what = normed ? "normed" : layered ? "layered" : whole ? "whole" : "hidden";
-    const size_t width = (size_t)q->arch.width * (layered ? GRAFT_QWEN3_LAYERED : 1);
+    const bool stacked = golden_case(q->f, k, "stacked");
+    const char *what = normed    ? "normed"
+                       : layered ? "layered"
+                       : stacked ? "stacked"
+                       : whole   ? "whole"
+                                 : "hidden";
+    const size_t times = layered ? GRAFT_QWEN3_LAYERED : stacked ? GRAFT_QWEN3_STACKED : 1;
+    const size_t width = (size_t)q->arch.width * times;
     const graft_st_tensor *want = golden_case(q->f, k, what);
     char name[64];
     if (!want || tokens->rank != 1 || golden_count(want) != golden_count(tokens) * width)
@@ -35,6 +41,7 @@ static graft_status hidden_case(golden *g, const qwen3_file *q, int k, graft_err
     GRAFT_TRY((normed    ? graft_qwen3_run_normed
                : layered ? graft_qwen3_run_layered
                : whole   ? graft_qwen3_run_whole
+               : stacked ? graft_qwen3_run_stacked
                          : graft_qwen3_run)(g->engine, &q->options, &q->arch, q->weights, ids,
                                           tokens->shape[0], NULL, hidden, e));
     snprintf(name, sizeof name, "qwen case%d %s", k, what);
