@@ -20,6 +20,7 @@ graft_status graft_part_create(const graft_sampling *known, graft_part **out, gr
     atomic_init(&p->refs, 1);
     p->known = *known;
     if (known->model) RETAIN(model, known->model);
+    if (known->negative_model) RETAIN(model, known->negative_model);
     if (known->positive) RETAIN(cond, known->positive);
     if (known->negative) RETAIN(cond, known->negative);
     if (known->third.prompt) RETAIN(cond, known->third.prompt);
@@ -30,6 +31,7 @@ void graft_part_release(graft_part *p)
 {
     if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
     graft_model_release((graft_model *)p->known.model);
+    graft_model_release((graft_model *)p->known.negative_model);
     graft_cond_release((graft_cond *)p->known.positive);
     graft_cond_release((graft_cond *)p->known.negative);
     graft_cond_release((graft_cond *)p->known.third.prompt);

@@ -61,6 +61,10 @@ static void edit_krea2(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "type", "krea2");
 }
+static void edit_ideogram4(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "type", "ideogram4");
+}
 static void edit_qwen_image(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "type", "qwen_image");
@@ -86,6 +90,7 @@ static void loaders_pass_files_on(void)
     expect("CLIPLoader", edit_lumina2, "clip lumina2 file.safetensors\n", "load ");
     expect("CLIPLoader", edit_flux2, "clip flux2 file.safetensors\n", "load ");
     expect("CLIPLoader", edit_krea2, "clip krea2 file.safetensors\n", "load ");
+    expect("CLIPLoader", edit_ideogram4, "clip ideogram4 file.safetensors\n", "load ");
     expect("CLIPLoader", edit_qwen_image, "clip qwen_image file.safetensors\n", "load ");
     expect("DualCLIPLoader", edit_sd3, "clip sd3 file.safetensors file.safetensors\n", "load ");
     expect("TripleCLIPLoader", NULL,
@@ -505,6 +510,7 @@ static void custom_samplers_pass_parts_on(void)
     expect("KSamplerSelect", edit_select, "", "");
     expect("KarrasScheduler", NULL, "", "");
     expect("Flux2Scheduler", NULL, "", "");
+    expect("Ideogram4Scheduler", NULL, "", "");
     expect("PolyexponentialScheduler", NULL, "", "");
     expect("VPScheduler", NULL, "", "");
     expect("LaplaceScheduler", NULL, "", "");
@@ -642,6 +648,7 @@ static void options_pass_arguments_on(void)
     expect("LatentApplyOperationCFG", edit_no_share, "operate 1 0 1 1 0.25 from 0 to 1\n", "");
     expect("LatentOperationTonemapReinhard", NULL, "", "");
     expect("LatentApplyOperation", NULL, "", "");
+    expect("CFGOverride", NULL, "cfg 1 from 0 to 1\n", "");
     expect("Mahiro", NULL, "cfg 5 0 0 0\n", "");
     expect("DifferentialDiffusion", NULL, "differential 1\n", "");
     expect("PerturbedAttentionGuidance", NULL, "perturbed 3\n", "");

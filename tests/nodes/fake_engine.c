@@ -381,6 +381,14 @@ graft_status graft_model_operate_cfg(const graft_model *m, const graft_latent_op
     return make_model(out, e);
 }
 
+graft_status graft_model_override_cfg(const graft_model *m, const graft_cfg_override *o,
+                                      graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("cfg %g from %g to %g\n", o->cfg, o->start, o->end);
+    return make_model(out, e);
+}
+
 graft_status graft_model_perp_neg(const graft_model *m, const graft_cond *empty, double scale,
                                   graft_model **out, graft_err *e)
 {

@@ -160,6 +160,7 @@ graft_status graft_sample_custom(const graft_sampling *s, const graft_latent *la
     if (s->third.prompt)
         trace(" third=%d way=%d scale=%g", s->third.prompt != s->negative, s->third.way,
               s->third.scale);
+    if (s->negative_model) trace(" of another=%d", s->negative_model != s->model);
     trace("\n");
     task->progress(task->ctx, 2, 2);
     graft_status st = due(e);

@@ -8,7 +8,7 @@
 #include "tests/test.h"
 
 static fake_host host;
-static graft_arg model[4];
+static graft_arg model[4], second[4]; /* second: of a guider's models */
 
 static graft_status run_with(const char *id, const graft_arg *in, graft_arg *out)
 {
@@ -83,6 +83,17 @@ static void of_a_size(void)
     in[fake_host_input(n, "height")].u.i = 15;
     CHECK_INT(run_with("Flux2Scheduler", in, out), GRAFT_E_ARG);
     CHECK(strstr(host.fail_text, "2048x15") != NULL);
+    n = fake_host_node("Ideogram4Scheduler");
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "steps")].u.i = 3;
+    CHECK_INT(run_with("Ideogram4Scheduler", in, out), GRAFT_OK);
+    expect_sigmas(out, "0.999877 0.809524 0.484848 0");
+    in[fake_host_input(n, "steps")].u.i = 2;
+    in[fake_host_input(n, "width")].u.i = 2048;
+    in[fake_host_input(n, "mu")].u.f = 0.5;
+    in[fake_host_input(n, "std")].u.f = 1;
+    CHECK_INT(run_with("Ideogram4Scheduler", in, out), GRAFT_OK);
+    expect_sigmas(out, "0.999877 0.823424 0");
 }
 
 /* 128 channels, a place for 16 pixels each way, and a word about what is no multiple. */
@@ -234,8 +245,7 @@ static void samplers_with_numbers(void)
     expect_sampler("SamplerSASolver", simple, on, NULL, " orders=3,4 pece=0 simple=1\n");
 }
 
-/* A guider's three prompts, as SamplerCustomAdvanced hands them on; NULL: the first of `choices`.
- */
+/* A guider's prompts, as SamplerCustomAdvanced hands them on; NULL: the first of `choices`. */
 static void expect_guider(const char *id, const char *third, const char *style, const char *want)
 {
     const graft_node *n = fake_host_node("CLIPTextEncode");
@@ -248,7 +258,7 @@ static void expect_guider(const char *id, const char *third, const char *style, 
     n = fake_host_node(id);
     fake_host_defaults(n, in);
     for (int i = 0, next = 0; n->inputs[i]; i++) {
-        if (strcmp(n->inputs[i]->type, "MODEL") == 0) in[i] = model[0];
+        if (strcmp(n->inputs[i]->type, "MODEL") == 0) in[i] = i ? second[0] : model[0];
         if (strcmp(n->inputs[i]->type, "CONDITIONING") == 0) in[i] = prompt[next++][0];
         if (in[i].kind == GRAFT_FLOAT) in[i].u.f = in[i - 1].kind == GRAFT_FLOAT ? 1.5 : 4;
         if (in[i].kind == GRAFT_CHOICE && style) in[i].u.s = style;
@@ -289,6 +299,30 @@ static void guiders_of_three(void)
     CHECK_STR(fake_trace, "perp neg 1 0.75\n");
     CHECK_STR(out[0].u.v->ops->type, "MODEL");
     fake_host_release(out, 4), fake_host_release(prompt, 4);
+}
+
+/* The second model goes along with its prompt; without the prompt, that is one of zeros. */
+static void guider_of_two_models(void)
+{
+    graft_arg in[24], out[4], prompt[4];
+    const graft_node *n = fake_host_node("CLIPTextEncode");
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "clip")] = model[1];
+    CHECK_INT(run_with("CLIPTextEncode", in, prompt), GRAFT_OK);
+    n = fake_host_node("DualModelGuider");
+    fake_host_defaults(n, in);
+    in[0] = model[0], in[1] = prompt[0];
+    CHECK_INT(run_with("DualModelGuider", in, out), GRAFT_OK);
+    CHECK_STR(fake_trace, "zero_out\n");
+    CHECK_STR(out[0].u.v->ops->type, "GUIDER");
+    fake_host_release(out, 4), fake_host_release(prompt, 4);
+    n = fake_host_node("CFGOverride");
+    fake_host_defaults(n, in);
+    in[0] = model[0];
+    CHECK_INT(run_with("CFGOverride", in, second), GRAFT_OK);
+    expect_guider("DualModelGuider", "negative", NULL,
+                  "custom model=1 seed=0 noise=1 cfg=4 euler two=1 sigmas=2: 1 0.5 of another=1\n");
+    fake_host_release(second, 4);
 }
 
 /* Whatever is between the numbers; what is no sigma is refused, with the input at fault. */
@@ -371,6 +405,7 @@ int main(void)
     RUN(numbers_arrive);
     RUN(samplers_with_numbers);
     RUN(guiders_of_three);
+    RUN(guider_of_two_models);
     RUN(sigmas_by_hand);
     RUN(percents_and_noise);
     RUN(pytorchs_compiler_is_ours);
