@@ -464,10 +464,7 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
             k->layer_depth, k->token_depth, k->depth, k->hidden, net->context_dim, k->heads);
         return;
     case GRAFT_NET_IDEOGRAM4:
-        graft_str_printf(s,
-                         "  architecture %d blocks of one stream, %d channels wide, context %d, "
-                         "heads %d\n",
-                         i->depth, i->hidden, i->context_dim, i->heads);
+        print_alike(s, "one stream", i->depth, i->hidden, i->context_dim, i->heads);
         return;
     case GRAFT_NET_ANIMA:
         graft_str_printf(s,

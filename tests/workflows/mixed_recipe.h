@@ -201,7 +201,8 @@ static void draw_guidance(recipe *r, chance *c)
         "'TCFG','inputs':{",
         "'Mahiro','inputs':{",
         "'RenormCFG','inputs':{'cfg_trunc':100,'renorm_cfg':1",
-        "'LatentApplyOperationCFG','inputs':{'operation':['operation',0],'end_percent':0.6"};
+        "'LatentApplyOperationCFG','inputs':{'operation':['operation',0],'end_percent':0.6",
+        "'CFGOverride','inputs':{'cfg':3,'start_percent':0.5,'end_percent':1"};
     if (r->kit->unet && one_in(c, 5))
         SET(r, RESCALE, "'RescaleCFG','inputs':{'multiplier':%s", one_in(c, 2) ? "0.7" : "0");
     if (one_in(c, 6)) SET(r, GUIDED, "%s", ONE_OF(c, changes));
