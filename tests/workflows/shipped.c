@@ -132,7 +132,7 @@ static const struct workflow {
      96,
      {"1.unet_name=tiny-ideogram4.safetensors",
       "2.unet_name=tiny-ideogram4-unconditional.safetensors",
-      "3.clip_name=tiny-qwen3-vl-8b.safetensors", "4.vae_name=tiny-flux2-vae.safetensors",
+      "3.clip_name=tiny-qwen3-vl-deep.safetensors", "4.vae_name=tiny-flux2-vae.safetensors",
       "8.steps=2", "7.width=64", "7.height=96"}},
     {"unclip.json", 1, 64, 64, {TINY("unclip"), "5.steps=2", "4.width=64", "4.height=64"}},
     {"ip-adapter.json",
