@@ -19,7 +19,7 @@
 #include "kernels/op_desc.h"
 
 #define GRAFT_KERNELS_ABI_MAJOR 1u
-#define GRAFT_KERNELS_ABI_MINOR 12u
+#define GRAFT_KERNELS_ABI_MINOR 13u
 #define GRAFT_KERNELS_SYMBOL    "graft_kernels_entry"
 
 /* What the engine lends to a library; outlives the device. [any] */
@@ -105,9 +105,11 @@ typedef struct graft_kernels_api { /* the table of a library; frozen */
      * descriptor gives for a constant is F32, or F16 or BF16 when all values that pack() will see
      * are of that type's, which a library may make use of or not. GRAFT_Q8, GRAFT_QF8 and GRAFT_Q4,
      * at any alignment, are for the weights of operators with that quant; a library may answer
-     * GRAFT_E_UNSUPPORTED, and gets floats. `src` is the caller's again on return. On the calling
-     * thread alone where buffers are ordinary memory: the engine packs several weights at once. For
-     * other devices it packs one after the other, and the library may have threads that copy. */
+     * GRAFT_E_UNSUPPORTED, and gets floats. GRAFT_BLOCKS and a type likewise, but a library that
+     * supports such an operator takes them; floats only for Q8_0, else GRAFT_E_UNSUPPORTED. `src`
+     * is the caller's again on return. On the calling thread alone where buffers are ordinary
+     * memory: the engine packs several weights at once. For other devices it packs one after the
+     * other, and the library may have threads that copy. */
     graft_status (*pack)(graft_kernel *k, int32_t input, graft_dtype src_dtype, const void *src,
                          void *dst);
     /* [any] several launches of one kernel may run at once, each with its own workspace (NULL when
@@ -259,6 +261,8 @@ typedef struct graft_kernels_more {
 /* It can multiply rows by a Hadamard matrix before it quantizes them (hadamard.h). Without it
  * weights are turned back, and quantized as those of other files. Since 1.12. */
 #define GRAFT_WANTS_HADAMARD 8u
+/* LINEAR's weights may be blocks of ggml (quant.h). Without it they become floats. Since 1.13. */
+#define GRAFT_WANTS_BLOCKS 16u
 /* Whether a record of this library has a field that came later, and not NULL. */
 #define GRAFT_KERNELS_HAS(more, field)                                                             \
     ((more) && (more)->size >= offsetof(graft_kernels_more, field) + sizeof((more)->field) &&      \

@@ -30,7 +30,9 @@ enum {
      * their own. */
     GRAFT_Q8 = 12,
     GRAFT_Q4 = 13,
-    GRAFT_QF8 = 14
+    GRAFT_QF8 = 14,
+    /* Likewise blocks of ggml: so much and ggml's number of their type (kernels/ggml_blocks.h). */
+    GRAFT_BLOCKS = 256
 };
 
 /* Bytes of one element; 0 for NONE and unknown numbers. */
@@ -78,7 +80,13 @@ static inline int graft_act_is_pointwise(graft_act a)
 }
 
 typedef int32_t graft_quant; /* CONV2D, LINEAR, ATTENTION: see kernels/quant.h */
-enum { GRAFT_QUANT_NONE = 0, GRAFT_QUANT_INT8 = 1, GRAFT_QUANT_INT4 = 2, GRAFT_QUANT_FP8 = 3 };
+enum {
+    GRAFT_QUANT_NONE = 0,
+    GRAFT_QUANT_INT8 = 1,
+    GRAFT_QUANT_INT4 = 2,
+    GRAFT_QUANT_FP8 = 3,
+    GRAFT_QUANT_BLOCKS = GRAFT_BLOCKS /* and ggml's number of a type: LINEAR only */
+};
 
 /* Attributes of all operators; those that an operator does not use are 0. */
 typedef struct graft_attrs {

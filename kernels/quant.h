@@ -12,6 +12,11 @@
  * order: 4.5 bits a weight. Byte i of a group holds value i in its low and value i + 32 in its high
  * half, each with 8 added; a row's last group is filled up with zeros.
  *
+ * GRAFT_QUANT_BLOCKS + a type of ggml's (ggml_blocks.h), LINEAR only: weights are blocks of that
+ * type, one behind the other in the weight's order (O,I), of which there is a whole number; a block
+ * may go on into the next row. Activations as they are. The dtype of such weights has the same
+ * number. pack() takes them as they are; of floats it makes Q8_0, as ggml does, and no other type.
+ *
  * Weights may come quantized, at any alignment: GRAFT_Q4 is what 4-bit weights are in memory,
  * GRAFT_Q8 is one signed byte a value in the weight's order, then a float32 scale per output;
  * GRAFT_QF8 the same of E4M3.
@@ -29,6 +34,7 @@
 #include <stdint.h>
 
 #include "base/half.h"
+#include "kernels/ggml_blocks.h"
 #include "kernels/op_desc.h"
 
 #define GRAFT_QUANT_GROUP         64
@@ -145,22 +151,32 @@ static inline int graft_quant_is_8(graft_quant q)
     return q == GRAFT_QUANT_INT8 || q == GRAFT_QUANT_FP8;
 }
 
+/* ggml's number of the type that weights are blocks of; 0: they are none, or of no known type. */
+static inline int32_t graft_quant_blocks(graft_quant q)
+{
+    return q > GRAFT_QUANT_BLOCKS && graft_ggml_values(q - GRAFT_QUANT_BLOCKS)
+               ? q - GRAFT_QUANT_BLOCKS
+               : 0;
+}
+
 /* What weights are that come quantized for q. */
 static inline graft_dtype graft_quant_dtype(graft_quant q)
 {
     return q == GRAFT_QUANT_INT8   ? GRAFT_Q8
            : q == GRAFT_QUANT_INT4 ? GRAFT_Q4
            : q == GRAFT_QUANT_FP8  ? GRAFT_QF8
+           : graft_quant_blocks(q) ? q
                                    : GRAFT_DTYPE_NONE;
 }
 
 /* The other way; GRAFT_QUANT_NONE for what is not quantized. */
 static inline graft_quant graft_quant_of_dtype(graft_dtype t)
 {
-    return t == GRAFT_Q8    ? GRAFT_QUANT_INT8
-           : t == GRAFT_Q4  ? GRAFT_QUANT_INT4
-           : t == GRAFT_QF8 ? GRAFT_QUANT_FP8
-                            : GRAFT_QUANT_NONE;
+    return t == GRAFT_Q8           ? GRAFT_QUANT_INT8
+           : t == GRAFT_Q4         ? GRAFT_QUANT_INT4
+           : t == GRAFT_QF8        ? GRAFT_QUANT_FP8
+           : graft_quant_blocks(t) ? t
+                                   : GRAFT_QUANT_NONE;
 }
 
 /* Groups in a row of n values. */

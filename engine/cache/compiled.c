@@ -12,6 +12,7 @@
 #include "compile_version.h"
 #include "engine/exec/invariants.h"
 #include "engine/passes/passes.h"
+#include "kernels/quant.h"
 
 #define WAIT_NS 10000000 /* between two looks whether a waiting caller is cancelled */
 
@@ -234,6 +235,18 @@ static void turn_back(graft_graph *g, graft_backend *b)
     }
 }
 
+/* Blocks of files become floats where the library has no such operator. */
+static void without_blocks(graft_graph *g, graft_backend *b)
+{
+    const bool wants = graft_backend_wants(b, GRAFT_WANTS_BLOCKS);
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        graft_op_desc d;
+        if (!graft_quant_blocks(g->node[i].attrs.quant)) continue;
+        graft_graph_desc(g, i, &d);
+        if (!wants || !supports(b, &d)) g->node[i].attrs.quant = GRAFT_QUANT_NONE;
+    }
+}
+
 static graft_status build(graft_compiled *c, const graft_compile_job *job, const graft_task *task,
                           graft_exe **out, graft_err *e)
 {
@@ -243,6 +256,7 @@ static graft_status build(graft_compiled *c, const graft_compile_job *job, const
     GRAFT_TRY(job->build(job->arch, job->shape, &g, e));
     GRAFT_TRY(graft_passes_run(g, e));
     turn_back(g, job->backend);
+    without_blocks(g, job->backend);
     if (graft_backend_wants(job->backend, GRAFT_WANTS_NORM_ADD))
         GRAFT_TRY(graft_pass_norm_add(g, e));
     if (graft_backend_wants(job->backend, GRAFT_WANTS_LINEAR_NORM))

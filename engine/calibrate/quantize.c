@@ -411,6 +411,7 @@ static graft_status make_base(calibration *k, graft_err *e)
     if (!b) return graft_fail_nomem(e, "calibration");
     k->base = b;
     memset(&b->quant, 0, sizeof b->quant);
+    b->as_floats = true;
     memset(&b->deepcache, 0, sizeof b->deepcache);
     graft_hypernetwork_release(b->hyper.net); /* has no layers in the plan */
     b->hyper = (struct graft_hyper){0};

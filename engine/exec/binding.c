@@ -44,6 +44,16 @@ static const graft_gslot *slot_of(const fill_job *j)
     return j->use->slot < 0 ? NULL : &j->exe->graph->slot[j->use->slot];
 }
 
+/* The dtype of the blocks of ggml that the operator has for weights; GRAFT_DTYPE_NONE: it has
+ * others. */
+static graft_dtype blocks_wanted(const fill_job *j)
+{
+    const graft_attrs *a = &j->exe->graph->node[j->use->step].attrs;
+    return j->use->input == GRAFT_LINEAR_W && graft_quant_blocks(a->quant)
+               ? graft_quant_dtype(a->quant)
+               : GRAFT_DTYPE_NONE;
+}
+
 static graft_status packing_failed(const fill_job *j, graft_status st, graft_err *e)
 {
     return st ? graft_fail(e, st, "backend %s: packing a weight: %s", j->exe->backend->name,
@@ -61,7 +71,7 @@ static graft_status fill_by_rows(const fill_job *j, void *dst, bool *done, graft
     graft_dtype dtype;
     const void *data;
     *done = false;
-    if (!rows || !slot_of(j)) return GRAFT_OK;
+    if (!rows || !slot_of(j) || blocks_wanted(j)) return GRAFT_OK;
     graft_status st = graft_slot_reader_create(j->weights, slot_of(j), GRAFT_PACK_ROWS, &r, e);
     if (st || !r) return st;
     for (int64_t n, row = 0; !st; row += n) {
@@ -83,7 +93,9 @@ static graft_status fill_whole(const fill_job *j, void *dst, graft_err *e)
         data = *j->ready;
         *j->ready = (graft_slot_data){0};
     } else if (slot_of(j)) {
-        st = graft_slot_data_load(j->weights, slot_of(j), &data, e);
+        if (blocks_wanted(j))
+            st = graft_slot_data_blocks(j->weights, slot_of(j), blocks_wanted(j), &data, e);
+        if (!st && !data.data) st = graft_slot_data_load(j->weights, slot_of(j), &data, e);
         if (st) return st;
     } else {
         const graft_graph_literal *l = &x->graph->literal[j->use->literal];

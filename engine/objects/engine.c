@@ -100,6 +100,16 @@ static bool offload_of(const graft_log *log)
     return true;
 }
 
+static bool keeps_blocks(const graft_log *log)
+{
+    const char *env = getenv("GRAFT_GGUF");
+    if (!env || !*env || strcmp(env, "blocks") == 0) return true;
+    if (strcmp(env, "floats") == 0) return false;
+    graft_log_printf(log, GRAFT_LOG_WARN,
+                     "GRAFT_GGUF must be blocks or floats, not \"%s\": ignored", env);
+    return true;
+}
+
 graft_status graft_engine_create(const graft_engine_config *config, graft_engine **out,
                                  graft_err *e)
 {
@@ -117,6 +127,7 @@ graft_status graft_engine_create(const graft_engine_config *config, graft_engine
     g->max_bytes = mib_of("GRAFT_MEMORY_MB", 0, &g->log);
     graft_status st = make_parts(g, config, e);
     g->offload = offload_of(&g->log);
+    g->keeps_blocks = keeps_blocks(&g->log);
     if (!st) graft_packs_use_slabs(g->packs, !g->max_bytes);
     if (!st) graft_packs_set_budget(g->offloaded, host_memory() / 2);
     if (st)

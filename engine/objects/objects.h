@@ -31,6 +31,7 @@ struct graft_engine {
     graft_packs *packs;
     graft_packs *offloaded; /* in memory of the host, of weights that devices have no room for */
     bool offload;           /* they may stay there */
+    bool keeps_blocks;      /* linear layers of GGUF files keep the blocks of their weights */
     graft_arenas *arenas;
     graft_arenas *kept;     /* what samplings keep from step to step (series.h) */
     uint64_t max_bytes;     /* of weights and arenas together (GRAFT_MEMORY_MB); 0: no limit */
@@ -163,6 +164,7 @@ struct graft_model {
         float strength;
     } hyper;
     graft_quant_choice quant;
+    bool as_floats;             /* what it would keep of a GGUF file's blocks becomes floats, too */
     graft_quantizer *quantizer; /* NULL without */
 };
 /* Compiles (or finds) the whole UNet for latents (batch,C,height,width) and binds its weights. x is
@@ -174,6 +176,10 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
 graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
                                       int64_t batch, int64_t height, int64_t width, int64_t tokens,
                                       const graft_task *task, graft_binding **out, graft_err *e);
+/* What it keeps of a GGUF file's blocks in graphs for this backend, with these weights of its own:
+ * nothing where another choice is made, where the backend cannot, or nobody wants it. */
+graft_status graft_model_kept(const graft_model *m, const graft_backend *b, const graft_weights *w,
+                              graft_quant_choice *out, graft_err *e);
 /* What compiled graphs of such a network are called. */
 const char *graft_net_kind_name(const graft_net_arch *a);
 /* Whether a compiled graph of this kind is a model's network. */

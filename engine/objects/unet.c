@@ -3,6 +3,7 @@
 
 #include "engine/objects/objects.h"
 #include "engine/objects/sight.h"
+#include "engine/quant/kept.h"
 
 /* What a compiled UNet depends on besides the architecture; the whole is a key. */
 typedef struct unet_job {
@@ -67,6 +68,16 @@ static graft_status weights_of(const graft_model *m, graft_weights **out, graft_
     return GRAFT_OK;
 }
 
+graft_status graft_model_kept(const graft_model *m, const graft_backend *b, const graft_weights *w,
+                              graft_quant_choice *out, graft_err *e)
+{
+    memset(out, 0, sizeof *out);
+    if (m->quant.bits || m->as_floats || !m->engine->keeps_blocks ||
+        !graft_backend_wants(b, GRAFT_WANTS_BLOCKS))
+        return GRAFT_OK;
+    return graft_kept_choose(&m->arch, w, out, e);
+}
+
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e)
 {
@@ -117,6 +128,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     if (st) return st;
     graft_weights *weights = NULL;
     st = weights_of(m, &weights, e);
+    if (!st && !unet.quant.bits) st = graft_model_kept(m, job.backend, weights, &unet.quant, e);
     if (!st) st = graft_engine_bind(m->engine, &m->options, &job, weights, task, out, e);
     graft_weights_release(weights);
     return st;

@@ -481,22 +481,30 @@ static int32_t turned_by(const graft_quant_choice *c, size_t layer)
     return power ? 1 << 2 * power : 0;
 }
 
+/* What operators of a layer have. */
+static graft_quant quant_of(const graft_quant_choice *c, size_t layer)
+{
+    if (c->format == GRAFT_FORMAT_BLOCKS)
+        return c->blocks[layer] ? GRAFT_QUANT_BLOCKS + c->blocks[layer] : GRAFT_QUANT_NONE;
+    return c->set[layer / 8] >> layer % 8 & 1 ? graft_quant_of(c->bits, c->format)
+                                              : GRAFT_QUANT_NONE;
+}
+
 graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_net_arch *a,
                                       graft_graph *g, graft_err *e)
 {
     graft_quant_plan *all = NULL;
     graft_map chosen = GRAFT_MAP_INIT;
     char name[128];
-    if (!c->bits) return GRAFT_OK;
+    if (!c->bits && c->format != GRAFT_FORMAT_BLOCKS) return GRAFT_OK;
     graft_status st = graft_quant_layers(a, &all, e);
     for (size_t i = 0; !st && i < all->n; i++)
-        if (c->set[i / 8] >> i % 8 & 1 &&
-            graft_map_put(&chosen, all->layer[i].name, &all->layer[i]))
+        if (quant_of(c, i) && graft_map_put(&chosen, all->layer[i].name, &all->layer[i]))
             st = graft_fail_nomem(e, "quantization plan");
     for (size_t i = 0; !st && i < g->n_nodes; i++) {
         const graft_quant_layer *l = layer_of(g, i, name) ? graft_map_get(&chosen, name) : NULL;
         if (!l) continue;
-        g->node[i].attrs.quant = graft_quant_of(c->bits, c->format);
+        g->node[i].attrs.quant = quant_of(c, (size_t)(l - all->layer));
         const int32_t group = turned_by(c, (size_t)(l - all->layer));
         if (group && g->node[i].op == GRAFT_OP_LINEAR) graft_graph_turn_rows(g, i, group);
     }

@@ -13,6 +13,7 @@
 #include "engine/objects/sight.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
+#include "engine/quant/kept.h"
 
 void graft_text_free(char *text)
 {
@@ -304,6 +305,20 @@ static void print_files(graft_str *s, const graft_weights *w, const char *stored
                      graft_weights_summand(w, 0, factor) ? "" : "nothing that is left", stored);
 }
 
+/* What stays as the file has it; of what cannot be told nothing is. */
+static void print_kept(graft_str *s, const graft_model *m)
+{
+    graft_backend *b;
+    graft_dtype act;
+    graft_quant_choice kept;
+    if (graft_options_resolve(m->engine, &m->options, &b, &act, NULL) ||
+        graft_model_kept(m, b, m->weights, &kept, NULL) || kept.format != GRAFT_FORMAT_BLOCKS)
+        return;
+    graft_str_puts(s, "  linear       weights stay ");
+    graft_kept_print(&kept, s);
+    graft_str_puts(s, " in memory\n");
+}
+
 static void print_freeu(graft_str *s, const graft_model *m)
 {
     const float *f = m->freeu.factor;
@@ -497,6 +512,7 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
     graft_str_printf(s, "  resident     %s of packed weights\n", resident);
     print_loras(s, p->weights);
     if (p == &r->part[0]) {
+        print_kept(s, r->model);
         print_freeu(s, r->model);
         print_hypertile(s, r->model);
         print_perturbed(s, r->model);

@@ -1,19 +1,18 @@
-/* Values as ggml packs them (https://github.com/ggml-org/ggml): blocks of 32 or 256 values in a
- * row, each with scales of its own. Names, numbers and layouts are ggml's; all numbers
- * little-endian. Read only, and value for value what ggml's own decoders give: float32 products and
- * differences in their order, nothing fused. */
+/* The types of ggml's blocks (kernels/ggml_blocks.h) by their numbers, and the names of all types
+ * that it has. */
 #ifndef GRAFT_WEIGHTS_GGML_BLOCKS_H
 #define GRAFT_WEIGHTS_GGML_BLOCKS_H
 #include <stddef.h>
 #include <stdint.h>
 
-#define GRAFT_GGML_MAX_BLOCK 256 /* values */
+#include "kernels/ggml_blocks.h"
+
+#define GRAFT_GGML_MAX_BLOCK GRAFT_GGML_LARGE /* values */
 
 typedef struct graft_ggml_blocks {
     uint32_t id; /* ggml_type */
     const char *name;
     uint32_t values, bytes; /* of one block */
-    void (*decode)(const uint8_t *block, float *out);
 } graft_ggml_blocks;
 
 /* NULL: no type of blocks, or one that is not read. Any thread. */

@@ -330,6 +330,43 @@ graft_status graft_slot_data_load(const graft_weights *w, const graft_gslot *slo
     return st;
 }
 
+/* A source that is of such blocks, as the file has it; NULL: it is none. */
+static const graft_st_tensor *blocks_of(const graft_weights *w, const graft_gslot *s, size_t k,
+                                        graft_dtype dtype)
+{
+    graft_weight_term t;
+    return graft_weights_blocks(w, s->source[k], &t) &&
+                   GRAFT_BLOCKS + (graft_dtype)t.tensor->blocks->id == dtype
+               ? t.tensor
+               : NULL;
+}
+
+graft_status graft_slot_data_blocks(const graft_weights *w, const graft_gslot *slot,
+                                    graft_dtype dtype, graft_slot_data *out, graft_err *e)
+{
+    graft_slot_source from;
+    size_t total = 0;
+    *out = (graft_slot_data){0};
+    if (slot->rank != 2 || !graft_gslot_plain(slot)) return GRAFT_OK;
+    for (size_t k = 0; k < slot->n_sources; k++) {
+        const graft_st_tensor *t = blocks_of(w, slot, k, dtype);
+        if (!t) return GRAFT_OK;
+        graft_status st = find(w, slot, k, &from, e); /* checks its shape */
+        if (st) return st;
+        total += (size_t)t->bytes;
+    }
+    out->dtype = dtype;
+    if (slot->n_sources == 1) {
+        out->data = blocks_of(w, slot, 0, dtype)->data;
+        return GRAFT_OK;
+    }
+    uint8_t *p = graft_malloc_aligned(64, total);
+    if (!p) return graft_fail_nomem(e, "weights");
+    out->data = out->owned = p;
+    join_plain(w, slot, p);
+    return GRAFT_OK;
+}
+
 graft_status graft_slot_data_float(graft_slot_data *d, const graft_gslot *s, graft_err *e)
 {
     return to_float(d, s->dim[0], count_of(s), e);

@@ -450,6 +450,26 @@ bool graft_weights_only(const graft_weights *w, const char *name, graft_weight_t
            counts(out, out->tensor->scale != 0 ? out->tensor->scale : 1);
 }
 
+bool graft_weights_blocks(const graft_weights *w, const char *name, graft_weight_term *out)
+{
+    return graft_weights_only(w, name, out) && out->tensor->blocks && out->tensor->scale == 0;
+}
+
+static bool blocks_at(const graft_set_place *p)
+{
+    for (size_t i = 0; i < graft_safetensors_count(p->file->file); i++)
+        if (graft_safetensors_at(p->file->file, i)->blocks) return true;
+    return false;
+}
+
+bool graft_weights_has_blocks(const graft_weights *w)
+{
+    bool has = !w->term && blocks_at(&w->place);
+    if (w->below && !has) has = graft_weights_has_blocks(w->below);
+    for (size_t i = 0; i < w->n_terms && !has; i++) has = blocks_at(&w->term[i].place);
+    return has;
+}
+
 bool graft_weights_slot_mixed(const graft_weights *w, const graft_gslot *slot)
 {
     graft_weight_term t;

@@ -176,6 +176,11 @@ bool graft_weights_next_term(const graft_weights *w, const char *name, size_t *a
 /* Whether the tensor is one of a file alone, once and without patches; *out is its only term then.
  */
 bool graft_weights_only(const graft_weights *w, const char *name, graft_weight_term *out);
+/* Whether the tensor is one of ggml's blocks that a file stores, once, without patches and scale;
+ * *out is its only term then. */
+bool graft_weights_blocks(const graft_weights *w, const char *name, graft_weight_term *out);
+/* Whether a file of the set, patches' files not counted, has tensors of blocks. */
+bool graft_weights_has_blocks(const graft_weights *w);
 /* Whether the tensor is one that a file stores, unchanged; *out is its only term then. */
 bool graft_weights_stored(const graft_weights *w, const char *name, graft_weight_term *out);
 /* Values first .. first + n of tensor `name` as float32, patches not counted. Of quantized tensors

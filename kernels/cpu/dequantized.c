@@ -1,8 +1,8 @@
-/* LINEAR and CONV2D on weights of 4 bits, of 8, integers or FP8, or in bfloat16: the float operator
- * on blocks of outputs (LINEAR) or on all of them (CONV2D), whose weights are expanded into the
- * workspace right before. With 8 bits the input is rounded to its levels, so that results are those
- * of integers but for the rounding of float32. Widened, it computes in float32 what is bfloat16
- * outside. */
+/* LINEAR and CONV2D on weights of 4 bits, of 8, integers or FP8, or in bfloat16, and LINEAR on
+ * blocks of ggml: the float operator on blocks of outputs (LINEAR) or on all of them (CONV2D),
+ * whose weights are expanded into the workspace right before. With 8 bits the input is rounded to
+ * its levels, so that results are those of integers but for the rounding of float32. Widened, it
+ * computes in float32 what is bfloat16 outside. */
 #include "kernels/cpu/dequantized.h"
 
 #include <stdio.h>
@@ -48,6 +48,12 @@ static int64_t per_output(const graft_tensor_desc *w)
 static bool of_8_bits(const graft_op_desc *op)
 {
     return graft_quant_is_8(op->attrs.quant);
+}
+
+/* ggml's type of the blocks that the weight has; 0: it has none. */
+static int32_t blocks_of(const graft_op_desc *op)
+{
+    return graft_quant_blocks(op->attrs.quant);
 }
 
 static graft_tensor_desc *residual_of(graft_op_desc *op)
@@ -105,6 +111,10 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     graft_op_desc plain;
     graft_status st =
         op->op == GRAFT_OP_CONV2D ? graft_cpu_conv2d_check(op, e) : graft_cpu_linear_check(op, e);
+    const int32_t type = blocks_of(op);
+    if (!st && type && graft_cpu_elements(&op->in[GRAFT_LINEAR_W]) % graft_ggml_values(type))
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "linear: w is no whole number of blocks of %s",
+                        graft_ggml_name(type));
     if (st) return st;
     describe(op, graft_cpu_is_widened(d, op), block_outputs(op), &plain);
     return type_of(op)->check(d, &plain, e);
@@ -180,8 +190,15 @@ static void name_weights(graft_kernel *k)
     const state *s = k->state;
     const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W];
     const graft_quant q = k->op.attrs.quant;
-    snprintf(k->info.variant, sizeof k->info.variant, "%s as floats, %.40s", kinds[q].name,
-             s->block.kernel.info.variant);
+    const int32_t type = blocks_of(&k->op);
+    snprintf(k->info.variant, sizeof k->info.variant, "%s as floats, %.40s",
+             type ? graft_ggml_name(type) : kinds[q].name, s->block.kernel.info.variant);
+    if (type) {
+        k->info.packing[GRAFT_LINEAR_W] = GRAFT_CPU_PACKING_BLOCKS + (uint64_t)type;
+        k->info.packed_bytes[GRAFT_LINEAR_W] =
+            (uint64_t)graft_ggml_bytes(type, graft_cpu_elements(w));
+        return;
+    }
     if (q == GRAFT_QUANT_NONE) {
         graft_cpu_pack_as(k, GRAFT_LINEAR_W, GRAFT_BF16);
         return;
@@ -245,6 +262,18 @@ static void pack_part(void *p, int index, int parts)
     }
 }
 
+static void pack_blocks_part(void *p, int index, int parts)
+{
+    const job *j = p;
+    float *row = j->row + j->n * index;
+    int64_t end = j->outputs * (index + 1) / parts;
+    for (int64_t o = j->outputs * index / parts; o < end; o++) {
+        graft_cpu_to_f32(j->from, j->src, o * j->n, row, j->n);
+        graft_ggml_pack_q8_0(row, j->n,
+                             (uint8_t *)j->dst + graft_ggml_bytes(GRAFT_GGML_Q8_0, o * j->n));
+    }
+}
+
 static graft_status pack8(graft_kernel *k, const graft_tensor_desc *w, graft_dtype t,
                           const void *src, void *dst)
 {
@@ -263,15 +292,21 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const vo
 {
     const graft_tensor_desc *w = &k->op.in[input];
     if (of_8_bits(&k->op)) return pack8(k, w, t, src, dst);
+    const int32_t type = blocks_of(&k->op);
     job j = {.from = t, .src = src, .dst = dst, .outputs = w->dim[0], .n = per_output(w)};
-    int parts = graft_cpu_threads(k->d, j.outputs * j.n);
-    if (t == GRAFT_Q4) {
-        memcpy(dst, src, (size_t)graft_quant4_bytes(j.outputs, j.n));
+    if (t == graft_quant_dtype(k->op.attrs.quant)) {
+        memcpy(dst, src, (size_t)k->info.packed_bytes[input]);
         return GRAFT_OK;
     }
+    if (type && type != GRAFT_GGML_Q8_0) return GRAFT_E_UNSUPPORTED;
+    if (type && j.n % GRAFT_GGML_SMALL) { /* a block goes on into the next row */
+        j.n *= j.outputs;
+        j.outputs = 1;
+    }
+    int parts = graft_cpu_threads(k->d, j.outputs * j.n);
     j.row = graft_cpu_calloc(k->d, (size_t)(parts * j.n) * sizeof(float));
     if (!j.row) return GRAFT_E_NOMEM;
-    graft_cpu_parallel(parts, pack_part, &j);
+    graft_cpu_parallel(parts, type ? pack_blocks_part : pack_part, &j);
     graft_cpu_free(k->d, j.row);
     return GRAFT_OK;
 }
@@ -402,7 +437,8 @@ static graft_status run_part(const graft_kernel *k, part *p, int64_t first, cons
                                   .level = packed,
                                   .first = first,
                                   .count = p->outputs,
-                                  .second = s->outputs + first};
+                                  .second = s->outputs + first,
+                                  .narrow = s->widened};
     if (of_8_bits(&k->op))
         rows.scale = (const float *)(const void *)(packed + levels_bytes(w));
     else if (k->op.attrs.quant == GRAFT_QUANT_INT4)

@@ -14,7 +14,7 @@
 #include "kernels/cpu/primitive.h"
 #include "kernels/quant.h"
 
-#define VERSION "6"
+#define VERSION "7"
 _Static_assert(GRAFT_LINEAR_W == 1 && GRAFT_CONV_W == 1, "weights share a place");
 
 static const graft_cpu_op *find(const graft_device *own, const graft_op_desc *d)
@@ -24,6 +24,8 @@ static const graft_cpu_op *find(const graft_device *own, const graft_op_desc *d)
     /* Integers are a permission for attention. */
     if (op == GRAFT_OP_ATTENTION && d->attrs.quant == GRAFT_QUANT_INT8)
         return &graft_cpu_op_attention;
+    if (op == GRAFT_OP_LINEAR && graft_quant_blocks(d->attrs.quant))
+        return &graft_cpu_op_dequantized;
     if (d->attrs.quant < 0 || d->attrs.quant > (weights ? GRAFT_QUANT_FP8 : GRAFT_QUANT_NONE))
         return NULL;
     bool bytes =
@@ -437,7 +439,7 @@ static const graft_kernels_more more = {
     .size = sizeof more,
     .pack_rows = pack_rows,
     .launch_until = launch_until,
-    .wants = GRAFT_WANTS_HADAMARD,
+    .wants = GRAFT_WANTS_HADAMARD | GRAFT_WANTS_BLOCKS,
 };
 
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {

@@ -1,6 +1,6 @@
 /* Quantized weights in the blocked layouts that oneDNN chose: levels of 8 bits when a weight is
- * packed, floats out of 4, 8 or 16 bits ahead of a launch. Offsets are as in pack_weights.c, a
- * table for each dimension. */
+ * packed, floats out of 4, 8 or 16 bits, or of blocks, ahead of a launch. Offsets are as in
+ * pack_weights.c, a table for each dimension. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -54,7 +54,8 @@ DEFINE_PLACE(place_f32, float)
 DEFINE_PLACE(place_bf16, uint16_t)
 DEFINE_PLACE(place_s8, int8_t)
 
-/* n values of output o from `first` on, which begins a group; the row takes whole groups. */
+/* n values of output o from `first` on, which begins a group of 4 bits; the row takes whole groups
+ * of those. */
 static void read_row(const job *j, int64_t o, int64_t first, float *row, int64_t n)
 {
     const graft_cpu_expand_rows *r = &j->rows;
@@ -70,6 +71,13 @@ static void read_row(const job *j, int64_t o, int64_t first, float *row, int64_t
         return;
     }
     const uint8_t *packed = r->level;
+    const int32_t type = graft_quant_blocks(r->quant);
+    if (type) {
+        j->simd->blocks(type, packed, g * j->inputs + first, n, row);
+        for (int64_t i = 0; i < n && r->narrow; i++)
+            row[i] = graft_bf16_to_f32(graft_f32_to_bf16(row[i]));
+        return;
+    }
     g = g * graft_quant4_groups(j->inputs * j->taps) + first / GRAFT_QUANT_GROUP;
     for (int64_t i = 0; i < n; i += GRAFT_QUANT_GROUP, g++)
         graft_quant4_unpack(packed + g * GRAFT_QUANT_GROUP_BYTES, r->scale[g], row + i);
@@ -274,6 +282,7 @@ graft_status graft_cpu_expand_create(graft_device *d, const dnnl_memory_desc_t *
     p->job.columns = TILE_VALUES / p->job.taps / GRAFT_QUANT_GROUP * GRAFT_QUANT_GROUP;
     if (!p->job.columns) p->job.columns = GRAFT_QUANT_GROUP;
     p->job.stride = p->job.columns * p->job.taps + TILE_STRIDE - TILE_VALUES;
+    p->job.simd = d->simd;
     *out = p;
     return GRAFT_OK;
 }

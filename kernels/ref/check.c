@@ -1,6 +1,8 @@
 /* What every operator record must fulfil before its operator looks at it. */
 #include <stdio.h>
+#include <string.h>
 
+#include "kernels/quant.h"
 #include "kernels/ref/ref.h"
 
 static const graft_ref_op *find_op(graft_op op)
@@ -90,4 +92,25 @@ graft_status graft_ref_check(const graft_op_desc *given, graft_op_desc *d, const
     st = check_inputs(*op, d, e);
     if (!st) st = (*op)->check(d, e);
     return st ? graft_err_prefix(e, st, "%s", op_name(d->op)) : GRAFT_OK;
+}
+
+graft_status graft_ref_check_own(const graft_op_desc *given, graft_op_desc *d,
+                                 const graft_ref_op **op, graft_err *e)
+{
+    const bool sized = given && given->size >= sizeof *given;
+    const graft_quant quant = sized ? given->attrs.quant : GRAFT_QUANT_NONE;
+    const int32_t type = graft_quant_blocks(quant);
+    if (!type || given->op != GRAFT_OP_LINEAR) return graft_ref_check(given, d, op, e);
+    if (!graft_op_desc_is_known(given)) return graft_ref_check(given, d, op, e);
+    graft_op_desc floats;
+    memcpy(&floats, given, sizeof floats);
+    floats.size = sizeof floats;
+    floats.attrs.quant = GRAFT_QUANT_NONE;
+    graft_status st = graft_ref_check(&floats, d, op, e);
+    if (st) return st;
+    d->attrs.quant = quant;
+    return graft_ref_elements(&d->in[GRAFT_LINEAR_W]) % graft_ggml_values(type)
+               ? graft_fail(e, GRAFT_E_UNSUPPORTED, "linear: w is no whole number of blocks of %s",
+                            graft_ggml_name(type))
+               : GRAFT_OK;
 }

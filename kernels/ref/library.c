@@ -89,13 +89,23 @@ static int32_t supports(graft_device *d, const graft_op_desc *given)
     (void)d;
     graft_op_desc desc;
     const graft_ref_op *op;
-    return graft_ref_check(given, &desc, &op, NULL) == GRAFT_OK;
+    return graft_ref_check_own(given, &desc, &op, NULL) == GRAFT_OK;
 }
 
 /* Weights of 4 bits are packed as kernels/quant.h says. */
 static bool is_int4(const graft_kernel *k, int32_t input)
 {
     return k->desc.attrs.quant == GRAFT_QUANT_INT4 && input == GRAFT_LINEAR_W;
+}
+
+/* Bytes of a weight whose packed form is not of floats; 0: it is. */
+static uint64_t levels_bytes(const graft_kernel *k, int32_t input)
+{
+    const graft_tensor_desc *t = &k->desc.in[input];
+    const int32_t type = graft_quant_blocks(k->desc.attrs.quant);
+    if (type && input == GRAFT_LINEAR_W)
+        return (uint64_t)graft_ggml_bytes(type, graft_ref_elements(t));
+    return is_int4(k, input) ? graft_quant4_bytes(t->dim[0], graft_ref_elements(t) / t->dim[0]) : 0;
 }
 
 static void fill_info(const graft_kernel *k, graft_kernel_info *out)
@@ -107,9 +117,9 @@ static void fill_info(const graft_kernel *k, graft_kernel_info *out)
         const graft_tensor_desc *t = &k->desc.in[i];
         if (!graft_ref_present(t) || !t->constant) continue;
         bool reordered = k->op->reorder && k->op->reorder(&k->desc, i, NULL, NULL);
-        info.packed_bytes[i] =
-            is_int4(k, i) ? graft_quant4_bytes(t->dim[0], graft_ref_elements(t) / t->dim[0])
-                          : (uint64_t)graft_ref_elements(t) * sizeof(float);
+        info.packed_bytes[i] = levels_bytes(k, i);
+        if (!info.packed_bytes[i])
+            info.packed_bytes[i] = (uint64_t)graft_ref_elements(t) * sizeof(float);
         info.packing[i] =
             reordered ? (uint64_t)(GRAFT_REF_REORDERED + k->desc.op) : GRAFT_REF_PLAIN;
         if (reordered) info.packing[i] += (uint64_t)k->desc.attrs.quant << 16;
@@ -124,7 +134,7 @@ static graft_status prepare(graft_device *d, const graft_op_desc *given, int32_t
     graft_op_desc desc;
     const graft_ref_op *op;
     *out = NULL;
-    graft_status st = graft_ref_check(given, &desc, &op, &e);
+    graft_status st = graft_ref_check_own(given, &desc, &op, &e);
     if (st) return report(st, &e, text, n);
     if (variant < -1 || variant > 0)
         return report(graft_fail(&e, GRAFT_E_ARG, "variant %d of 1", (int)variant), &e, text, n);
@@ -172,10 +182,13 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype src_dtype, 
     bool reordered = k->op->reorder && k->op->reorder(&k->desc, input, NULL, NULL);
     if (!reordered)
         return graft_ref_to_f32(src_dtype, src, dst, n) ? GRAFT_OK : GRAFT_E_UNSUPPORTED;
-    if (src_dtype == GRAFT_Q4 && is_int4(k, input)) {
-        memcpy(dst, src, (size_t)graft_quant4_bytes(t->dim[0], n / t->dim[0]));
+    const uint64_t levels = levels_bytes(k, input);
+    const int32_t type = levels ? graft_quant_blocks(k->desc.attrs.quant) : 0;
+    if (levels && src_dtype == graft_quant_dtype(k->desc.attrs.quant)) {
+        memcpy(dst, src, (size_t)levels);
         return GRAFT_OK;
     }
+    if (type && type != GRAFT_GGML_Q8_0) return GRAFT_E_UNSUPPORTED;
     float *plain = buffer_alloc(k->device, (uint64_t)n * sizeof *plain);
     if (!plain) return GRAFT_E_NOMEM;
     graft_status st = GRAFT_E_UNSUPPORTED;
@@ -186,6 +199,8 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype src_dtype, 
         if (of_8_bits && !ready) quantize_weights(q, t, plain);
         if (is_int4(k, input))
             graft_quant4_pack_rows(plain, 0, t->dim[0], t->dim[0], n / t->dim[0], dst);
+        else if (type)
+            graft_ggml_pack_q8_0(plain, n, dst);
         else
             k->op->reorder(&k->desc, input, plain, dst);
         st = GRAFT_OK;
@@ -246,7 +261,8 @@ static const graft_kernels_api api = {
     .wait = wait_all,
 };
 
-static const graft_kernels_more more = {.size = sizeof more, .wants = GRAFT_WANTS_HADAMARD};
+static const graft_kernels_more more = {.size = sizeof more,
+                                        .wants = GRAFT_WANTS_HADAMARD | GRAFT_WANTS_BLOCKS};
 
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {
     .abi_major = GRAFT_KERNELS_ABI_MAJOR,

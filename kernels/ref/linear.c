@@ -67,8 +67,13 @@ static bool reorder(const graft_op_desc *d, int32_t input, const float *src, flo
     return true;
 }
 
-/* Outputs whose 4-bit weights are unpacked at a time. */
+/* Outputs whose weights of 4 bits, or blocks, are unpacked at a time. */
 enum { BLOCK = 64 };
+
+static bool unpacks(const graft_op_desc *d)
+{
+    return d->attrs.quant == GRAFT_QUANT_INT4 || graft_quant_blocks(d->attrs.quant);
+}
 
 /* GEGLU's rows before they are halved, then quantized rows of x, or a block of unpacked weights and
  * one row of them. */
@@ -77,22 +82,34 @@ static uint64_t workspace_floats(const graft_op_desc *d)
     const int64_t *w = d->in[GRAFT_LINEAR_W].dim;
     uint64_t columns = d->attrs.act == GRAFT_ACT_GEGLU ? (uint64_t)w[0] : 0, more = 0;
     if (graft_quant_is_8(d->attrs.quant)) columns += (uint64_t)w[1];
-    if (d->attrs.quant == GRAFT_QUANT_INT4)
-        more = (uint64_t)(BLOCK * w[1] + graft_quant4_groups(w[1]) * GRAFT_QUANT_GROUP);
+    if (unpacks(d)) more = (uint64_t)(BLOCK * w[1] + graft_quant4_groups(w[1]) * GRAFT_QUANT_GROUP);
     return columns * GRAFT_REF_ROW_BLOCK + more;
 }
 
-/* Outputs o … o + n of packed weights (O,K) as (K,n). */
-static void unpack_block(const graft_tensor_desc *t, const void *packed, int64_t o, int64_t n,
-                         float *w)
+/* Output o of packed weights, with what fills up its last group. */
+static void unpack_row(const graft_op_desc *d, const void *packed, int64_t o, float *row)
 {
+    const graft_tensor_desc *t = &d->in[GRAFT_LINEAR_W];
+    const int32_t type = graft_quant_blocks(d->attrs.quant);
     int64_t k = t->dim[1], groups = graft_quant4_groups(k);
+    if (type) {
+        graft_ggml_to_f32(type, packed, o * k, k, row);
+        return;
+    }
     const uint8_t *level = (const uint8_t *)packed + o * groups * GRAFT_QUANT_GROUP_BYTES;
     const float *scale = graft_quant4_scales(packed, t->dim[0], k) + o * groups;
+    for (int64_t g = 0; g < groups; g++)
+        graft_quant4_unpack(level + g * GRAFT_QUANT_GROUP_BYTES, scale[g],
+                            row + g * GRAFT_QUANT_GROUP);
+}
+
+/* Outputs o … o + n of packed weights (O,K) as (K,n). */
+static void unpack_block(const graft_op_desc *d, const void *packed, int64_t o, int64_t n, float *w)
+{
+    int64_t k = d->in[GRAFT_LINEAR_W].dim[1];
     float *row = w + BLOCK * k;
     for (int64_t c = 0; c < n; c++) {
-        for (int64_t g = 0; g < groups; g++, level += GRAFT_QUANT_GROUP_BYTES)
-            graft_quant4_unpack(level, *scale++, row + g * GRAFT_QUANT_GROUP);
+        unpack_row(d, packed, o + c, row);
         for (int64_t i = 0; i < k; i++) w[i * n + c] = row[i];
     }
 }
@@ -103,7 +120,7 @@ static void multiply(const graft_op_desc *d, const void *w, float *const *acc,
 {
     const graft_tensor_desc *t = &d->in[GRAFT_LINEAR_W];
     int64_t n = t->dim[0], k = t->dim[1];
-    if (d->attrs.quant != GRAFT_QUANT_INT4) {
+    if (!unpacks(d)) {
         graft_ref_multiply_add(acc, x, count, k, w, n, n);
         return;
     }
@@ -111,7 +128,7 @@ static void multiply(const graft_op_desc *d, const void *w, float *const *acc,
         int64_t wide = n - o < BLOCK ? n - o : BLOCK;
         float *to[GRAFT_REF_ROW_BLOCK];
         for (int r = 0; r < count; r++) to[r] = acc[r] + o;
-        unpack_block(t, w, o, wide, block);
+        unpack_block(d, w, o, wide, block);
         graft_ref_multiply_add(to, x, count, k, block, wide, wide);
     }
 }

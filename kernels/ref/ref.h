@@ -44,6 +44,9 @@ typedef struct graft_ref_op {
  */
 graft_status graft_ref_check(const graft_op_desc *given, graft_op_desc *d, const graft_ref_op **op,
                              graft_err *e);
+/* Likewise, and LINEAR on blocks as well, which libraries that ask the former do not know. */
+graft_status graft_ref_check_own(const graft_op_desc *given, graft_op_desc *d,
+                                 const graft_ref_op **op, graft_err *e);
 
 /* What pack() writes: `packing` numbers of this library. */
 enum { GRAFT_REF_PLAIN = 1, GRAFT_REF_REORDERED = 16 /* + operator number */ };

@@ -14,6 +14,8 @@ typedef struct kernel_case {
     char name[128];
     graft_op_desc desc; /* activations as float32, unless `fixed` */
     graft_dtype source; /* of the constants that pack() gets */
+    const void *blocks; /* what it gets for LINEAR's w: of the dtype that goes with the quant; NULL:
+                           values as of others */
     bool fixed;         /* the dtypes are part of the case: COPY */
 } kernel_case;
 

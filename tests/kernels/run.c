@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "base/log.h"
+#include "kernels/ggml_blocks.h"
 #include "tests/kernels/harness.h"
 #include "tests/kernels/limits.h"
 #include "tests/kernels/spare.h"
@@ -402,13 +403,20 @@ static bool fault(session *s, const char *text, const char *detail)
 }
 
 /* Twice, into differently poisoned memory: packing must give equal bytes. */
-static bool pack_constant(session *s, int i, graft_dtype source, const float *val)
+static bool pack_constant(session *s, int i, const kernel_case *c, const float *val)
 {
     const graft_tensor_desc *t = &s->desc.in[i];
     const graft_kernels_api *api = s->lib->api;
     int64_t n = element_count(t);
-    void *host = spare_take((size_t)n * graft_dtype_size(source));
-    elements_put(source, host, n, val);
+    const bool blocks = c->blocks && i == GRAFT_LINEAR_W;
+    graft_dtype source = blocks ? c->desc.attrs.quant : c->source;
+    size_t source_bytes = blocks ? (size_t)graft_ggml_bytes(source - GRAFT_BLOCKS, n)
+                                 : (size_t)n * graft_dtype_size(source);
+    void *host = spare_take(source_bytes);
+    if (blocks)
+        memcpy(host, c->blocks, source_bytes);
+    else
+        elements_put(source, host, n, val);
     size_t bytes = (size_t)s->info.packed_bytes[i];
     guarded first = {0};
     s->in[i] = guarded_make(s->lib, bytes, POISON);
@@ -436,7 +444,7 @@ static bool set_inputs(session *s, const kernel_case *c, float *const *val)
             s->in[i] = place(s->lib, t, val[i]);
         else if (!s->info.packed_bytes[i])
             return fault(s, "packed_bytes of a constant is 0", "");
-        else if (!pack_constant(s, i, c->source, val[i]))
+        else if (!pack_constant(s, i, c, val[i]))
             return false;
     }
     return true;

@@ -35,6 +35,7 @@ const graft_cpu_simd TABLE = {
     .absmax = SIMD(absmax),
     .to_s8 = SIMD(to_s8),
     .hadamard = SIMD(hadamard),
+    .blocks = SIMD(blocks),
     .from_s32 = SIMD(from_s32),
 #if GRAFT_ISA_LEVEL == 1 || GRAFT_ISA_LEVEL >= 3
     .int8_levels = SIMD(int8_levels),

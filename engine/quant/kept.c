@@ -1,0 +1,48 @@
+#include "engine/quant/kept.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/ggml_blocks.h"
+
+/* What a layer's weight can stay in: ggml's number of a type; 0: floats. */
+static uint8_t type_of(const graft_weights *w, const char *name)
+{
+    graft_weight_term t;
+    uint8_t own = 0;
+    for (size_t at = 0; graft_weights_next_term(w, name, &at, &t);) {
+        if (!t.tensor || !t.tensor->blocks) return 0;
+        own = (uint8_t)t.tensor->blocks->id;
+    }
+    if (!own) return 0;
+    return graft_weights_blocks(w, name, &t) ? own : GRAFT_GGML_Q8_0;
+}
+
+graft_status graft_kept_choose(const graft_net_arch *a, const graft_weights *w,
+                               graft_quant_choice *out, graft_err *e)
+{
+    graft_quant_plan *all = NULL;
+    char name[160];
+    memset(out, 0, sizeof *out);
+    if (!graft_weights_has_blocks(w)) return GRAFT_OK;
+    graft_status st = graft_quant_layers(a, &all, e);
+    for (size_t i = 0; !st && i < all->n; i++) {
+        const graft_quant_layer *l = &all->layer[i];
+        if (l->kind != GRAFT_LAYER_LINEAR || graft_quant_always_kept(l->name)) continue;
+        snprintf(name, sizeof name, "%s.weight", l->name);
+        out->blocks[i] = type_of(w, name);
+        if (out->blocks[i]) out->format = GRAFT_FORMAT_BLOCKS;
+    }
+    graft_quant_plan_destroy(all);
+    return st;
+}
+
+void graft_kept_print(const graft_quant_choice *c, graft_str *out)
+{
+    bool any = false;
+    for (int32_t type = 1; type <= UINT8_MAX; type++) {
+        if (!graft_ggml_values(type) || !memchr(c->blocks, type, sizeof c->blocks)) continue;
+        graft_str_printf(out, "%s%s", any ? ", " : "", graft_ggml_name(type));
+        any = true;
+    }
+}
