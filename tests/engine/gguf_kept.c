@@ -1,0 +1,449 @@
+/* Linear layers of GGUF files keep their blocks in memory: what they compute is what the same file
+ * gives as floats but for the order of sums, whatever else is done to the model. */
+#include <math.h>
+
+#include "kernels/quant.h"
+#include "tests/engine/calibrate.h"
+#include "tests/engine/merge.h"
+#include "tests/gguf_file.h"
+
+static graft_engine *kept, *floats;
+
+#define SUMS 2e-5 /* of float32 in another order */
+
+enum { Q8_0 = 8, Q4_0 = 2, Q5_1 = 7, Q4_K = 12, Q6_K = 14 };
+
+/* Random levels below scales that make values as large as weights are. */
+static uint8_t *random_blocks(int32_t type, int64_t n)
+{
+    const size_t bytes = (size_t)graft_ggml_bytes(type, n);
+    const size_t each = (size_t)graft_ggml_bytes(type, graft_ggml_values(type));
+    const size_t at = type == Q6_K ? 208 : 0;
+    uint8_t *p = malloc(bytes + 1);
+    if (!p) abort();
+    for (size_t i = 0; i < bytes; i++) p[i] = (uint8_t)(128 + 127 * (double)random_value());
+    for (size_t i = 0; i < bytes; i += each) {
+        const float size = type == Q6_K ? 3e-5f : type == Q4_K ? 3e-4f : 0.02f;
+        const float middle = type == Q4_K ? 6e-4f : type == Q5_1 ? -0.3f : 0; /* of a Q5_1: least */
+        const uint16_t d = graft_f32_to_f16(size), least = graft_f32_to_f16(middle);
+        memcpy(p + i + at, &d, 2);
+        if (type == Q4_K || type == Q5_1) memcpy(p + i + 2, &least, 2);
+    }
+    return p;
+}
+
+/* A type for each of SD1's matrices: what a file of several types may look like. */
+typedef int32_t types_of(const char *name);
+
+static int32_t several(const char *name)
+{
+    if (strstr(name, "attn1.to_v")) return Q6_K;
+    if (strstr(name, "attn1.to_")) return Q4_K;
+    if (strstr(name, "attn2")) return Q4_0;
+    return strstr(name, ".ff.") ? Q5_1 : Q8_0;
+}
+
+static int32_t others(const char *name)
+{
+    return several(name) == Q4_K ? Q6_K : several(name);
+}
+
+static int32_t all_q4_k(const char *name)
+{
+    (void)name;
+    return Q4_K;
+}
+
+static made_file *network(void)
+{
+    graft_safetensors *f = open_file(SD1);
+    made_file *m = copy_file(f, UNET);
+    graft_safetensors_close(f);
+    return m;
+}
+
+/* SD1's network with its matrices in such blocks, all of them random. Returns the bytes of its
+ * tensors, with what is no block as float32. */
+static uint64_t write_network(const char *path, types_of *type)
+{
+    made_file *m = network();
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        graft_st_tensor *t = &m->tensor[i];
+        const int64_t n = graft_st_values(t);
+        const int32_t own = t->rank == 2 ? type(t->name) : 0;
+        if (own && n % graft_ggml_values(own) == 0) {
+            free((void *)(uintptr_t)t->data);
+            t->data = random_blocks(own, n);
+            t->bytes = (uint64_t)graft_ggml_bytes(own, n);
+            t->blocks = graft_ggml_blocks_find((uint32_t)own);
+        }
+        bytes += t->bytes;
+    }
+    gguf_file f = gguf_of("sd1", config_of(SD1), m->tensor, m->n);
+    gguf_write(&f, path);
+    free(f.data);
+    finish_file(m);
+    return bytes;
+}
+
+static graft_binding *bound(const graft_model *m)
+{
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    if (!b) abort();
+    return b;
+}
+
+/* The operator that has this tensor among its weights. */
+static const graft_gnode *layer(const graft_binding *b, const char *name, size_t *sources)
+{
+    const graft_graph *g = b->exe->graph;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const graft_gslot *s = graft_quant_weight(g, i);
+        for (size_t k = 0; s && k < s->n_sources; k++)
+            if (strcmp(s->source[k], name) == 0) {
+                *sources = s->n_sources;
+                return &g->node[i];
+            }
+    }
+    fprintf(stderr, "no layer of %s\n", name);
+    abort();
+}
+
+static void check_layer(const graft_model *m, const char *name, int32_t type, size_t sources)
+{
+    size_t n = 0;
+    graft_binding *b = bound(m);
+    CHECK_INT(layer(b, name, &n)->attrs.quant, type ? GRAFT_QUANT_BLOCKS + type : 0);
+    CHECK_INT(n, sources);
+    graft_binding_release(b);
+}
+
+/* Operators on blocks. */
+static size_t count_kept(const graft_model *m)
+{
+    graft_binding *b = bound(m);
+    const graft_graph *g = b->exe->graph;
+    size_t n = 0;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const bool is = graft_quant_blocks(g->node[i].attrs.quant) != 0;
+        CHECK(!is || g->node[i].op == GRAFT_OP_LINEAR);
+        n += is;
+    }
+    graft_binding_release(b);
+    return n;
+}
+
+static uint64_t weight_bytes(const graft_model *m)
+{
+    graft_binding *b = bound(m);
+    const uint64_t bytes = graft_binding_bytes(b);
+    graft_binding_release(b);
+    return bytes;
+}
+
+/* Both answer the same but for the order of sums. */
+static void close_to(const graft_model *a, const graft_model *b, double most)
+{
+    float one[OUT], two[OUT];
+    run_model(a, one);
+    run_model(b, two);
+    const double d = difference(one, two, OUT);
+    if (!(d <= most)) printf("%g, more than %g\n", d, most);
+    CHECK(d <= most);
+}
+
+#define BLOCK "input_blocks.1.1.transformer_blocks.0."
+
+static void stay_in_memory(types_of *type)
+{
+    const char *path = temp_path("several.gguf");
+    const uint64_t file = write_network(path, type);
+    graft_model *a = load_model(kept, path), *b = load_model(floats, path);
+    CHECK(count_kept(a) > 30 && count_kept(b) == 0);
+    CHECK((double)weight_bytes(a) < 1.05 * (double)file &&
+          1.4 * (double)weight_bytes(a) < (double)weight_bytes(b));
+    close_to(a, b, SUMS);
+    check_layer(a, "time_embed.0.weight", 0, 1);
+    const bool one = type == all_q4_k;
+    check_layer(a, BLOCK "attn1.to_q.weight", Q4_K, one ? 3 : 2);
+    check_layer(a, BLOCK "attn1.to_v.weight", one ? Q4_K : Q6_K, one ? 3 : 1);
+    check_layer(a, BLOCK "attn2.to_k.weight", one ? Q4_K : Q4_0, 2);
+    check_layer(a, BLOCK "ff.net.0.proj.weight", one ? Q4_K : Q5_1, 1);
+    RELEASE_ALL(a, b);
+    unlink(path);
+}
+
+static void several_types(void)
+{
+    stay_in_memory(several);
+}
+
+static void one_type(void)
+{
+    stay_in_memory(all_q4_k);
+}
+
+/* What a library without such operators gets is what there was before. */
+static void other_backends(void)
+{
+    const char *path = temp_path("several.gguf");
+    write_network(path, several);
+    graft_engine *ref = make_engine("ref");
+    graft_model *a = load_model(ref, path);
+    float one[OUT], two[OUT];
+    CHECK(count_kept(a) > 30);
+    run_model(a, one);
+    graft_backend *own = &ref->backends.list[0];
+    for (size_t i = 0; i < ref->backends.count; i++)
+        if (strcmp(ref->backends.list[i].name, "ref") == 0) own = &ref->backends.list[i];
+    graft_kernels lib = *own->lib;
+    graft_kernels_more more = *lib.more;
+    more.wants &= ~GRAFT_WANTS_BLOCKS;
+    lib.more = &more;
+    own->lib = &lib;
+    CHECK_INT(count_kept(a), 0);
+    run_model(a, two);
+    CHECK(difference(one, two, OUT) < SUMS);
+    graft_model_release(a);
+    graft_engine_destroy(ref);
+    unlink(path);
+}
+
+/* The network as it is with its patches and sums, in a file like that at `from`: what was blocks
+ * and is changed is packed from its values as Q8_0. */
+static void write_changed(const graft_model *m, const char *from, const char *path)
+{
+    graft_safetensors *f = open_file(from);
+    made_file *to = network();
+    graft_err e = GRAFT_ERR_INIT;
+    for (size_t i = 0; i < to->n; i++) {
+        graft_st_tensor *t = &to->tensor[i];
+        const graft_st_tensor *own = graft_safetensors_find(f, t->name);
+        const char *name = t->name + strlen(UNET);
+        const size_t n = (size_t)graft_st_values(t);
+        graft_weight_term term;
+        float *v = (float *)(uintptr_t)t->data;
+        CHECK_OK(graft_weights_patched_values(m->weights, name, t, (int64_t)n, v, &e), &e);
+        if (!own->blocks || strncmp(name, "time_embed", 10) == 0) continue;
+        uint8_t *p = malloc(own->bytes > n / 32 * 34 ? own->bytes : n / 32 * 34);
+        const bool same = graft_weights_blocks(m->weights, name, &term);
+        if (!p) abort();
+        if (same)
+            memcpy(p, own->data, own->bytes);
+        else
+            graft_ggml_pack_q8_0(v, (int64_t)n, p);
+        free(v);
+        t->data = p;
+        t->bytes = same ? own->bytes : n / 32 * 34;
+        t->blocks = same ? own->blocks : graft_ggml_blocks_find(Q8_0);
+    }
+    gguf_file bytes = gguf_of("sd1", config_of(SD1), to->tensor, to->n);
+    gguf_write(&bytes, path);
+    free(bytes.data);
+    finish_file(to);
+    graft_safetensors_close(f);
+}
+
+/* The model, whose file is `from`, has the bits of one that has its layers so in a file. */
+static void like_its_file(const graft_model *m, const char *from)
+{
+    const char *path = temp_path("changed.gguf");
+    float one[OUT], two[OUT];
+    write_changed(m, from, path);
+    graft_model *n = load_model(kept, path);
+    run_model(m, one);
+    run_model(n, two);
+    CHECK(same_bits(one, two));
+    CHECK_INT(count_kept(m), count_kept(n));
+    graft_model_release(n);
+    unlink(path);
+}
+
+/* Patched layers are Q8_0, of whatever LoRA in whatever strength. */
+static void with_loras(void)
+{
+    const char *path = temp_path("several.gguf");
+    char lora[2][256];
+    float plain[OUT], once[OUT], again[OUT];
+    write_network(path, several);
+    make_lora(lora[0], "one.safetensors");
+    make_lora(lora[1], "two.safetensors");
+    graft_model *a = load_model(kept, path), *b = load_model(floats, path);
+    graft_model *c = with_lora(a, lora[0], 0.8), *d = with_lora(b, lora[0], 0.8);
+    run_model(a, plain);
+    run_model(c, once);
+    CHECK(difference(once, plain, OUT) > 1e-3);
+    close_to(c, d, 0.2 * difference(once, plain, OUT));
+    like_its_file(c, path);
+    check_layer(c, BLOCK "attn1.to_q.weight", Q8_0, 1);
+    check_layer(c, BLOCK "attn1.to_k.weight", Q4_K, 1);
+    CHECK_INT(count_kept(c), count_kept(a) + 1); /* k is alone, too; v was */
+    const uint64_t built = graphs_built(kept);
+    graft_model *weaker = with_lora(a, lora[0], 0.3), *other = with_lora(a, lora[1], 0.8);
+    graft_model *none = with_lora(a, lora[0], 0);
+    run_model(weaker, again);
+    CHECK(!same_bits(again, once) && !same_bits(again, plain));
+    run_model(other, again);
+    CHECK(!same_bits(again, once) && !same_bits(again, plain));
+    run_model(none, again);
+    CHECK(same_bits(again, plain));
+    run_model(c, again);
+    CHECK(same_bits(again, once));
+    CHECK_INT(graphs_built(kept), built);
+    RELEASE_ALL(a, b, c, d, weaker, other, none);
+    unlink(path);
+    unlink(lora[0]);
+    unlink(lora[1]);
+}
+
+static void swapped(void)
+{
+    const char *path[] = {temp_path("a.gguf"), temp_path("b.gguf"), temp_path("c.gguf")};
+    float want[OUT], got[OUT];
+    for (int i = 0; i < 3; i++) write_network(path[i], i < 2 ? several : others);
+    graft_model *a = load_model(kept, path[0]);
+    run_model(a, got);
+    const uint64_t built = graphs_built(kept);
+    for (int i = 1; i < 3; i++) {
+        graft_model *to = swap_weights(a, path[i], false);
+        run_model(to, got);
+        CHECK_INT(graphs_built(kept), built + (i == 2)); /* of other types another graph */
+        CHECK(count_kept(to) > 30);
+        graft_model *b = load_model(kept, path[i]);
+        run_model(b, want);
+        CHECK(same_bits(got, want));
+        graft_model *back = swap_weights(to, path[0], true);
+        run_model(a, want);
+        run_model(back, got);
+        CHECK(same_bits(got, want));
+        RELEASE_ALL(to, b, back);
+    }
+    graft_model *to = swap_weights(a, SD1, true); /* and of none */
+    CHECK_INT(count_kept(to), 0);
+    graft_model *b = load_model(kept, SD1);
+    run_model(to, got);
+    run_model(b, want);
+    CHECK(same_bits(got, want));
+    RELEASE_ALL(a, to, b);
+    for (int i = 0; i < 3; i++) unlink(path[i]);
+}
+
+/* Sums of files that are all of blocks are Q8_0; with others they are floats. */
+static void merges(void)
+{
+    const char *path[] = {temp_path("a.gguf"), temp_path("b.gguf")};
+    for (int i = 0; i < 2; i++) write_network(path[i], several);
+    graft_model *a = load_model(kept, path[0]), *b = load_model(kept, path[1]);
+    graft_model *c = load_model(floats, path[0]), *m = simple(a, b, 0.4);
+    check_layer(m, BLOCK "attn1.to_q.weight", Q8_0, 3);
+    like_its_file(m, path[0]);
+    graft_model *all = simple(a, b, 1); /* the first alone, as it is in its file */
+    check_layer(all, BLOCK "attn1.to_v.weight", Q6_K, 1);
+    close_to(all, c, SUMS);
+    graft_model *other = load_model(kept, SD1), *mixed = simple(a, other, 0.4);
+    CHECK_INT(count_kept(mixed), 0);
+    RELEASE_ALL(a, b, c, m, all, other, mixed);
+    for (int i = 0; i < 2; i++) unlink(path[i]);
+}
+
+/* Layers in 8 bits, and all others as floats. */
+static graft_model *in_8_bits(const graft_model *m)
+{
+    const graft_quant_limits linear = {{false, true, false}, {1, 1, 1}, 0};
+    const graft_unet_shape shape = {
+        .batch = 1, .height = SIDE, .width = SIDE, .tokens = TOKENS, .act_dtype = GRAFT_F32};
+    graft_quant_plan *p = NULL;
+    graft_model *q = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
+    graft_quant_plan_select(p, &linear);
+    p->layer[graft_quant_plan_find(p, BLOCK "attn1.to_out.0")].reason = GRAFT_QUANT_KEPT;
+    CHECK_OK(graft_model_with_plan(m, p, &q, &e), &e);
+    graft_quant_plan_destroy(p);
+    return q;
+}
+
+static void quantized(void)
+{
+    const char *path = temp_path("several.gguf");
+    float one[OUT], two[OUT];
+    write_network(path, several);
+    graft_model *a = load_model(kept, path), *b = load_model(floats, path);
+    graft_model *c = in_8_bits(a), *d = in_8_bits(b);
+    CHECK_INT(count_kept(c), 0);
+    run_model(c, one);
+    run_model(d, two);
+    CHECK(same_bits(one, two));
+    RELEASE_ALL(a, b, c, d);
+    unlink(path);
+}
+
+/* QuantizeModel compares with floats, and chooses as it does without blocks. */
+static void calibrated(void)
+{
+    const char *path = temp_path("several.gguf");
+    float got[2][LATENT];
+    write_network(path, several);
+    for (int i = 0; i < 2; i++) {
+        engine = i ? floats : kept;
+        scene s = open_scene(path);
+        graft_quantize_options o = options(&s);
+        o.attention = on_ref;
+        graft_model *q = quantize(s.model, &o);
+        CHECK(q->quant.bits == 8);
+        CHECK_INT(count_kept(q), 0);
+        sampled(q, &s, got[i]);
+        graft_model_release(q);
+        close_scene(&s);
+    }
+    CHECK(same_latent(got[0], got[1]) && isfinite(got[0][0]));
+    unlink(path);
+}
+
+static void reports(void)
+{
+    const char *path = temp_path("several.gguf");
+    graft_err e = GRAFT_ERR_INIT;
+    write_network(path, several);
+    for (int i = 0; i < 2; i++) {
+        char *text = NULL;
+        graft_model *m = load_model(i ? floats : kept, path);
+        CHECK_OK(graft_model_report(m, NULL, NULL, &text, NULL, &e), &e);
+        CHECK(text && !strstr(text, "Q4_0, Q5_1, Q8_0, Q4_K, Q6_K") == (i == 1));
+        free(text);
+        graft_model_release(m);
+    }
+    unlink(path);
+}
+
+static void asked_for_floats(void)
+{
+    setenv("GRAFT_GGUF", "floats", 1);
+    floats = make_engine("cpu");
+    setenv("GRAFT_GGUF", "tensors", 1);
+    last_log[0] = 0;
+    kept = make_engine("cpu");
+    CHECK(strstr(last_log, "GRAFT_GGUF") && strstr(last_log, "tensors"));
+    CHECK(kept->keeps_blocks && !floats->keeps_blocks);
+    unsetenv("GRAFT_GGUF");
+}
+
+int main(void)
+{
+    RUN(asked_for_floats);
+    RUN(several_types);
+    RUN(one_type);
+    RUN(other_backends);
+    RUN(with_loras);
+    RUN(swapped);
+    RUN(merges);
+    RUN(quantized);
+    RUN(calibrated);
+    RUN(reports);
+    graft_engine_destroy(kept);
+    graft_engine_destroy(floats);
+    return test_end();
+}
