@@ -12,8 +12,8 @@
  * qwen-image21-layer has two blocks, krea2-layer two and one of each kind of the prompt's. Anima's
  * have Qwen 3 likewise; anima-layer, one block of the network and one of its adapter in the real
  * width, is a network alone. Ideogram 4's have Qwen 3-VL's language model, and FLUX.2's VAE;
- * ideogram4-layer, two blocks in the real width, is a network alone, and ideogram4-unconditional and
- * tiny-ideogram4-unconditional are those that see no prompt. tiny-chroma has neither VAE nor text
+ * ideogram4-layer, two blocks in the real width, is a network alone, and ideogram4-unconditional
+ * and tiny-ideogram4-unconditional are those that see no prompt. tiny-chroma has neither VAE nor text
  * encoder; chroma has T5 as flux-dev. tiny-qwen3-deep has as many layers as FLUX.2 asks for.
  * tiny-refiner is a UNet alone, whose prompts are as wide as all. Of SD 3's and FLUX.1's a
  * checkpoint has no T5, which is a file of its own. */

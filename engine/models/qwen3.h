@@ -4,8 +4,8 @@
  * made: that of Krea 2, which is the language model of Qwen 3-VL-4B (arXiv:2511.21631), whose
  * places turn by other angles; or what thirteen made, or all of its layers without the norm behind
  * them: that of Ideogram 4, and that of Qwen-Image 2.1, both of Qwen 3-VL-8B. And Qwen 2.5
- * (arXiv:2412.15115), whose queries, keys and values have biases and no norms, up to the norm behind
- * its last layer: the text encoder of Qwen-Image, which is the language model of Qwen 2.5-VL
+ * (arXiv:2412.15115), whose queries, keys and values have biases and no norms, up to the norm
+ * behind its last layer: the text encoder of Qwen-Image, which is the language model of Qwen 2.5-VL
  * (arXiv:2502.13923). Of text alone the places of both VL along three axes are the same. Of a
  * picture (qwen_vision.h) all cells have one place on the first axis, and further on by their row
  * and column on the others; the text behind it goes on one behind the furthest.

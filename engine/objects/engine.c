@@ -100,14 +100,17 @@ static bool offload_of(const graft_log *log)
     return true;
 }
 
-static bool keeps_blocks(const graft_log *log)
+/* limit: of all weights and arenas, or 0. */
+static uint64_t floats_most(uint64_t limit, const graft_log *log)
 {
     const char *env = getenv("GRAFT_GGUF");
-    if (!env || !*env || strcmp(env, "blocks") == 0) return true;
-    if (strcmp(env, "floats") == 0) return false;
+    const uint64_t half = (limit ? limit : host_memory()) / 2;
+    if (!env || !*env || strcmp(env, "auto") == 0) return half;
+    if (strcmp(env, "blocks") == 0) return 0;
+    if (strcmp(env, "floats") == 0) return UINT64_MAX;
     graft_log_printf(log, GRAFT_LOG_WARN,
-                     "GRAFT_GGUF must be blocks or floats, not \"%s\": ignored", env);
-    return true;
+                     "GRAFT_GGUF must be auto, blocks or floats, not \"%s\": ignored", env);
+    return half;
 }
 
 graft_status graft_engine_create(const graft_engine_config *config, graft_engine **out,
@@ -127,7 +130,7 @@ graft_status graft_engine_create(const graft_engine_config *config, graft_engine
     g->max_bytes = mib_of("GRAFT_MEMORY_MB", 0, &g->log);
     graft_status st = make_parts(g, config, e);
     g->offload = offload_of(&g->log);
-    g->keeps_blocks = keeps_blocks(&g->log);
+    g->floats_most = floats_most(g->max_bytes, &g->log);
     if (!st) graft_packs_use_slabs(g->packs, !g->max_bytes);
     if (!st) graft_packs_set_budget(g->offloaded, host_memory() / 2);
     if (st)

@@ -31,7 +31,8 @@ struct graft_engine {
     graft_packs *packs;
     graft_packs *offloaded; /* in memory of the host, of weights that devices have no room for */
     bool offload;           /* they may stay there */
-    bool keeps_blocks;      /* linear layers of GGUF files keep the blocks of their weights */
+    /* Linear layers of GGUF files keep their blocks where as floats they would have more bytes. */
+    uint64_t floats_most;
     graft_arenas *arenas;
     graft_arenas *kept;     /* what samplings keep from step to step (series.h) */
     uint64_t max_bytes;     /* of weights and arenas together (GRAFT_MEMORY_MB); 0: no limit */
@@ -177,9 +178,10 @@ graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant v
                                       int64_t batch, int64_t height, int64_t width, int64_t tokens,
                                       const graft_task *task, graft_binding **out, graft_err *e);
 /* What it keeps of a GGUF file's blocks in graphs for this backend, with these weights of its own:
- * nothing where another choice is made, where the backend cannot, or nobody wants it. */
-graft_status graft_model_kept(const graft_model *m, const graft_backend *b, const graft_weights *w,
-                              graft_quant_choice *out, graft_err *e);
+ * nothing where another choice is made, where the backend cannot, and where as floats, in this
+ * dtype, they take at most half of the memory that it or the engine may have. */
+graft_status graft_model_kept(const graft_model *m, const graft_backend *b, graft_dtype act_dtype,
+                              const graft_weights *w, graft_quant_choice *out, graft_err *e);
 /* What compiled graphs of such a network are called. */
 const char *graft_net_kind_name(const graft_net_arch *a);
 /* Whether a compiled graph of this kind is a model's network. */
@@ -320,18 +322,18 @@ typedef struct graft_encoder {
 
 /* Which models a text encoder, or several, are for. */
 typedef enum graft_clip_kind {
-    GRAFT_CLIP_ONE = 0,          /* one encoder: SD 1 and 2, SDXL's refiner */
-    GRAFT_CLIP_SDXL = 1,         /* L and G */
-    GRAFT_CLIP_SD3 = 2,          /* any of L, G and T5 (clip_sd3.c) */
-    GRAFT_CLIP_FLUX = 3,         /* L and T5 (clip_flux.c) */
-    GRAFT_CLIP_QWEN3 = 4,        /* Qwen 3 alone: Z-Image (clip_qwen3.c) */
-    GRAFT_CLIP_FLUX2 = 5,        /* likewise: FLUX.2 klein */
-    GRAFT_CLIP_CHROMA = 6,       /* T5 alone (clip_chroma.c) */
-    GRAFT_CLIP_QWEN_IMAGE = 7,   /* Qwen 2.5 alone (clip_qwen3.c) */
-    GRAFT_CLIP_KREA2 = 8,        /* Qwen 3 alone, the language model of Qwen 3-VL: Krea 2 */
-    GRAFT_CLIP_ANIMA = 9,        /* Qwen 3, and T5's tokenizer (clip_anima.c) */
+    GRAFT_CLIP_ONE = 0,           /* one encoder: SD 1 and 2, SDXL's refiner */
+    GRAFT_CLIP_SDXL = 1,          /* L and G */
+    GRAFT_CLIP_SD3 = 2,           /* any of L, G and T5 (clip_sd3.c) */
+    GRAFT_CLIP_FLUX = 3,          /* L and T5 (clip_flux.c) */
+    GRAFT_CLIP_QWEN3 = 4,         /* Qwen 3 alone: Z-Image (clip_qwen3.c) */
+    GRAFT_CLIP_FLUX2 = 5,         /* likewise: FLUX.2 klein */
+    GRAFT_CLIP_CHROMA = 6,        /* T5 alone (clip_chroma.c) */
+    GRAFT_CLIP_QWEN_IMAGE = 7,    /* Qwen 2.5 alone (clip_qwen3.c) */
+    GRAFT_CLIP_KREA2 = 8,         /* Qwen 3 alone, the language model of Qwen 3-VL: Krea 2 */
+    GRAFT_CLIP_ANIMA = 9,         /* Qwen 3, and T5's tokenizer (clip_anima.c) */
     GRAFT_CLIP_QWEN_IMAGE21 = 10, /* Qwen 3 alone, likewise: Qwen-Image 2.1 */
-    GRAFT_CLIP_IDEOGRAM4 = 11 /* as Krea 2's, of the next size */
+    GRAFT_CLIP_IDEOGRAM4 = 11     /* as Krea 2's, of the next size */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 

@@ -68,14 +68,20 @@ static graft_status weights_of(const graft_model *m, graft_weights **out, graft_
     return GRAFT_OK;
 }
 
-graft_status graft_model_kept(const graft_model *m, const graft_backend *b, const graft_weights *w,
-                              graft_quant_choice *out, graft_err *e)
+graft_status graft_model_kept(const graft_model *m, const graft_backend *b, graft_dtype act_dtype,
+                              const graft_weights *w, graft_quant_choice *out, graft_err *e)
 {
+    const uint64_t limit = (uint64_t)m->options.max_bytes / 2;
+    uint64_t values, most = m->engine->floats_most;
     memset(out, 0, sizeof *out);
-    if (m->quant.bits || m->as_floats || !m->engine->keeps_blocks ||
+    if (m->quant.bits || m->as_floats || most == UINT64_MAX ||
         !graft_backend_wants(b, GRAFT_WANTS_BLOCKS))
         return GRAFT_OK;
-    return graft_kept_choose(&m->arch, w, out, e);
+    if (limit && limit < most) most = limit;
+    graft_status st = graft_kept_choose(&m->arch, w, out, &values, e);
+    if (st || values > most / graft_dtype_size(act_dtype)) return st;
+    memset(out, 0, sizeof *out);
+    return GRAFT_OK;
 }
 
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
@@ -128,7 +134,8 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     if (st) return st;
     graft_weights *weights = NULL;
     st = weights_of(m, &weights, e);
-    if (!st && !unet.quant.bits) st = graft_model_kept(m, job.backend, weights, &unet.quant, e);
+    if (!st && !unet.quant.bits)
+        st = graft_model_kept(m, job.backend, unet.shape.act_dtype, weights, &unet.quant, e);
     if (!st) st = graft_engine_bind(m->engine, &m->options, &job, weights, task, out, e);
     graft_weights_release(weights);
     return st;

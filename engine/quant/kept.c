@@ -19,11 +19,12 @@ static uint8_t type_of(const graft_weights *w, const char *name)
 }
 
 graft_status graft_kept_choose(const graft_net_arch *a, const graft_weights *w,
-                               graft_quant_choice *out, graft_err *e)
+                               graft_quant_choice *out, uint64_t *values, graft_err *e)
 {
     graft_quant_plan *all = NULL;
     char name[160];
     memset(out, 0, sizeof *out);
+    *values = 0;
     if (!graft_weights_has_blocks(w)) return GRAFT_OK;
     graft_status st = graft_quant_layers(a, &all, e);
     for (size_t i = 0; !st && i < all->n; i++) {
@@ -31,7 +32,9 @@ graft_status graft_kept_choose(const graft_net_arch *a, const graft_weights *w,
         if (l->kind != GRAFT_LAYER_LINEAR || graft_quant_always_kept(l->name)) continue;
         snprintf(name, sizeof name, "%s.weight", l->name);
         out->blocks[i] = type_of(w, name);
-        if (out->blocks[i]) out->format = GRAFT_FORMAT_BLOCKS;
+        if (!out->blocks[i]) continue;
+        out->format = GRAFT_FORMAT_BLOCKS;
+        *values += (uint64_t)(l->dim[0] * l->dim[1]);
     }
     graft_quant_plan_destroy(all);
     return st;

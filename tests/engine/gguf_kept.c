@@ -2,6 +2,7 @@
  * gives as floats but for the order of sums, whatever else is done to the model. */
 #include <math.h>
 
+#include "engine/quant/kept.h"
 #include "kernels/quant.h"
 #include "tests/engine/calibrate.h"
 #include "tests/engine/merge.h"
@@ -192,6 +193,7 @@ static void other_backends(void)
     const char *path = temp_path("several.gguf");
     write_network(path, several);
     graft_engine *ref = make_engine("ref");
+    ref->floats_most = 0;
     graft_model *a = load_model(ref, path);
     float one[OUT], two[OUT];
     CHECK(count_kept(a) > 30);
@@ -419,6 +421,36 @@ static void reports(void)
     unlink(path);
 }
 
+/* Unless somebody says so blocks stay where floats would take more than half of what memory there
+ * may be. */
+static void half_of_the_memory(void)
+{
+    const char *path = temp_path("several.gguf");
+    write_network(path, several);
+    graft_engine *usual = make_engine("cpu");
+    graft_model *m = load_model(usual, path);
+    CHECK_INT(count_kept(m), 0);
+    const uint64_t most = usual->floats_most;
+    usual->floats_most = 4096;
+    CHECK(count_kept(m) > 30);
+    usual->floats_most = most;
+    uint64_t all;
+    graft_quant_choice c;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_kept_choose(&m->arch, m->weights, &c, &all, &e), &e);
+    CHECK(all > 100000);
+    for (int k = 0; k < 2; k++) { /* a model's own limit, of twice as many bytes and one less */
+        m->options.max_bytes = (int64_t)(2 * 4 * all) - 2 * k;
+        CHECK_OK(graft_model_kept(m, &usual->backends.list[0], GRAFT_F32, m->weights, &c, &e), &e);
+        CHECK_INT(c.format == GRAFT_FORMAT_BLOCKS, k);
+        CHECK_OK(graft_model_kept(m, &usual->backends.list[0], GRAFT_BF16, m->weights, &c, &e), &e);
+        CHECK_INT(c.format == GRAFT_FORMAT_BLOCKS, 0);
+    }
+    graft_model_release(m);
+    graft_engine_destroy(usual);
+    unlink(path);
+}
+
 static void asked_for_floats(void)
 {
     setenv("GRAFT_GGUF", "floats", 1);
@@ -427,13 +459,24 @@ static void asked_for_floats(void)
     last_log[0] = 0;
     kept = make_engine("cpu");
     CHECK(strstr(last_log, "GRAFT_GGUF") && strstr(last_log, "tensors"));
-    CHECK(kept->keeps_blocks && !floats->keeps_blocks);
+    const uint64_t half = kept->floats_most;
+    CHECK(half > (uint64_t)1 << 28 && half < (uint64_t)1 << 50 &&
+          floats->floats_most == UINT64_MAX);
+    graft_engine_destroy(kept);
+    setenv("GRAFT_GGUF", "auto", 1);
+    kept = make_engine("cpu");
+    CHECK(kept->floats_most == half);
+    graft_engine_destroy(kept);
+    setenv("GRAFT_GGUF", "blocks", 1);
+    kept = make_engine("cpu");
+    CHECK(kept->floats_most == 0);
     unsetenv("GRAFT_GGUF");
 }
 
 int main(void)
 {
     RUN(asked_for_floats);
+    RUN(half_of_the_memory);
     RUN(several_types);
     RUN(one_type);
     RUN(other_backends);
