@@ -355,6 +355,45 @@ static void quiet_ancestor(void)
     close_scene(&s);
 }
 
+/* dpm_adaptive that may add noise takes states for latent + s noise, too: one step, which is the
+ * midpoint method from s = 9 to s = 1 in its logarithm, and ends where no noise is left to add. */
+static void adaptive_step(void)
+{
+    static const float sigma[2] = {0.9f, 0.5f};
+    const graft_sampler_options o = {
+        .given = true,
+        .eta = 1,
+        .s_noise = 1,
+        .r = 0.5,
+        .order = 2,
+        .adaptive = {.rtol = 0.05, .atol = 0.0078, .h_init = 100, .icoeff = 1}};
+    graft_err e = GRAFT_ERR_INIT;
+    scene s = open_scene();
+    const double scale = s.m->scale_factor, shift = s.m->latent_shift;
+    double x[N], y[N], eps[N], d[N], wanted[N];
+    float noise[N];
+    int64_t shape[4];
+    graft_latent *l = NULL;
+    const float *from = graft_latent_data(s.from, shape);
+    CHECK_OK(graft_noise_latent(SEED, shape, NULL, noise, &e), &e);
+    for (int i = 0; i < N; i++) {
+        y[i] = ((double)from[i] - shift) * scale + 9 * (double)noise[i];
+        x[i] = y[i] / 10;
+    }
+    denoised(&s, x, 0.9, d);
+    for (int i = 0; i < N; i++) {
+        eps[i] = (y[i] - d[i]) / 9;
+        x[i] = (y[i] + (3 - 9) * eps[i]) / 4; /* at s = 3 */
+    }
+    denoised(&s, x, 0.75, d);
+    for (int i = 0; i < N; i++)
+        wanted[i] = (y[i] + (1 - 9) * (4 * x[i] - d[i]) / 3) / scale + shift;
+    CHECK_OK(sample(&s, "dpm_adaptive", sigma, 2, true, s.from, &o, &l, &e), &e);
+    CHECK(worst(l, wanted) < 2e-4);
+    graft_latent_release(l);
+    close_scene(&s);
+}
+
 /* ------------------------------------------------------------------ the rest */
 
 static void shifts(void)
@@ -641,6 +680,7 @@ int main(void)
             RUN(every_sampler);
             RUN(long_steps);
             RUN(quiet_ancestor);
+            RUN(adaptive_step);
             RUN(shifts);
             RUN(refusals);
             RUN(sizes);
