@@ -13,8 +13,8 @@
  * have Qwen 3 likewise; anima-layer, one block of the network and one of its adapter in the real
  * width, is a network alone. Ideogram 4's have Qwen 3-VL's language model, and FLUX.2's VAE;
  * ideogram4-layer, two blocks in the real width, is a network alone, and ideogram4-unconditional
- * and tiny-ideogram4-unconditional are those that see no prompt. tiny-chroma has neither VAE nor text
- * encoder; chroma has T5 as flux-dev. tiny-qwen3-deep has as many layers as FLUX.2 asks for.
+ * and tiny-ideogram4-unconditional are those that see no prompt. tiny-chroma has neither VAE nor
+ * text encoder; chroma has T5 as flux-dev. tiny-qwen3-deep has as many layers as FLUX.2 asks for.
  * tiny-refiner is a UNet alone, whose prompts are as wide as all. Of SD 3's and FLUX.1's a
  * checkpoint has no T5, which is a file of its own. */
 #ifndef GRAFT_BENCH_MODEL_KIND_H
@@ -72,8 +72,8 @@ typedef struct model_kind {
     bool unclip; /* with an encoder of pictures, as its clip's */
     int32_t vae_channels, vae_mult[5], vae_res_blocks;
     int32_t vae_decoder_channels; /* of Qwen-Image 2.1's; 0: it is none */
-    bool vae_folds; /* FLUX.2's, as a file of its own */
-    bool vae_wan;   /* Wan 2.1's */
+    bool vae_folds;               /* FLUX.2's, as a file of its own */
+    bool vae_wan;                 /* Wan 2.1's */
     model_encoder text[2];
     graft_t5_arch t5;                   /* a file of its own, without a prefix */
     graft_qwen3_arch qwen3;             /* likewise */

@@ -73,9 +73,9 @@ bool graft_quant_always_kept(const char *name)
            strcmp(name, "proj_out") == 0 || strcmp(name, "first") == 0 ||
            strcmp(name, "last.linear") == 0 || graft_str_starts(name, "tmlp.") ||
            graft_str_starts(name, "tproj.") || strcmp(name, "txtfusion.projector") == 0 ||
-           strcmp(name, "modulation.1") == 0 ||
-           strcmp(name, "input_proj") == 0 || strcmp(name, "embed_image_indicator") == 0 ||
-           graft_str_starts(name, "t_embedding.") || strcmp(name, "adaln_proj") == 0;
+           strcmp(name, "modulation.1") == 0 || strcmp(name, "input_proj") == 0 ||
+           strcmp(name, "embed_image_indicator") == 0 || graft_str_starts(name, "t_embedding.") ||
+           strcmp(name, "adaln_proj") == 0;
 }
 
 static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)

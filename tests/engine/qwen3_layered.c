@@ -137,8 +137,8 @@ static void other_kinds(void)
     write_file(file_at(""), path, NULL);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         CHECK_INT(graft_clip_load(engine, &path, 1, types[i], NULL, &c, &e), GRAFT_E_UNSUPPORTED);
-        CHECK(strstr(e.text,
-                     "CLIPLoader with type lumina2, flux2, krea2, qwen_image or ideogram4"));
+        CHECK(
+            strstr(e.text, "CLIPLoader with type lumina2, flux2, krea2, qwen_image or ideogram4"));
     }
     CHECK_INT(graft_clip_load(engine, &t5, 1, "krea2", NULL, &c, &e), GRAFT_E_UNSUPPORTED);
     CHECK(strstr(e.text, "no Qwen 3 text encoder"));

@@ -43,7 +43,7 @@ static graft_status hidden_case(golden *g, const qwen3_file *q, int k, graft_err
                : whole   ? graft_qwen3_run_whole
                : stacked ? graft_qwen3_run_stacked
                          : graft_qwen3_run)(g->engine, &q->options, &q->arch, q->weights, ids,
-                                          tokens->shape[0], NULL, hidden, e));
+                                            tokens->shape[0], NULL, hidden, e));
     snprintf(name, sizeof name, "qwen case%d %s", k, what);
     golden_note_model(g, name, golden_error(hidden, expected, golden_count(want)));
 out:
