@@ -224,7 +224,7 @@ static const model_kind kinds[] = {
     {.name = "tiny-qwen-image21", .vae_wan = true,
      .qwen_image21 = {.channels = 64, .hidden = 64, .heads = 2, .mlp = 192, .depth = 2,
                       .rope_dim = 14, .time_dim = 256, .context_dim = 32},
-     .vae_channels = 8, .vae_mult = {1, 2, 2, 2, 2}, .vae_res_blocks = 1,
+     .vae_channels = 8, .vae_mult = {1, 2, 4, 8, 8}, .vae_res_blocks = 1,
      .vae_decoder_channels = 12,
      .qwen3 = {.layers = 3, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
                .heads = 4, .key_heads = 2}},

@@ -35,8 +35,8 @@ CASES = {
 }
 # As published, but for the size: the way around a level keeps its channels, doubles or halves them,
 # with and without time.
-VAE = dict(dim=4, decoder_dim=6, mult=[1, 2, 4, 4], timed=[False, True, True], num_res_blocks=2, z=6,
-           colours=4)
+VAE = dict(dim=4, decoder_dim=6, mult=[1, 2, 4, 8, 8], timed=[False, True, True, True],
+           num_res_blocks=2, z=6, colours=4)
 VAE_CASES = [(1, 2, 3), (2, 1, 1), (1, 3, 2)]  # pictures, and the latent's height and width
 
 

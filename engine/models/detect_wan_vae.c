@@ -79,14 +79,14 @@ static int32_t blocks_of(const graft_safetensors *f, const char *prefix, bool de
     return n;
 }
 
-/* Whether the way around a level keeps its channels, or doubles or halves them, is all that is
- * known of others. */
+/* Whether the ways around levels keep channels, or double or halve them, as published: the encoder
+ * doubles them where a video's length changes. */
 static bool goes_around(const graft_vae_arch *a)
 {
     const int32_t *in = a->channels, *out = a->decoder_channels, last = a->levels - 1;
-    if (a->encoder && in[last - 1] != in[last]) return false;
+    if (a->encoder && (a->temporal[0] || in[last - 1] != in[last])) return false;
     for (int32_t i = 1; a->encoder && i < last; i++)
-        if (in[i] != in[i - 1] && (in[i] != 2 * in[i - 1] || !a->temporal[i])) return false;
+        if (in[i] != (a->temporal[i] ? 2 : 1) * in[i - 1]) return false;
     for (int32_t i = 1; i < last; i++)
         if (out[i + 1] != out[i] && out[i + 1] != 2 * out[i]) return false;
     return out[0] > 0 && (!a->encoder || in[0] > 0);

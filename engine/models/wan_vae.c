@@ -129,15 +129,14 @@ static graft_vid means(const half *v, graft_vid x)
     return graft_graph_reshape(b->g, graft_build_scale(b, x, 0.25f, 0), 4, (int64_t[]){n, h, w, c});
 }
 
-/* Around a level of the encoder. Where it is for two pictures at once, the first of which is not
- * there, each channel stands behind one of zeros. */
+/* Around a level of the encoder. Where it has twice the channels they are two pictures', the first
+ * of which is not there: each stands behind one of zeros. */
 static graft_vid around_down(const half *v, const graft_vae_unit *u, graft_vid x)
 {
     const graft_build *b = &v->b;
     int64_t dim[4];
     x = means(v, x);
-    if (u->in_channels == u->channels)
-        return v->a->temporal[u->level] ? graft_build_scale(b, x, 0.5f, 0) : x;
+    if (u->in_channels == u->channels) return x;
     for (int i = 0; i < 4; i++) dim[i] = graft_build_dim(b, x, i);
     x = graft_graph_reshape(b->g, x, 2, (int64_t[]){dim[0] * dim[1] * dim[2] * dim[3], 1});
     x = graft_build_concat(b, graft_build_scale(b, x, 0, 0), x);

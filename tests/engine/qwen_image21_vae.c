@@ -5,10 +5,10 @@
 #include "tests/engine/diffusers.h"
 #include "tests/engine/vae_run.h"
 
-#define SMALL       GRAFT_SOURCE_DIR "/golden/small/qwen_image21_vae.safetensors"
-#define FIVE_LEVELS MODELS "/../vae/tiny-qwen-image21-vae.safetensors"
-#define SCALE       8 /* its pixels in a place: it has four levels, real ones have five */
-#define COUNT(a)    (sizeof(a) / sizeof *(a))
+#define SMALL    GRAFT_SOURCE_DIR "/golden/small/qwen_image21_vae.safetensors"
+#define TINY     MODELS "/../vae/tiny-qwen-image21-vae.safetensors"
+#define SCALE    16 /* its pixels in a place */
+#define COUNT(a) (sizeof(a) / sizeof *(a))
 
 /* ------------------------------------------------------------------ what it is */
 
@@ -16,15 +16,15 @@ static void detected(void)
 {
     graft_vae *v = load_vae(SMALL);
     const graft_vae_arch *a = &v->arch;
-    static const int32_t times[] = {1, 2, 4, 4}, timed[] = {0, 1, 1, 0};
+    static const int32_t times[] = {1, 2, 4, 8, 8}, timed[] = {0, 1, 1, 1, 0};
     CHECK(a->kind == GRAFT_VAE_WAN && a->residual && a->encoder && a->decoder && !a->fold);
     CHECK(a->z_channels == 6 && a->embed_dim == 6 && a->in_channels == 4 && a->out_channels == 4);
-    CHECK(a->levels == 4 && a->res_blocks == 2 && graft_vae_scale(a) == SCALE);
-    for (int i = 0; i < 4; i++)
+    CHECK(a->levels == 5 && a->res_blocks == 2 && graft_vae_scale(a) == SCALE);
+    for (int i = 0; i < 5; i++)
         CHECK(a->channels[i] == 4 * times[i] && a->decoder_channels[i] == 6 * times[i] &&
               a->temporal[i] == timed[i]);
     graft_vae_release(v);
-    v = load_vae(FIVE_LEVELS);
+    v = load_vae(TINY);
     CHECK(v->arch.levels == 5 && v->arch.residual && graft_vae_planes(&v->arch) == 64);
     CHECK(graft_vae_scale(&v->arch) == 16 && graft_latent_scale(64) == 16);
     CHECK(!v->arch.temporal[0] && v->arch.temporal[1] && v->arch.temporal[3]);
@@ -62,14 +62,14 @@ static float least_alpha(const graft_image *i)
 static void transparency(void)
 {
     graft_vae *v = load_vae(SMALL);
-    graft_image *p = picture_of(1, 16, 24), *opaque = NULL, *clear = NULL;
+    graft_image *p = picture_of(1, 16, 32), *opaque = NULL, *clear = NULL;
     const graft_image *const plain[] = {p};
     graft_err e = GRAFT_ERR_INIT;
-    int64_t s[4], t[4] = {1, 16, 24, 4};
+    int64_t s[4], t[4] = {1, 16, 32, 4};
     const float *x = graft_image_data(p, s);
     float *y = malloc((size_t)shape_count(t, 4) * sizeof *y);
     for (int k = 0; k < 2; k++) {
-        for (int64_t i = 0; i < 16 * 24; i++)
+        for (int64_t i = 0; i < 16 * 32; i++)
             for (int c = 0; c < 4; c++) y[4 * i + c] = c < 3 ? x[3 * i + c] : k ? 0.25f : 1;
         CHECK_OK(graft_image_from_data(y, t, false, k ? &clear : &opaque, &e), &e);
     }
@@ -95,8 +95,8 @@ static void tiles(void)
 /* A level is one unit, and the way around it goes with its strips. */
 static void strips(void)
 {
-    const strips_case c = {FIVE_LEVELS, .mb = 7,       .planes = 64, .scale = 16,
-                           .rows = 40,  .columns = 12, .below = 3,   .beside = 7};
+    const strips_case c = {TINY,       .mb = 12,      .planes = 64, .scale = 16,
+                           .rows = 40, .columns = 12, .below = 3,   .beside = 7};
     in_strips(&c);
 }
 
@@ -266,7 +266,7 @@ static void damaged(void)
                                        "encoder.middle.2.residual.3.gamma",
                                        "conv1.weight",
                                        "conv2.bias"};
-    static const char last[] = "encoder.downsamples.3.downsamples.1.residual.2.weight";
+    static const char last[] = "encoder.downsamples.4.downsamples.1.residual.2.weight";
     static const char first[] = "decoder.upsamples.2.upsamples.0.residual.2.weight";
     for (size_t i = 0; i < COUNT(gone); i++) {
         made_file *f = alone();
@@ -279,18 +279,23 @@ static void damaged(void)
     f = alone();
     drop_tensor(f, "decoder.upsamples.2.upsamples.2.residual.2.weight");
     refused(f, GRAFT_E_UNSUPPORTED, "makes no sense");
-    other_shape(first, 4, (int64_t[]){12, 24, 2, 3}, GRAFT_E_FORMAT, first);
+    other_shape(first, 4, (int64_t[]){24, 48, 2, 3}, GRAFT_E_FORMAT, first);
     /* A way around a level that would make of three channels one. */
     f = alone();
     for (int i = 0; i < 3; i++) {
         char name[80];
         snprintf(name, sizeof name, "decoder.upsamples.2.upsamples.%d.residual.2.weight", i);
         drop_tensor(f, name);
-        add_tensor(f, name, 4, (int64_t[]){8, i ? 8 : 24, 3, 3}, NULL, 0.1f);
+        add_tensor(f, name, 4, (int64_t[]){16, i ? 16 : 48, 3, 3}, NULL, 0.1f);
     }
     refused(f, GRAFT_E_UNSUPPORTED, "makes no sense");
+    /* Or that would halve what it keeps, as of two pictures one is missing. */
+    f = alone();
+    add_tensor(f, "encoder.downsamples.0.downsamples.2.time_conv.weight", 1, (int64_t[]){2}, NULL,
+               1);
+    refused(f, GRAFT_E_UNSUPPORTED, "makes no sense");
     /* Wan 2.2's, whose kernels see three pictures, and whose pictures have 12 channels. */
-    other_shape("decoder.conv1.weight", 5, (int64_t[]){24, 6, 3, 3, 3}, GRAFT_E_UNSUPPORTED,
+    other_shape("decoder.conv1.weight", 5, (int64_t[]){48, 6, 3, 3, 3}, GRAFT_E_UNSUPPORTED,
                 "Wan 2.2's VAE");
     other_shape("decoder.head.2.weight", 4, (int64_t[]){12, 6, 3, 3}, GRAFT_E_UNSUPPORTED,
                 "Wan 2.2's VAE");
