@@ -366,7 +366,8 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                  [GRAFT_CLIP_CHROMA] = {"chroma", 1, 1},
                  [GRAFT_CLIP_QWEN_IMAGE] = {"qwen_image", 1, 1},
                  [GRAFT_CLIP_KREA2] = {"krea2", 1, 1},
-                 [GRAFT_CLIP_ANIMA] = {"", 1, 1}, /* told by its file */
+                 [GRAFT_CLIP_ANIMA] = {"", 1, 1},        /* told by its file */
+                 [GRAFT_CLIP_QWEN_IMAGE21] = {"", 1, 1}, /* likewise */
                  [GRAFT_CLIP_IDEOGRAM4] = {"ideogram4", 1, 1}};
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
