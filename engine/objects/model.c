@@ -186,6 +186,13 @@ static bool cfg_numbers_allowed(const graft_cfg_change *c)
     return finite && c->limit >= 0 && (c->strength >= 0 || c->kind == GRAFT_CFG_PROJECTED);
 }
 
+static graft_status check_shares(double start, double end, graft_err *e)
+{
+    if (start >= 0 && start <= 1 && end >= 0 && end <= 1) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG, "start_percent %g and end_percent %g must be between 0 and 1",
+                      start, end);
+}
+
 /* A model with one change more; cfg_change[n_cfg_changes - 1] is to be set. */
 static graft_status one_more(const graft_model *m, graft_model **out, graft_err *e)
 {
@@ -218,11 +225,9 @@ graft_status graft_model_operate_cfg(const graft_model *m, const graft_latent_op
 {
     graft_model *n;
     graft_status st = graft_latent_operation_check(operation, e);
+    if (!st) st = check_shares(start, end, e);
+    if (!st) st = one_more(m, &n, e);
     if (st) return st;
-    if (!(start >= 0 && start <= 1) || !(end >= 0 && end <= 1))
-        return graft_fail(e, GRAFT_E_ARG, "an operation from %g to %g of the schedule: 0 to 1",
-                          start, end);
-    if ((st = one_more(m, &n, e))) return st;
     n->cfg_change[n->n_cfg_changes - 1] = (graft_cfg_change){.kind = GRAFT_CFG_OPERATED};
     n->cfg_operation[n->n_cfg_changes - 1] = (struct graft_cfg_operation){*operation, start, end};
     *out = n;
@@ -284,13 +289,6 @@ graft_status graft_model_self_attention(const graft_model *m, double scale, doub
     n->self = (struct graft_self){scale, blur_sigma};
     *out = n;
     return GRAFT_OK;
-}
-
-static graft_status check_shares(double start, double end, graft_err *e)
-{
-    if (start >= 0 && start <= 1 && end >= 0 && end <= 1) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_ARG, "start_percent %g and end_percent %g must be between 0 and 1",
-                      start, end);
 }
 
 graft_status graft_model_override_cfg(const graft_model *m, const graft_cfg_override *o,

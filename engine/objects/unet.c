@@ -72,16 +72,13 @@ graft_status graft_model_kept(const graft_model *m, const graft_backend *b, graf
                               const graft_weights *w, graft_quant_choice *out, graft_err *e)
 {
     const uint64_t limit = (uint64_t)m->options.max_bytes / 2;
-    uint64_t values, most = m->engine->floats_most;
+    uint64_t most = m->engine->floats_most;
     memset(out, 0, sizeof *out);
     if (m->quant.bits || m->as_floats || most == UINT64_MAX ||
         !graft_backend_wants(b, GRAFT_WANTS_BLOCKS))
         return GRAFT_OK;
     if (limit && limit < most) most = limit;
-    graft_status st = graft_kept_choose(&m->arch, w, out, &values, e);
-    if (st || values > most / graft_dtype_size(act_dtype)) return st;
-    memset(out, 0, sizeof *out);
-    return GRAFT_OK;
+    return graft_kept_choose(&m->arch, w, most / graft_dtype_size(act_dtype), out, e);
 }
 
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,

@@ -18,14 +18,15 @@ static uint8_t type_of(const graft_weights *w, const char *name)
     return graft_weights_blocks(w, name, &t) ? own : GRAFT_GGML_Q8_0;
 }
 
-graft_status graft_kept_choose(const graft_net_arch *a, const graft_weights *w,
-                               graft_quant_choice *out, uint64_t *values, graft_err *e)
+graft_status graft_kept_choose(const graft_net_arch *a, const graft_weights *w, uint64_t most,
+                               graft_quant_choice *out, graft_err *e)
 {
     graft_quant_plan *all = NULL;
+    uint64_t values = 0;
     char name[160];
     memset(out, 0, sizeof *out);
-    *values = 0;
-    if (!graft_weights_has_blocks(w)) return GRAFT_OK;
+    /* Whoever binds a model asks: most of the time the files tell. */
+    if (graft_weights_block_values(w) <= most) return GRAFT_OK;
     graft_status st = graft_quant_layers(a, &all, e);
     for (size_t i = 0; !st && i < all->n; i++) {
         const graft_quant_layer *l = &all->layer[i];
@@ -34,8 +35,9 @@ graft_status graft_kept_choose(const graft_net_arch *a, const graft_weights *w,
         out->blocks[i] = type_of(w, name);
         if (!out->blocks[i]) continue;
         out->format = GRAFT_FORMAT_BLOCKS;
-        *values += (uint64_t)(l->dim[0] * l->dim[1]);
+        values += (uint64_t)(l->dim[0] * l->dim[1]);
     }
+    if (values <= most) memset(out, 0, sizeof *out);
     graft_quant_plan_destroy(all);
     return st;
 }

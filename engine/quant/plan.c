@@ -104,13 +104,37 @@ static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)
     l->reason = graft_quant_always_kept(l->name) ? GRAFT_QUANT_KEPT : GRAFT_QUANT_UNKNOWN;
 }
 
+/* A layer that runs more than once, as on a prompt and on a picture, is as where it has most to
+ * do. */
+static graft_status add_layers(const graft_graph *g, graft_quant_plan *p, graft_err *e)
+{
+    graft_map known = GRAFT_MAP_INIT;
+    graft_status st = GRAFT_OK;
+    char name[128];
+    for (size_t i = 0; i < g->n_nodes && !st; i++) {
+        if (!layer_of(g, i, name)) {
+            p->other_flops += graft_cost_flops(g, i);
+            continue;
+        }
+        graft_quant_layer *l = graft_map_get(&known, name);
+        if (!l) {
+            l = &p->layer[p->n++];
+            if (graft_map_put(&known, name, l)) st = graft_fail_nomem(e, "quantization plan");
+        }
+        if (graft_cost_flops(g, i) < l->flops) continue;
+        memcpy(l->name, name, sizeof name);
+        describe(g, i, l);
+    }
+    graft_map_finish(&known);
+    return st;
+}
+
 graft_status graft_quant_plan_create(const graft_net_arch *a, const graft_unet_shape *given,
                                      graft_quant_plan **out, graft_err *e)
 {
     graft_graph *g = NULL;
     graft_unet_shape shape = *given;
     graft_quant_plan *p = graft_calloc(1, sizeof *p);
-    char name[128];
     graft_status st = GRAFT_OK;
     if (!p) return graft_fail_nomem(e, "quantization plan");
     shape.variant = GRAFT_UNET_WHOLE;
@@ -121,19 +145,7 @@ graft_status graft_quant_plan_create(const graft_net_arch *a, const graft_unet_s
         st = graft_fail_nomem(e, "quantization plan");
         goto out;
     }
-    /* A layer that runs more than once, as on a prompt and on a picture, is as where it has most to
-     * do. */
-    for (size_t i = 0; i < g->n_nodes; i++) {
-        if (!layer_of(g, i, name)) {
-            p->other_flops += graft_cost_flops(g, i);
-            continue;
-        }
-        graft_quant_layer *l = &p->layer[graft_quant_plan_find(p, name)];
-        if (l == &p->layer[p->n]) p->n++;
-        if (graft_cost_flops(g, i) < l->flops) continue;
-        memcpy(l->name, name, sizeof name);
-        describe(g, i, l);
-    }
+    GRAFT_TRY(add_layers(g, p, e));
     if (p->n > GRAFT_QUANT_LAYERS)
         st = graft_fail(e, GRAFT_E_LIMIT, "the UNet has %zu layers, more than %d", p->n,
                         GRAFT_QUANT_LAYERS);

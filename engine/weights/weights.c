@@ -455,19 +455,22 @@ bool graft_weights_blocks(const graft_weights *w, const char *name, graft_weight
     return graft_weights_only(w, name, out) && out->tensor->blocks && out->tensor->scale == 0;
 }
 
-static bool blocks_at(const graft_set_place *p)
+static uint64_t block_values_at(const graft_set_place *p)
 {
-    for (size_t i = 0; i < graft_safetensors_count(p->file->file); i++)
-        if (graft_safetensors_at(p->file->file, i)->blocks) return true;
-    return false;
+    uint64_t values = 0;
+    for (size_t i = 0; i < graft_safetensors_count(p->file->file); i++) {
+        const graft_st_tensor *t = graft_safetensors_at(p->file->file, i);
+        if (t->blocks) values += (uint64_t)graft_st_values(t);
+    }
+    return values;
 }
 
-bool graft_weights_has_blocks(const graft_weights *w)
+uint64_t graft_weights_block_values(const graft_weights *w)
 {
-    bool has = !w->term && blocks_at(&w->place);
-    if (w->below && !has) has = graft_weights_has_blocks(w->below);
-    for (size_t i = 0; i < w->n_terms && !has; i++) has = blocks_at(&w->term[i].place);
-    return has;
+    uint64_t values = w->term ? 0 : block_values_at(&w->place);
+    if (w->below) values += graft_weights_block_values(w->below);
+    for (size_t i = 0; i < w->n_terms; i++) values += block_values_at(&w->term[i].place);
+    return values;
 }
 
 bool graft_weights_slot_mixed(const graft_weights *w, const graft_gslot *slot)

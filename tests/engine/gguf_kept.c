@@ -434,10 +434,15 @@ static void half_of_the_memory(void)
     usual->floats_most = 4096;
     CHECK(count_kept(m) > 30);
     usual->floats_most = most;
-    uint64_t all;
+    uint64_t all = 0;
     graft_quant_choice c;
+    graft_quant_plan *layers = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_kept_choose(&m->arch, m->weights, &c, &all, &e), &e);
+    CHECK_OK(graft_kept_choose(&m->arch, m->weights, 0, &c, &e), &e);
+    CHECK_OK(graft_quant_layers(&m->arch, &layers, &e), &e);
+    for (size_t i = 0; i < layers->n; i++)
+        if (c.blocks[i]) all += (uint64_t)(layers->layer[i].dim[0] * layers->layer[i].dim[1]);
+    graft_quant_plan_destroy(layers);
     CHECK(all > 100000);
     for (int k = 0; k < 2; k++) { /* a model's own limit, of twice as many bytes and one less */
         m->options.max_bytes = (int64_t)(2 * 4 * all) - 2 * k;

@@ -273,11 +273,7 @@ static void edit_no_picture(const graft_node *n, graft_arg *in)
 }
 static void edit_no_pictures(const graft_node *n, graft_arg *in)
 {
-    char name[32];
-    for (int i = 1; i <= 16; i++) {
-        snprintf(name, sizeof name, "images.image_%d", i);
-        unconnect(n, in, name);
-    }
+    edit_no_images(n, in);
     set_s(n, in, "prompt", "blue");
     set_s(n, in, "negative_prompt", "red");
 }

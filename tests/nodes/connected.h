@@ -83,6 +83,12 @@ static inline void edit_no_parts(const graft_node *n, graft_arg *in)
     memset(&in[fake_host_input(n, "deepcache_booster")], 0, sizeof *in);
     memset(&in[fake_host_input(n, "quantization_booster")], 0, sizeof *in);
 }
+/* For nodes that refuse pictures. */
+static inline void edit_no_images(const graft_node *n, graft_arg *in)
+{
+    for (int i = 0; n->inputs[i]; i++)
+        if (strcmp(n->inputs[i]->type, "IMAGE") == 0) in[i] = (graft_arg){.kind = GRAFT_NONE};
+}
 static inline void edit_select(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "sampler_name", "euler");

@@ -165,13 +165,6 @@ static void sampling_stops_when_cancelled(void)
     fake_wait_for_cancel = false;
 }
 
-/* A node that refuses pictures. */
-static void edit_no_images(const graft_node *n, graft_arg *in)
-{
-    for (int i = 0; n->inputs[i]; i++)
-        if (strcmp(n->inputs[i]->type, "IMAGE") == 0) in[i] = (graft_arg){.kind = GRAFT_NONE};
-}
-
 /* Each allocation of each node fails in turn: an error, nothing lost, and success in the end. */
 static void memory_may_end_anywhere(void)
 {
