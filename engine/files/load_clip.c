@@ -121,7 +121,9 @@ static graft_status settle_layers(graft_clip *c, const graft_safetensors *f, gra
                 "%s: a Qwen 3 of %d layers; %s wants what layer %d of one with more gives",
                 graft_safetensors_path(f), c->qwen3->arch.layers, reads[i].network, reads[i].last);
     }
-    return c->kind == GRAFT_CLIP_IDEOGRAM4 ? graft_qwen3_check_stacked(c->qwen3, e) : GRAFT_OK;
+    return c->kind == GRAFT_CLIP_IDEOGRAM4
+               ? graft_qwen3_check(c->qwen3, GRAFT_QWEN3_TAKE_STACKED, e)
+               : GRAFT_OK;
 }
 
 /* The same for Qwen, which is alone, in any of its places. */
@@ -136,7 +138,8 @@ static graft_status add_qwen3(graft_clip *c, graft_weights *file, const graft_ta
     if (st) return st;
     c->width = c->qwen3->arch.width;
     if (c->kind == GRAFT_CLIP_ANIMA) return graft_qwen3_take_words(c->qwen3, f, place, task, e);
-    if (c->kind == GRAFT_CLIP_QWEN_IMAGE21) return graft_qwen3_check_whole(c->qwen3, e);
+    if (c->kind == GRAFT_CLIP_QWEN_IMAGE21)
+        return graft_qwen3_check(c->qwen3, GRAFT_QWEN3_TAKE_WHOLE, e);
     return settle_layers(c, f, e);
 }
 

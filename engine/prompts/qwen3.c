@@ -10,23 +10,53 @@ typedef struct qwen3_run {
     const graft_build_options *options;
     const graft_qwen3_arch *arch;
     graft_weights *weights;
-    int64_t padded;  /* tokens */
-    bool normed;     /* for Qwen-Image */
-    int32_t layered; /* of shape */
-    bool whole;      /* for Qwen-Image 2.1 */
-    bool joined;     /* for FLUX.2, of which the first so many are words */
-    int64_t words;
+    graft_qwen3_taken taken;
+    int64_t padded;                     /* tokens */
+    int64_t words;                      /* of JOINED: so many of the first */
     const graft_qwen3_picture *picture; /* of Qwen-Image-Edit */
     size_t n_pictures;
 } qwen3_run;
 
+static const struct {
+    int32_t joined, normed, layered, whole; /* of a graph's shape */
+    size_t times;
+} forms[] = {
+    [GRAFT_QWEN3_TAKE_MOST] = {.times = 1},
+    [GRAFT_QWEN3_TAKE_NORMED] = {.normed = 1, .times = 1},
+    [GRAFT_QWEN3_TAKE_WHOLE] = {.whole = 1, .times = 1},
+    [GRAFT_QWEN3_TAKE_LAYERED] = {.layered = GRAFT_QWEN3_KREA2, .times = GRAFT_QWEN3_LAYERED},
+    [GRAFT_QWEN3_TAKE_STACKED] = {.layered = GRAFT_QWEN3_IDEOGRAM4, .times = GRAFT_QWEN3_STACKED},
+    [GRAFT_QWEN3_TAKE_JOINED] = {.joined = 1, .times = GRAFT_QWEN3_JOINED},
+};
+
+size_t graft_qwen3_times(graft_qwen3_taken taken)
+{
+    return forms[taken].times;
+}
+
+static void take(graft_qwen3_taken taken, graft_qwen3_shape *s)
+{
+    s->joined = forms[taken].joined;
+    s->normed = forms[taken].normed;
+    s->layered = forms[taken].layered;
+    s->whole = forms[taken].whole;
+}
+
+graft_status graft_qwen3_check(const graft_qwen3 *q, graft_qwen3_taken taken, graft_err *e)
+{
+    graft_graph *g = NULL;
+    graft_qwen3_shape shape = {.batch = 1, .tokens = 1, .act_dtype = GRAFT_F32};
+    take(taken, &shape);
+    graft_status st = graft_qwen3_build(&q->arch, &shape, &g, e);
+    if (!st) st = graft_weights_check(q->weights, g, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
 /* Numbers that it gives of a token. */
 static size_t width_of(const qwen3_run *r)
 {
-    return (size_t)r->arch->width * (r->joined                             ? GRAFT_QWEN3_JOINED
-                                     : r->layered == GRAFT_QWEN3_IDEOGRAM4 ? GRAFT_QWEN3_STACKED
-                                     : r->layered                          ? GRAFT_QWEN3_LAYERED
-                                                                           : 1);
+    return (size_t)r->arch->width * forms[r->taken].times;
 }
 
 /* The tokens' table, whichever files it is the sum of. */
@@ -78,10 +108,7 @@ static graft_status bind(const qwen3_run *r, const graft_task *task, graft_bindi
                              .build = build_graph};
     shape.batch = 1;
     shape.tokens = r->padded;
-    shape.joined = r->joined;
-    shape.normed = r->normed;
-    shape.layered = r->layered;
-    shape.whole = r->whole;
+    take(r->taken, &shape);
     shape.placed = r->n_pictures > 0;
     graft_status st =
         graft_options_resolve_wide(r->engine, r->options, &job.backend, &shape.act_dtype, e);
@@ -102,14 +129,14 @@ static graft_status make_values(const qwen3_run *r, qwen3_values *v, graft_err *
     const size_t angles = (size_t)r->arch->head_dim / 2;
     v->x = graft_calloc(padded, from * sizeof *v->x);
     v->out = graft_malloc_array(padded, width * sizeof *v->out);
-    if (r->joined)
+    const bool joined = r->taken == GRAFT_QWEN3_TAKE_JOINED;
+    if (joined)
         v->bias = graft_malloc_array(padded * padded, (size_t)r->arch->heads * sizeof *v->bias);
     if (r->n_pictures) {
         v->cosines = graft_malloc_array(padded, angles * sizeof *v->cosines);
         v->sines = graft_malloc_array(padded, angles * sizeof *v->sines);
     }
-    if (!v->x || !v->out || (r->joined && !v->bias) ||
-        (r->n_pictures && (!v->cosines || !v->sines)))
+    if (!v->x || !v->out || (joined && !v->bias) || (r->n_pictures && (!v->cosines || !v->sines)))
         return graft_fail_nomem(e, "text encoder");
     if (v->bias) graft_qwen3_bias(r->arch, r->words, r->padded, v->bias);
     if (r->n_pictures)
@@ -186,56 +213,11 @@ out:
 
 graft_status graft_qwen3_run(graft_engine *engine, const graft_build_options *options,
                              const graft_qwen3_arch *arch, graft_weights *weights,
-                             const int32_t *ids, int64_t tokens, const graft_task *task,
-                             float *hidden, graft_err *e)
-{
-    qwen3_run r = {.engine = engine, .options = options, .arch = arch, .weights = weights};
-    return run(&r, ids, tokens, task, hidden, e);
-}
-
-graft_status graft_qwen3_run_normed(graft_engine *engine, const graft_build_options *options,
-                                    const graft_qwen3_arch *arch, graft_weights *weights,
-                                    const int32_t *ids, int64_t tokens, const graft_task *task,
-                                    float *hidden, graft_err *e)
+                             graft_qwen3_taken taken, const int32_t *ids, int64_t tokens,
+                             const graft_task *task, float *hidden, graft_err *e)
 {
     qwen3_run r = {
-        .engine = engine, .options = options, .arch = arch, .weights = weights, .normed = true};
-    return run(&r, ids, tokens, task, hidden, e);
-}
-
-graft_status graft_qwen3_run_layered(graft_engine *engine, const graft_build_options *options,
-                                     const graft_qwen3_arch *arch, graft_weights *weights,
-                                     const int32_t *ids, int64_t tokens, const graft_task *task,
-                                     float *hidden, graft_err *e)
-{
-    qwen3_run r = {.engine = engine,
-                   .options = options,
-                   .arch = arch,
-                   .weights = weights,
-                   .layered = GRAFT_QWEN3_KREA2};
-    return run(&r, ids, tokens, task, hidden, e);
-}
-
-graft_status graft_qwen3_run_stacked(graft_engine *engine, const graft_build_options *options,
-                                     const graft_qwen3_arch *arch, graft_weights *weights,
-                                     const int32_t *ids, int64_t tokens, const graft_task *task,
-                                     float *hidden, graft_err *e)
-{
-    qwen3_run r = {.engine = engine,
-                   .options = options,
-                   .arch = arch,
-                   .weights = weights,
-                   .layered = GRAFT_QWEN3_IDEOGRAM4};
-    return run(&r, ids, tokens, task, hidden, e);
-}
-
-graft_status graft_qwen3_run_whole(graft_engine *engine, const graft_build_options *options,
-                                   const graft_qwen3_arch *arch, graft_weights *weights,
-                                   const int32_t *ids, int64_t tokens, const graft_task *task,
-                                   float *hidden, graft_err *e)
-{
-    qwen3_run r = {
-        .engine = engine, .options = options, .arch = arch, .weights = weights, .whole = true};
+        .engine = engine, .options = options, .arch = arch, .weights = weights, .taken = taken};
     return run(&r, ids, tokens, task, hidden, e);
 }
 
@@ -249,7 +231,7 @@ graft_status graft_qwen3_run_seen(graft_engine *engine, const graft_build_option
                    .options = options,
                    .arch = arch,
                    .weights = weights,
-                   .normed = true,
+                   .taken = GRAFT_QWEN3_TAKE_NORMED,
                    .picture = picture,
                    .n_pictures = n_pictures};
     return run(&r, ids, tokens, task, hidden, e);
@@ -264,7 +246,7 @@ graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_opti
                    .options = options,
                    .arch = arch,
                    .weights = weights,
-                   .joined = true,
+                   .taken = GRAFT_QWEN3_TAKE_JOINED,
                    .words = words};
     if (words < 1 || words > tokens)
         return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)words,

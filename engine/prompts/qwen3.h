@@ -10,38 +10,30 @@
     32 /* texts are padded to a multiple of so many tokens, which one graph                        \
           serves; no token sees what is behind it */
 
-/* hidden (tokens,arch->width) float32 of ids (tokens). `weights` is the model's part, whose names
- * begin with "model.". Precision and device are those of the options, but for float16, which it is
- * not made for: bfloat16 takes its place, or float32 where the backend has no bfloat16. With
- * task->compile_only, hidden is all zeros. GRAFT_E_ARG for tokens outside of the table,
- * GRAFT_E_LIMIT over GRAFT_QWEN3_MAX_TOKENS. Any thread. */
+/* What is taken of the stream that layers add to, and for whom. */
+typedef enum graft_qwen3_taken {
+    GRAFT_QWEN3_TAKE_MOST = 0,    /* behind all layers but the last: Z-Image */
+    GRAFT_QWEN3_TAKE_NORMED = 1,  /* behind all and their norm: Qwen-Image, Anima */
+    GRAFT_QWEN3_TAKE_WHOLE = 2,   /* behind all, without the norm: Qwen-Image 2.1 */
+    GRAFT_QWEN3_TAKE_LAYERED = 3, /* behind 12 of them, side by side: Krea 2 */
+    GRAFT_QWEN3_TAKE_STACKED = 4, /* behind 13: Ideogram 4 */
+    GRAFT_QWEN3_TAKE_JOINED = 5   /* behind 3: FLUX.2, by graft_qwen3_run_joined() alone */
+} graft_qwen3_taken;
+/* How many times the model's width that is, of each token. */
+size_t graft_qwen3_times(graft_qwen3_taken taken);
+
+/* hidden (tokens, graft_qwen3_times() arch->width) float32 of ids (tokens). `weights` is the
+ * model's part, whose names begin with "model.". Precision and device are those of the options, but
+ * for float16, which it is not made for: bfloat16 takes its place, or float32 where the backend has
+ * no bfloat16. With task->compile_only, hidden is all zeros. GRAFT_E_ARG for tokens outside of the
+ * table, GRAFT_E_LIMIT over GRAFT_QWEN3_MAX_TOKENS, GRAFT_E_UNSUPPORTED for a model of too few
+ * layers. Any thread. */
 graft_status graft_qwen3_run(graft_engine *engine, const graft_build_options *options,
                              const graft_qwen3_arch *arch, graft_weights *weights,
-                             const int32_t *ids, int64_t tokens, const graft_task *task,
-                             float *hidden, graft_err *e);
-/* The same for Qwen-Image, behind all layers and their norm. */
-graft_status graft_qwen3_run_normed(graft_engine *engine, const graft_build_options *options,
-                                    const graft_qwen3_arch *arch, graft_weights *weights,
-                                    const int32_t *ids, int64_t tokens, const graft_task *task,
-                                    float *hidden, graft_err *e);
-/* The same for Krea 2: hidden (tokens, 12 arch->width). GRAFT_E_UNSUPPORTED for a model of too few
- * layers. */
-graft_status graft_qwen3_run_layered(graft_engine *engine, const graft_build_options *options,
-                                     const graft_qwen3_arch *arch, graft_weights *weights,
-                                     const int32_t *ids, int64_t tokens, const graft_task *task,
-                                     float *hidden, graft_err *e);
-/* The same for Qwen-Image 2.1, behind all layers without their norm. */
-graft_status graft_qwen3_run_whole(graft_engine *engine, const graft_build_options *options,
-                                   const graft_qwen3_arch *arch, graft_weights *weights,
-                                   const int32_t *ids, int64_t tokens, const graft_task *task,
-                                   float *hidden, graft_err *e);
-/* The same for Ideogram 4: hidden (tokens, 13 arch->width). */
-graft_status graft_qwen3_run_stacked(graft_engine *engine, const graft_build_options *options,
-                                     const graft_qwen3_arch *arch, graft_weights *weights,
-                                     const int32_t *ids, int64_t tokens, const graft_task *task,
-                                     float *hidden, graft_err *e);
-/* As graft_qwen3_run_normed() with pictures among the tokens, whose ids do not count; none: the
- * former. GRAFT_E_ARG where they are not one after the other within the tokens. */
+                             graft_qwen3_taken taken, const int32_t *ids, int64_t tokens,
+                             const graft_task *task, float *hidden, graft_err *e);
+/* The same, normed, with pictures among the tokens, whose ids do not count; none: of text alone.
+ * GRAFT_E_ARG where they are not one after the other within the tokens. */
 graft_status graft_qwen3_run_seen(graft_engine *engine, const graft_build_options *options,
                                   const graft_qwen3_arch *arch, graft_weights *weights,
                                   const int32_t *ids, int64_t tokens,
@@ -81,10 +73,8 @@ graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const c
  * and T5's tokenizer is found as graft_t5_load() finds it. GRAFT_E_NOTFOUND: there is none. */
 graft_status graft_qwen3_take_words(graft_qwen3 *q, const graft_safetensors *f, const char *place,
                                     const graft_task *task, graft_err *e);
-/* Whether the last layer is in the file, too, which Qwen-Image 2.1 reads; GRAFT_E_FORMAT. */
-graft_status graft_qwen3_check_whole(const graft_qwen3 *q, graft_err *e);
-/* Whether it has all that Ideogram 4's prompts take, to the last layer. */
-graft_status graft_qwen3_check_stacked(const graft_qwen3 *q, graft_err *e);
+/* Whether its file has the tensors that this reads; GRAFT_E_FORMAT where one is missing. */
+graft_status graft_qwen3_check(const graft_qwen3 *q, graft_qwen3_taken taken, graft_err *e);
 graft_qwen3 *graft_qwen3_retain(graft_qwen3 *q); /* NULL is fine */
 void graft_qwen3_release(graft_qwen3 *q);        /* NULL is fine */
 /* What it is called in files, by its kind and size. Static. */

@@ -105,29 +105,6 @@ static graft_status load_tokenizer(graft_engine *engine, graft_qwen3 *q, const g
 
 /* ------------------------------------------------------------------ loading */
 
-/* normed: with the last layer and the norm; whole: with the layer alone. */
-static graft_status check_weights(const graft_qwen3 *q, bool normed, bool whole, graft_err *e)
-{
-    graft_graph *g = NULL;
-    const graft_qwen3_shape shape = {
-        .batch = 1, .tokens = 1, .act_dtype = GRAFT_F32, .normed = normed, .whole = whole};
-    graft_status st = graft_qwen3_build(&q->arch, &shape, &g, e);
-    if (!st) st = graft_weights_check(q->weights, g, e);
-    graft_graph_destroy(g);
-    return st;
-}
-
-graft_status graft_qwen3_check_stacked(const graft_qwen3 *q, graft_err *e)
-{
-    graft_graph *g = NULL;
-    const graft_qwen3_shape shape = {
-        .batch = 1, .tokens = 1, .act_dtype = GRAFT_F32, .layered = GRAFT_QWEN3_IDEOGRAM4};
-    graft_status st = graft_qwen3_build(&q->arch, &shape, &g, e);
-    if (!st) st = graft_weights_check(q->weights, g, e);
-    graft_graph_destroy(g);
-    return st;
-}
-
 static graft_status check_sight(const graft_qwen3 *q, const graft_safetensors *f, graft_err *e)
 {
     graft_graph *g = NULL;
@@ -175,7 +152,8 @@ graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const c
     atomic_init(&q->refs, 1);
     GRAFT_TRY(graft_qwen3_detect(f, place, &q->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &q->weights, e));
-    GRAFT_TRY(check_weights(q, q->arch.biased, false, e));
+    GRAFT_TRY(
+        graft_qwen3_check(q, q->arch.biased ? GRAFT_QWEN3_TAKE_NORMED : GRAFT_QWEN3_TAKE_MOST, e));
     GRAFT_TRY(load_sight(q, file, place, e));
     GRAFT_TRY(load_tokenizer(engine, q, f, place, task, e));
     if (graft_qwen_tokens(q->tokenizer) > q->arch.vocab) {
@@ -194,15 +172,10 @@ out:
 graft_status graft_qwen3_take_words(graft_qwen3 *q, const graft_safetensors *f, const char *place,
                                     const graft_task *task, graft_err *e)
 {
-    graft_status st = check_weights(q, true, false, e);
+    graft_status st = graft_qwen3_check(q, GRAFT_QWEN3_TAKE_NORMED, e);
     return st ? st
               : graft_t5_tokenizer_load(f, place, "Anima's text encoder without T5's", task,
                                         &q->words, &q->words_file, e);
-}
-
-graft_status graft_qwen3_check_whole(const graft_qwen3 *q, graft_err *e)
-{
-    return check_weights(q, false, true, e);
 }
 
 graft_qwen3 *graft_qwen3_retain(graft_qwen3 *q)
@@ -268,14 +241,12 @@ static graft_status padded_tokens(const graft_qwen3 *q, const char *text, int32_
 }
 
 /* What graft_qwen3_encode() gives, or graft_qwen3_encode_joined() or _stacked(). */
-enum { LAST, JOINED, STACKED };
 static graft_status encode(graft_engine *engine, const graft_build_options *options,
-                           const graft_qwen3 *q, const char *text, int form, const graft_task *task,
-                           float **hidden, int64_t *tokens, graft_err *e)
+                           const graft_qwen3 *q, const char *text, graft_qwen3_taken taken,
+                           const graft_task *task, float **hidden, int64_t *tokens, graft_err *e)
 {
-    static const size_t times[] = {1, GRAFT_QWEN3_JOINED, GRAFT_QWEN3_STACKED};
-    const bool joined = form == JOINED;
-    const size_t width = (size_t)q->arch.width * times[form];
+    const bool joined = taken == GRAFT_QWEN3_TAKE_JOINED;
+    const size_t width = (size_t)q->arch.width * graft_qwen3_times(taken);
     int32_t *ids = NULL;
     float *out = NULL;
     size_t words = 0, n = 0;
@@ -287,8 +258,8 @@ static graft_status encode(graft_engine *engine, const graft_build_options *opti
         st = graft_qwen3_run_joined(engine, options, &q->arch, q->weights, ids, (int64_t)words,
                                     (int64_t)n, task, out, e);
     else if (!st)
-        st = (form == STACKED ? graft_qwen3_run_stacked : graft_qwen3_run)(
-            engine, options, &q->arch, q->weights, ids, (int64_t)n, task, out, e);
+        st = graft_qwen3_run(engine, options, &q->arch, q->weights, taken, ids, (int64_t)n, task,
+                             out, e);
     graft_free(ids);
     if (st) {
         graft_free(out);
@@ -299,17 +270,11 @@ static graft_status encode(graft_engine *engine, const graft_build_options *opti
     return GRAFT_OK;
 }
 
-typedef graft_status run_fn(graft_engine *engine, const graft_build_options *options,
-                            const graft_qwen3_arch *arch, graft_weights *weights,
-                            const int32_t *ids, int64_t tokens, const graft_task *task,
-                            float *hidden, graft_err *e);
-
-/* A wish, and a text behind it: what the model is asked, what it makes of it, and how many numbers
- * of each token. Tokens of the wish are left out. */
+/* A wish, and a text behind it: what the model is asked, and what is taken of what it makes of it.
+ * Tokens of the wish are left out. */
 typedef struct wish {
     const char *text, *before; /* before: what begins the question */
-    run_fn *run;
-    size_t times; /* the model's width */
+    graft_qwen3_taken taken;
 } wish;
 
 static graft_status encode_behind(graft_engine *engine, const graft_build_options *options,
@@ -317,7 +282,7 @@ static graft_status encode_behind(graft_engine *engine, const graft_build_option
                                   const graft_task *task, float **hidden, int64_t *tokens,
                                   graft_err *e)
 {
-    const size_t width = (size_t)q->arch.width * w->times;
+    const size_t width = (size_t)q->arch.width * graft_qwen3_times(w->taken);
     graft_str all = GRAFT_STR_INIT;
     int32_t *ids = NULL, *asked = NULL;
     float *out = NULL;
@@ -330,7 +295,9 @@ static graft_status encode_behind(graft_engine *engine, const graft_build_option
     if (!st && n <= before) st = graft_fail(e, GRAFT_E_INTERNAL, "a prompt without tokens");
     if (!st && !(out = graft_malloc_array(n, width * sizeof *out)))
         st = graft_fail_nomem(e, "text encoder");
-    if (!st) st = w->run(engine, options, &q->arch, q->weights, ids, (int64_t)n, task, out, e);
+    if (!st)
+        st = graft_qwen3_run(engine, options, &q->arch, q->weights, w->taken, ids, (int64_t)n, task,
+                             out, e);
     graft_free(ids);
     graft_free(asked);
     if (st) {
@@ -348,7 +315,7 @@ graft_status graft_qwen3_encode_described(graft_engine *engine, const graft_buil
                                           const graft_task *task, float **hidden, int64_t *tokens,
                                           graft_err *e)
 {
-    const wish w = {DESCRIBE, "", graft_qwen3_run_normed, 1};
+    const wish w = {DESCRIBE, "", GRAFT_QWEN3_TAKE_NORMED};
     return encode_behind(engine, options, q, &w, text, task, hidden, tokens, e);
 }
 
@@ -357,7 +324,7 @@ graft_status graft_qwen3_encode_layered(graft_engine *engine, const graft_build_
                                         const graft_task *task, float **hidden, int64_t *tokens,
                                         graft_err *e)
 {
-    const wish w = {DESCRIBE, "", graft_qwen3_run_layered, GRAFT_QWEN3_LAYERED};
+    const wish w = {DESCRIBE, "", GRAFT_QWEN3_TAKE_LAYERED};
     return encode_behind(engine, options, q, &w, text, task, hidden, tokens, e);
 }
 
@@ -366,7 +333,7 @@ graft_status graft_qwen3_encode_analyzed(graft_engine *engine, const graft_build
                                          const graft_task *task, float **hidden, int64_t *tokens,
                                          graft_err *e)
 {
-    const wish w = {ANALYZE, BEFORE, graft_qwen3_run_whole, 1};
+    const wish w = {ANALYZE, BEFORE, GRAFT_QWEN3_TAKE_WHOLE};
     return encode_behind(engine, options, q, &w, *text ? text : " ", task, hidden, tokens, e);
 }
 
@@ -375,7 +342,7 @@ graft_status graft_qwen3_encode_joined(graft_engine *engine, const graft_build_o
                                        const graft_task *task, float **hidden, int64_t *tokens,
                                        graft_err *e)
 {
-    return encode(engine, options, q, text, JOINED, task, hidden, tokens, e);
+    return encode(engine, options, q, text, GRAFT_QWEN3_TAKE_JOINED, task, hidden, tokens, e);
 }
 
 graft_status graft_qwen3_encode_stacked(graft_engine *engine, const graft_build_options *options,
@@ -383,14 +350,14 @@ graft_status graft_qwen3_encode_stacked(graft_engine *engine, const graft_build_
                                         const graft_task *task, float **hidden, int64_t *tokens,
                                         graft_err *e)
 {
-    return encode(engine, options, q, text, STACKED, task, hidden, tokens, e);
+    return encode(engine, options, q, text, GRAFT_QWEN3_TAKE_STACKED, task, hidden, tokens, e);
 }
 
 graft_status graft_qwen3_encode(graft_engine *engine, const graft_build_options *options,
                                 const graft_qwen3 *q, const char *text, const graft_task *task,
                                 float **hidden, int64_t *tokens, graft_err *e)
 {
-    return encode(engine, options, q, text, LAST, task, hidden, tokens, e);
+    return encode(engine, options, q, text, GRAFT_QWEN3_TAKE_MOST, task, hidden, tokens, e);
 }
 
 /* ------------------------------------------------------------------ Anima's */
@@ -427,8 +394,8 @@ graft_status graft_qwen3_encode_bare(graft_engine *engine, const graft_build_opt
     if (!st && !(out = graft_malloc_array(b.n, (size_t)q->arch.width * sizeof *out)))
         st = graft_fail_nomem(e, "text encoder");
     if (!st)
-        st = graft_qwen3_run_normed(engine, options, &q->arch, q->weights, b.id, (int64_t)b.n, task,
-                                    out, e);
+        st = graft_qwen3_run(engine, options, &q->arch, q->weights, GRAFT_QWEN3_TAKE_NORMED, b.id,
+                             (int64_t)b.n, task, out, e);
     graft_free(b.id);
     if (st) {
         graft_free(out);

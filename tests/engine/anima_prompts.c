@@ -310,9 +310,9 @@ static void check_tokens(const graft_clip *c, const prompt *p, const graft_cond_
         graft_free(id);
     }
     float *want = calloc(n * WIDTH, sizeof *want);
-    CHECK_OK(
-        graft_qwen3_run_normed(engine, &o, &q->arch, q->weights, all, (int64_t)n, NULL, want, &e),
-        &e);
+    CHECK_OK(graft_qwen3_run(engine, &o, &q->arch, q->weights, GRAFT_QWEN3_TAKE_NORMED, all,
+                             (int64_t)n, NULL, want, &e),
+             &e);
     CHECK(k->tokens == (int64_t)n && memcmp(k->data, want, n * WIDTH * sizeof *want) == 0);
     free(want);
 }

@@ -80,8 +80,8 @@ static void prompts(void)
                  texts[i]);
         CHECK_OK(graft_qwen_encode(c->qwen3->tokenizer, all, strlen(all), &ids, &n, &e), &e);
         float *want = calloc(n, row * sizeof *want);
-        CHECK_OK(graft_qwen3_run_stacked(engine, &o, &c->qwen3->arch, c->qwen3->weights, ids,
-                                         (int64_t)n, NULL, want, &e),
+        CHECK_OK(graft_qwen3_run(engine, &o, &c->qwen3->arch, c->qwen3->weights,
+                                 GRAFT_QWEN3_TAKE_STACKED, ids, (int64_t)n, NULL, want, &e),
                  &e);
         graft_cond *k = encoded(c, texts[i]);
         CHECK(k->n == 1 && k->entry[0]->width == (int64_t)row && !k->entry[0]->pooled);

@@ -300,8 +300,8 @@ static void prompts(void)
         CHECK_OK(graft_qwen_encode(q->tokenizer, all, strlen(all), &ids, &n, &e), &e);
         CHECK_OK(graft_qwen_encode(q->tokenizer, BEFORE, strlen(BEFORE), &before, &left, &e), &e);
         float *want = calloc(n * WIDTH, sizeof *want);
-        CHECK_OK(graft_qwen3_run_normed(engine, &o, &q->arch, q->weights, ids, (int64_t)n, NULL,
-                                        want, &e),
+        CHECK_OK(graft_qwen3_run(engine, &o, &q->arch, q->weights, GRAFT_QWEN3_TAKE_NORMED, ids,
+                                 (int64_t)n, NULL, want, &e),
                  &e);
         CHECK(k->n == 1 && !k->entry[0]->pooled);
         CHECK(left > 0 && n > left && k->entry[0]->tokens == (int64_t)(n - left));

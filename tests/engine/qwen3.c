@@ -129,7 +129,7 @@ static graft_status run(const graft_qwen3_arch *a, graft_weights *w, const int32
                         int64_t tokens, float *hidden, graft_err *e)
 {
     const graft_build_options o = {.no_disk = true};
-    return graft_qwen3_run(engine, &o, a, w, ids, tokens, NULL, hidden, e);
+    return graft_qwen3_run(engine, &o, a, w, GRAFT_QWEN3_TAKE_MOST, ids, tokens, NULL, hidden, e);
 }
 
 /* Without any one of its tensors it is refused by that one's name, when it is found or when it is
@@ -362,7 +362,8 @@ static void compiles_only(void)
     made_file *f = make_file();
     graft_weights *w = weights_of(f, &a);
     memset(hidden, 1, sizeof hidden);
-    CHECK_OK(graft_qwen3_run(engine, &o, &a, w, ids, T, &task, hidden, &e), &e);
+    CHECK_OK(graft_qwen3_run(engine, &o, &a, w, GRAFT_QWEN3_TAKE_MOST, ids, T, &task, hidden, &e),
+             &e);
     for (int i = 0; i < T * WIDTH; i++) CHECK(hidden[i] == 0);
     graft_weights_release(w);
     finish_file(f);

@@ -178,8 +178,8 @@ static void prompts(void)
         CHECK_OK(graft_qwen_encode(c->qwen3->tokenizer, all, strlen(all), &ids, &n, &e), &e);
         CHECK(n > first && memcmp(ids, asked, first * sizeof *ids) == 0);
         float *want = calloc(n, WIDTH * sizeof *want);
-        CHECK_OK(graft_qwen3_run_whole(engine, &o, &c->qwen3->arch, c->qwen3->weights, ids,
-                                       (int64_t)n, NULL, want, &e),
+        CHECK_OK(graft_qwen3_run(engine, &o, &c->qwen3->arch, c->qwen3->weights,
+                                 GRAFT_QWEN3_TAKE_WHOLE, ids, (int64_t)n, NULL, want, &e),
                  &e);
         graft_cond *k = encoded(c, texts[i][0]);
         CHECK(k->n == 1 && k->entry[0]->width == WIDTH && !k->entry[0]->pooled);

@@ -24,8 +24,12 @@ static graft_status hidden_case(golden *g, const qwen3_file *q, int k, graft_err
                        : stacked ? "stacked"
                        : whole   ? "whole"
                                  : "hidden";
-    const size_t times = layered ? GRAFT_QWEN3_LAYERED : stacked ? GRAFT_QWEN3_STACKED : 1;
-    const size_t width = (size_t)q->arch.width * times;
+    const graft_qwen3_taken taken = normed    ? GRAFT_QWEN3_TAKE_NORMED
+                                    : layered ? GRAFT_QWEN3_TAKE_LAYERED
+                                    : stacked ? GRAFT_QWEN3_TAKE_STACKED
+                                    : whole   ? GRAFT_QWEN3_TAKE_WHOLE
+                                              : GRAFT_QWEN3_TAKE_MOST;
+    const size_t width = (size_t)q->arch.width * graft_qwen3_times(taken);
     const graft_st_tensor *want = golden_case(q->f, k, what);
     char name[64];
     if (!want || tokens->rank != 1 || golden_count(want) != golden_count(tokens) * width)
@@ -38,12 +42,8 @@ static graft_status hidden_case(golden *g, const qwen3_file *q, int k, graft_err
         st = graft_fail_nomem(e, "Qwen 3's hidden states");
         goto out;
     }
-    GRAFT_TRY((normed    ? graft_qwen3_run_normed
-               : layered ? graft_qwen3_run_layered
-               : whole   ? graft_qwen3_run_whole
-               : stacked ? graft_qwen3_run_stacked
-                         : graft_qwen3_run)(g->engine, &q->options, &q->arch, q->weights, ids,
-                                            tokens->shape[0], NULL, hidden, e));
+    GRAFT_TRY(graft_qwen3_run(g->engine, &q->options, &q->arch, q->weights, taken, ids,
+                              tokens->shape[0], NULL, hidden, e));
     snprintf(name, sizeof name, "qwen case%d %s", k, what);
     golden_note_model(g, name, golden_error(hidden, expected, golden_count(want)));
 out:
