@@ -1,15 +1,15 @@
 /* Makes a checkpoint of random weights with the names and shapes of a real one.
  *
- *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]
+ *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32|f8] [--seed N]
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
  *                     --parts union | --parts upscaler | --parts taesd | --parts t5 |
  *                     --parts vision | --parts clip-vision | --parts redux |
  *                     --parts qwen3 | --parts ip-adapter | --parts ip-adapter-plus]
  *
- * KIND: one of those in model_kind.c. The names come from the same graph builders that read them.
- * Weights are normal with a spread of 1 / sqrt(inputs), so that activations stay in float16's
- * range; a tensor depends on seed and name only. Pictures made with them are noise, but always the
- * same noise. */
+ * KIND: one of those in model_kind.c. f8: E4M3, without scales. The names come from the same graph
+ * builders that read them. Weights are normal with a spread of 1 / sqrt(inputs), so that
+ * activations stay in float16's range; a tensor depends on seed and name only. Pictures made with
+ * them are noise, but always the same noise. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -553,7 +553,7 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
 
 static int usage(void)
 {
-    fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32]\n"
+    fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32|f8]\n"
           "                        [--seed N | --weights zeros]\n"
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
           "                         --parts union | --parts upscaler | --parts taesd |\n"
@@ -585,6 +585,7 @@ static bool parse(int argc, char **argv, options *o)
             o->dtype = strcmp(value, "f16") == 0    ? GRAFT_F16
                        : strcmp(value, "bf16") == 0 ? GRAFT_BF16
                        : strcmp(value, "f32") == 0  ? GRAFT_F32
+                       : strcmp(value, "f8") == 0   ? GRAFT_F8_E4M3
                                                     : GRAFT_DTYPE_NONE;
         else
             return false;

@@ -25,7 +25,7 @@ int64_t model_tensor_count(const model_tensor *t)
 
 static size_t element_size(const model_file *o, const model_tensor *t)
 {
-    return t->index ? sizeof(int64_t) : o->dtype == GRAFT_F32 ? 4 : 2;
+    return t->index ? sizeof(int64_t) : graft_dtype_size(o->dtype);
 }
 
 static bool write_indices(const model_tensor *t, FILE *f)
@@ -51,6 +51,8 @@ static bool write_weights(const model_file *o, const model_tensor *t, const floa
             graft_f32_to_f16_array(values, narrow, n);
         else if (o->dtype == GRAFT_BF16)
             graft_f32_to_bf16_array(values, narrow, n);
+        else if (o->dtype == GRAFT_F8_E4M3)
+            for (size_t i = 0; i < n; i++) ((uint8_t *)narrow)[i] = graft_f32_to_f8_e4m3(values[i]);
         else
             data = values;
         if (fwrite(data, element_size(o, t), n, f) != n) return false;
@@ -67,7 +69,10 @@ static bool write_zeros(const model_file *o, const model_tensor *t, FILE *f)
 
 static void make_header(const model_file *o, const model_list *l, graft_str *s)
 {
-    const char *dtype = o->dtype == GRAFT_F32 ? "F32" : o->dtype == GRAFT_F16 ? "F16" : "BF16";
+    const char *dtype = o->dtype == GRAFT_F32       ? "F32"
+                        : o->dtype == GRAFT_F16     ? "F16"
+                        : o->dtype == GRAFT_F8_E4M3 ? "F8_E4M3"
+                                                    : "BF16";
     uint64_t at = 0;
     graft_str_puts(s, "{\"__metadata__\":{\"format\":\"pt\"");
     if (o->config) {

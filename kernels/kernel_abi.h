@@ -19,7 +19,7 @@
 #include "kernels/op_desc.h"
 
 #define GRAFT_KERNELS_ABI_MAJOR 1u
-#define GRAFT_KERNELS_ABI_MINOR 13u
+#define GRAFT_KERNELS_ABI_MINOR 14u
 #define GRAFT_KERNELS_SYMBOL    "graft_kernels_entry"
 
 /* What the engine lends to a library; outlives the device. [any] */
@@ -261,7 +261,8 @@ typedef struct graft_kernels_more {
 /* It can multiply rows by a Hadamard matrix before it quantizes them (hadamard.h). Without it
  * weights are turned back, and quantized as those of other files. Since 1.12. */
 #define GRAFT_WANTS_HADAMARD 8u
-/* LINEAR's weights may be blocks of ggml (quant.h). Without it they become floats. Since 1.13. */
+/* LINEAR's weights may be blocks (blocks.h), of all types that the library supports: of ggml's
+ * since 1.13, of floats since 1.14. Without it they become floats. */
 #define GRAFT_WANTS_BLOCKS 16u
 /* Whether a record of this library has a field that came later, and not NULL. */
 #define GRAFT_KERNELS_HAS(more, field)                                                             \

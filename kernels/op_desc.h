@@ -31,7 +31,7 @@ enum {
     GRAFT_Q8 = 12,
     GRAFT_Q4 = 13,
     GRAFT_QF8 = 14,
-    /* Likewise blocks of ggml: so much and ggml's number of their type (kernels/ggml_blocks.h). */
+    /* Likewise blocks: so much and the number of their type (kernels/blocks.h). */
     GRAFT_BLOCKS = 256
 };
 
@@ -85,7 +85,7 @@ enum {
     GRAFT_QUANT_INT8 = 1,
     GRAFT_QUANT_INT4 = 2,
     GRAFT_QUANT_FP8 = 3,
-    GRAFT_QUANT_BLOCKS = GRAFT_BLOCKS /* and ggml's number of a type: LINEAR only */
+    GRAFT_QUANT_BLOCKS = GRAFT_BLOCKS /* and the number of a type: LINEAR only */
 };
 
 /* Attributes of all operators; those that an operator does not use are 0. */

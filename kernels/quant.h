@@ -12,10 +12,9 @@
  * order: 4.5 bits a weight. Byte i of a group holds value i in its low and value i + 32 in its high
  * half, each with 8 added; a row's last group is filled up with zeros.
  *
- * GRAFT_QUANT_BLOCKS + a type of ggml's (ggml_blocks.h), LINEAR only: weights are blocks of that
- * type, one behind the other in the weight's order (O,I), of which there is a whole number; a block
- * may go on into the next row. Activations as they are. The dtype of such weights has the same
- * number. pack() takes them as they are; of floats it makes Q8_0, as ggml does, and no other type.
+ * GRAFT_QUANT_BLOCKS + a type (blocks.h), LINEAR only: weights are blocks of that type, of which
+ * there is a whole number. Activations as they are. The dtype of such weights has the same number.
+ * pack() takes them as they are; of floats it makes ggml's Q8_0, as ggml does, and no other type.
  *
  * Weights may come quantized, at any alignment: GRAFT_Q4 is what 4-bit weights are in memory,
  * GRAFT_Q8 is one signed byte a value in the weight's order, then a float32 scale per output;
@@ -34,7 +33,7 @@
 #include <stdint.h>
 
 #include "base/half.h"
-#include "kernels/ggml_blocks.h"
+#include "kernels/blocks.h"
 #include "kernels/op_desc.h"
 
 #define GRAFT_QUANT_GROUP         64
@@ -134,15 +133,7 @@ static inline void graft_quant8_values(graft_quant q, const uint8_t *level, floa
         for (int64_t i = 0; i < n; i++) y[i] = (float)(int8_t)level[i] * scale;
         return;
     }
-    /* graft_f8_e4m3_to_f32() without branches, so that compilers make vectors of it. */
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t code = level[i] & 0x7fu, u = (code << 20) + 0x3c000000u;
-        float normal, tiny = (float)(int32_t)code * 0x1p-9f;
-        u = code == 0x7f ? 0x7fc00000u : u;
-        memcpy(&normal, &u, sizeof normal);
-        float v = code < 8 ? tiny : normal;
-        y[i] = (level[i] & 0x80 ? -v : v) * scale;
-    }
+    graft_float_decode_e4m3(level, scale, y, n);
 }
 
 /* Whether activations are quantized, too; the other quantizations are of weights alone. */
@@ -151,10 +142,10 @@ static inline int graft_quant_is_8(graft_quant q)
     return q == GRAFT_QUANT_INT8 || q == GRAFT_QUANT_FP8;
 }
 
-/* ggml's number of the type that weights are blocks of; 0: they are none, or of no known type. */
+/* The type that weights are blocks of; 0: they are none, or of no known type. */
 static inline int32_t graft_quant_blocks(graft_quant q)
 {
-    return q > GRAFT_QUANT_BLOCKS && graft_ggml_values(q - GRAFT_QUANT_BLOCKS)
+    return q > GRAFT_QUANT_BLOCKS && graft_blocks_values(q - GRAFT_QUANT_BLOCKS)
                ? q - GRAFT_QUANT_BLOCKS
                : 0;
 }

@@ -103,13 +103,13 @@ static bool offload_of(const graft_log *log)
 /* limit: of all weights and arenas, or 0. */
 static uint64_t floats_most(uint64_t limit, const graft_log *log)
 {
-    const char *env = getenv("GRAFT_GGUF");
+    const char *env = getenv("GRAFT_PACKED");
     const uint64_t half = (limit ? limit : host_memory()) / 2;
     if (!env || !*env || strcmp(env, "auto") == 0) return half;
-    if (strcmp(env, "blocks") == 0) return 0;
+    if (strcmp(env, "keep") == 0) return 0;
     if (strcmp(env, "floats") == 0) return UINT64_MAX;
     graft_log_printf(log, GRAFT_LOG_WARN,
-                     "GRAFT_GGUF must be auto, blocks or floats, not \"%s\": ignored", env);
+                     "GRAFT_PACKED must be auto, keep or floats, not \"%s\": ignored", env);
     return half;
 }
 

@@ -31,7 +31,7 @@ struct graft_engine {
     graft_packs *packs;
     graft_packs *offloaded; /* in memory of the host, of weights that devices have no room for */
     bool offload;           /* they may stay there */
-    /* Linear layers of GGUF files keep their blocks where as floats they would have more bytes. */
+    /* Linear layers stay packed as in their file where as floats they would have more bytes. */
     uint64_t floats_most;
     graft_arenas *arenas;
     graft_arenas *kept;     /* what samplings keep from step to step (series.h) */
@@ -165,7 +165,7 @@ struct graft_model {
         float strength;
     } hyper;
     graft_quant_choice quant;
-    bool as_floats;             /* what it would keep of a GGUF file's blocks becomes floats, too */
+    bool as_floats;             /* also what would stay packed as in its file */
     graft_quantizer *quantizer; /* NULL without */
 };
 /* Compiles (or finds) the whole UNet for latents (batch,C,height,width) and binds its weights. x is
@@ -177,7 +177,7 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
 graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
                                       int64_t batch, int64_t height, int64_t width, int64_t tokens,
                                       const graft_task *task, graft_binding **out, graft_err *e);
-/* What it keeps of a GGUF file's blocks in graphs for this backend, with these weights of its own:
+/* What of its file stays packed in graphs for this backend, with these weights of its own:
  * nothing where another choice is made, where the backend cannot, and where as floats, in this
  * dtype, they take at most half of the memory that it or the engine may have. */
 graft_status graft_model_kept(const graft_model *m, const graft_backend *b, graft_dtype act_dtype,

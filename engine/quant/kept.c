@@ -3,19 +3,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/ggml_blocks.h"
+#include "engine/weights/packed.h"
+#include "kernels/blocks.h"
 
-/* What a layer's weight can stay in: ggml's number of a type; 0: floats. */
+/* The type of blocks that a layer's weight can stay in; 0: floats. */
 static uint8_t type_of(const graft_weights *w, const char *name)
 {
     graft_weight_term t;
     uint8_t own = 0;
     for (size_t at = 0; graft_weights_next_term(w, name, &at, &t);) {
-        if (!t.tensor || !t.tensor->blocks) return 0;
-        own = (uint8_t)t.tensor->blocks->id;
+        own = t.tensor ? (uint8_t)graft_packed_type(t.tensor) : 0;
+        if (!own) return 0;
     }
     if (!own) return 0;
-    return graft_weights_blocks(w, name, &t) ? own : GRAFT_GGML_Q8_0;
+    return graft_weights_packed(w, name, &t) ? own : GRAFT_GGML_Q8_0;
 }
 
 graft_status graft_kept_choose(const graft_net_arch *a, const graft_weights *w, uint64_t most,
@@ -26,7 +27,7 @@ graft_status graft_kept_choose(const graft_net_arch *a, const graft_weights *w, 
     char name[160];
     memset(out, 0, sizeof *out);
     /* Whoever binds a model asks: most of the time the files tell. */
-    if (graft_weights_block_values(w) <= most) return GRAFT_OK;
+    if (graft_weights_packed_values(w) <= most) return GRAFT_OK;
     graft_status st = graft_quant_layers(a, &all, e);
     for (size_t i = 0; !st && i < all->n; i++) {
         const graft_quant_layer *l = &all->layer[i];
@@ -45,9 +46,9 @@ graft_status graft_kept_choose(const graft_net_arch *a, const graft_weights *w, 
 void graft_kept_print(const graft_quant_choice *c, graft_str *out)
 {
     bool any = false;
-    for (int32_t type = 1; type <= UINT8_MAX; type++) {
-        if (!graft_ggml_values(type) || !memchr(c->blocks, type, sizeof c->blocks)) continue;
-        graft_str_printf(out, "%s%s", any ? ", " : "", graft_ggml_name(type));
+    for (int32_t type = 1; type <= GRAFT_BLOCKS_MOST; type++) {
+        if (!graft_blocks_values(type) || !memchr(c->blocks, type, sizeof c->blocks)) continue;
+        graft_str_printf(out, "%s%s", any ? ", " : "", graft_blocks_name(type));
         any = true;
     }
 }

@@ -1,5 +1,5 @@
-/* Which linear layers keep the blocks of their GGUF file (kernels/ggml_blocks.h) as weights, to
- * become floats just ahead of each multiplication. Any thread. */
+/* Which linear layers keep their weights as a file packs them (kernels/blocks.h: GGUF, FP8, MXFP8,
+ * NVFP4), to become floats just ahead of each multiplication. Any thread. */
 #ifndef GRAFT_QUANT_KEPT_H
 #define GRAFT_QUANT_KEPT_H
 #include "engine/quant/plan.h"

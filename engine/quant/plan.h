@@ -157,7 +157,8 @@ typedef struct graft_quant_choice {
     uint8_t set[GRAFT_QUANT_LAYERS / 8];
     /* Four bits a layer: k where its rows are turned in groups of 4^k, 0 where they are not. */
     uint8_t turned[GRAFT_QUANT_LAYERS / 2];
-    uint8_t blocks[GRAFT_QUANT_LAYERS]; /* of BLOCKS: ggml's number of a layer's type; 0: floats */
+    uint8_t
+        blocks[GRAFT_QUANT_LAYERS]; /* of BLOCKS: a layer's type (kernels/blocks.h); 0: floats */
 } graft_quant_choice;
 /* GRAFT_E_ARG when the plan's layers are not those of the architecture. */
 graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_net_arch *a,

@@ -8,13 +8,14 @@
 #include "kernels/hadamard.h"
 #include "kernels/quant.h"
 
-enum { MX_BLOCK = 32, NV_BLOCK = 16, TILE_ROWS = 128, TILE_BLOCKS = 4 };
+enum { TILE_ROWS = 128, TILE_BLOCKS = 4 };
 
 /* ------------------------------------------------------------------ scales */
 
-static float row_scale(const graft_coded *c, int64_t row)
+float graft_coded_row_scale(const graft_coded *c, int64_t row)
 {
     float v;
+    if (!c->scales) return c->whole;
     int64_t at = c->scales == 1 ? 0 : row;
     graft_to_f32(c->scale_dtype,
                  (const uint8_t *)c->scale + at * (int64_t)graft_dtype_size(c->scale_dtype), &v, 1);
@@ -38,34 +39,47 @@ static int8_t level_of_4(const uint8_t *data, int64_t i)
     return (int8_t)(v < 8 ? v : v - 16);
 }
 
-static void e5m2_values(const uint8_t *x, float scale, float *out, int64_t n)
+/* Of MXFP8 and NVFP4: a block's values, and the bytes of them. */
+static int64_t values_of_block(const graft_coded *c)
 {
-    for (int64_t i = 0; i < n; i++) out[i] = graft_f8_e5m2_to_f32(x[i]) * scale;
+    return c->form == GRAFT_CODED_NVFP4 ? GRAFT_FLOAT_NVFP4_BLOCK : GRAFT_FLOAT_MXFP8_BLOCK;
 }
 
-static void e2m1_values(const uint8_t *data, int64_t first, float scale, float *out, int64_t n)
+static int64_t bytes_of_block(const graft_coded *c)
 {
-    static const float value[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
-                                    -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
-    for (int64_t i = first; i < first + n; i++)
-        *out++ = value[data[i / 2] >> 4 * (1 - i % 2) & 15] * scale;
+    return c->form == GRAFT_CODED_NVFP4 ? GRAFT_FLOAT_NVFP4_BLOCK / 2 : GRAFT_FLOAT_MXFP8_BLOCK;
 }
 
-/* n values of one row from `column` on, in blocks of `size`. */
+static bool has_blocks(const graft_coded *c)
+{
+    return c->form == GRAFT_CODED_NVFP4 || c->form == GRAFT_CODED_MXFP8;
+}
+
+/* One block of a row as kernels/blocks.h has it. */
+static void put_block(const graft_coded *c, const uint8_t *data, int64_t row, int64_t block,
+                      uint8_t *out)
+{
+    const int64_t blocks = c->columns / values_of_block(c), bytes = bytes_of_block(c);
+    out[0] = block_scale(c, row, block, blocks);
+    memcpy(out + 1, data + (row * blocks + block) * bytes, (size_t)bytes);
+}
+
+/* n values of one row from `column` on. */
 static void block_values(const graft_coded *c, const uint8_t *data, int64_t row, int64_t column,
                          int64_t n, float *out)
 {
-    const bool nv = c->form == GRAFT_CODED_NVFP4;
-    const int64_t size = nv ? NV_BLOCK : MX_BLOCK, blocks = c->columns / size;
+    const int64_t size = values_of_block(c);
+    uint8_t block[1 + GRAFT_FLOAT_MXFP8_BLOCK];
+    float value[GRAFT_FLOAT_MXFP8_BLOCK];
     for (int64_t end = column + n, count; column < end; column += count, out += count) {
-        uint8_t scale = block_scale(c, row, column / size, blocks);
-        int64_t first = row * c->columns + column;
-        count = size - column % size < end - column ? size - column % size : end - column;
-        if (nv)
-            e2m1_values(data, first, graft_f8_e4m3_to_f32(scale) * c->whole, out, count);
+        const int64_t skip = column % size;
+        count = size - skip < end - column ? size - skip : end - column;
+        put_block(c, data, row, column / size, block);
+        if (c->form == GRAFT_CODED_NVFP4)
+            graft_float_decode_nvfp4(block, c->whole, value);
         else
-            graft_quant8_values(GRAFT_QUANT_FP8, data + first,
-                                scale < 255 ? ldexpf(1.0f, scale - 127) : NAN, out, count);
+            graft_float_decode_mxfp8(block, c->whole, value);
+        memcpy(out, value + skip, (size_t)count * sizeof *out);
     }
 }
 
@@ -74,7 +88,7 @@ static void stored_values(const graft_coded *c, const uint8_t *data, int64_t row
                           int64_t n, float *out)
 {
     const int64_t first = row * c->columns + column;
-    const float scale = c->scales ? row_scale(c, row) : 0;
+    const float scale = graft_coded_row_scale(c, row);
     switch (c->form) {
     case GRAFT_CODED_INT8:
         graft_quant8_values(GRAFT_QUANT_INT8, data + first, scale, out, n);
@@ -84,9 +98,9 @@ static void stored_values(const graft_coded *c, const uint8_t *data, int64_t row
         break;
     case GRAFT_CODED_FP8:
         if (c->dtype == GRAFT_F8_E5M2)
-            e5m2_values(data + first, scale, out, n);
+            graft_float_decode_e5m2(data + first, scale, out, n);
         else
-            graft_quant8_values(GRAFT_QUANT_FP8, data + first, scale, out, n);
+            graft_float_decode_e4m3(data + first, scale, out, n);
         break;
     case GRAFT_CODED_MXFP8:
     case GRAFT_CODED_NVFP4:
@@ -136,7 +150,19 @@ void graft_coded_levels(const graft_coded *c, const void *data, int8_t *level, f
         memcpy(level, data, (size_t)all);
     else
         for (int64_t i = 0; i < all; i++) level[i] = level_of_4(data, i);
-    for (int64_t r = 0; r < c->rows; r++) scale[r] = row_scale(c, r);
+    for (int64_t r = 0; r < c->rows; r++) scale[r] = graft_coded_row_scale(c, r);
+}
+
+void graft_coded_blocks(const graft_coded *c, const void *data, uint8_t *blocks)
+{
+    if (!has_blocks(c)) {
+        memcpy(blocks, data, (size_t)(c->rows * c->columns));
+        return;
+    }
+    const int64_t each = bytes_of_block(c) + 1;
+    for (int64_t row = 0; row < c->rows; row++)
+        for (int64_t b = 0; b < c->columns / values_of_block(c); b++, blocks += each)
+            put_block(c, data, row, b, blocks);
 }
 
 graft_hash graft_coded_mix(graft_hash h, const graft_coded *c, bool few)

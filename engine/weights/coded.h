@@ -63,6 +63,10 @@ void graft_coded_to_f32(const graft_coded *c, const void *data, int64_t first, i
 bool graft_coded_has_levels(const graft_coded *c, int32_t hadamard);
 /* These levels: rows * columns bytes, and a scale for each row. */
 void graft_coded_levels(const graft_coded *c, const void *data, int8_t *level, float *scale);
+/* FP8, MXFP8 and NVFP4 as kernels/blocks.h has them: the blocks, and what a row's values count
+ * besides. */
+void graft_coded_blocks(const graft_coded *c, const void *data, uint8_t *blocks);
+float graft_coded_row_scale(const graft_coded *c, int64_t row);
 /* Names the format and its scales: all of them, or with `few` some. */
 graft_hash graft_coded_mix(graft_hash h, const graft_coded *c, bool few);
 #endif

@@ -4,8 +4,10 @@
 
 #include "base/alloc.h"
 #include "engine/weights/coded.h"
+#include "engine/weights/packed.h"
 #include "engine/weights/quantized.h"
 #include "kernels/hadamard.h"
+#include "kernels/quant.h"
 
 #define ROWS ((size_t)512 << 10) /* bytes; read again by packing while they are in the cache */
 
@@ -335,8 +337,8 @@ static const graft_st_tensor *blocks_of(const graft_weights *w, const graft_gslo
                                         graft_dtype dtype)
 {
     graft_weight_term t;
-    return graft_weights_blocks(w, s->source[k], &t) &&
-                   GRAFT_BLOCKS + (graft_dtype)t.tensor->blocks->id == dtype
+    return graft_weights_packed(w, s->source[k], &t) &&
+                   GRAFT_BLOCKS + graft_packed_type(t.tensor) == dtype
                ? t.tensor
                : NULL;
 }
@@ -344,8 +346,8 @@ static const graft_st_tensor *blocks_of(const graft_weights *w, const graft_gslo
 graft_status graft_slot_data_blocks(const graft_weights *w, const graft_gslot *slot,
                                     graft_dtype dtype, graft_slot_data *out, graft_err *e)
 {
+    const int32_t type = graft_quant_blocks(graft_quant_of_dtype(dtype));
     graft_slot_source from;
-    size_t total = 0;
     *out = (graft_slot_data){0};
     if (slot->rank != 2 || !graft_gslot_plain(slot)) return GRAFT_OK;
     for (size_t k = 0; k < slot->n_sources; k++) {
@@ -353,17 +355,23 @@ graft_status graft_slot_data_blocks(const graft_weights *w, const graft_gslot *s
         if (!t) return GRAFT_OK;
         graft_status st = find(w, slot, k, &from, e); /* checks its shape */
         if (st) return st;
-        total += (size_t)t->bytes;
     }
     out->dtype = dtype;
-    if (slot->n_sources == 1) {
+    if (slot->n_sources == 1 && !graft_blocks_scaled(type)) {
         out->data = blocks_of(w, slot, 0, dtype)->data;
         return GRAFT_OK;
     }
-    uint8_t *p = graft_malloc_aligned(64, total);
+    uint8_t *p =
+        graft_malloc_aligned(64, (size_t)graft_blocks_bytes(type, slot->dim[0], slot->dim[1]));
     if (!p) return graft_fail_nomem(e, "weights");
     out->data = out->owned = p;
-    join_plain(w, slot, p);
+    uint8_t *scales = p + graft_blocks_level_bytes(type, count_of(slot));
+    for (size_t k = 0; k < slot->n_sources; k++) {
+        find(w, slot, k, &from, NULL); /* was there before */
+        graft_packed_copy(from.tensor, p, scales);
+        p += graft_blocks_level_bytes(type, source_count(slot, &from));
+        scales += from.rows * (int64_t)sizeof(float);
+    }
     return GRAFT_OK;
 }
 

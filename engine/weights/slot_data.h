@@ -14,8 +14,8 @@ typedef struct graft_slot_data {
 /* Fails as graft_weights_check does, and for want of memory; *out is nothing then. */
 graft_status graft_slot_data_load(const graft_weights *w, const graft_gslot *slot,
                                   graft_slot_data *out, graft_err *e);
-/* The slot's blocks of ggml as they lie in files: one piece, of dtype GRAFT_BLOCKS and their type.
- * out->data NULL: not all of its sources are such tensors of this type, unchanged. */
+/* The slot's blocks (packed.h), unchanged: one piece, of dtype GRAFT_BLOCKS and their type.
+ * out->data NULL: not all of its sources are tensors of this type. */
 graft_status graft_slot_data_blocks(const graft_weights *w, const graft_gslot *slot,
                                     graft_dtype dtype, graft_slot_data *out, graft_err *e);
 /* Turns quantized values into float32; others stay. */

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "engine/weights/packed.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/set.h"
 
@@ -450,26 +451,26 @@ bool graft_weights_only(const graft_weights *w, const char *name, graft_weight_t
            counts(out, out->tensor->scale != 0 ? out->tensor->scale : 1);
 }
 
-bool graft_weights_blocks(const graft_weights *w, const char *name, graft_weight_term *out)
+bool graft_weights_packed(const graft_weights *w, const char *name, graft_weight_term *out)
 {
-    return graft_weights_only(w, name, out) && out->tensor->blocks && out->tensor->scale == 0;
+    return graft_weights_only(w, name, out) && graft_packed_type(out->tensor);
 }
 
-static uint64_t block_values_at(const graft_set_place *p)
+static uint64_t packed_values_at(const graft_set_place *p)
 {
     uint64_t values = 0;
     for (size_t i = 0; i < graft_safetensors_count(p->file->file); i++) {
         const graft_st_tensor *t = graft_safetensors_at(p->file->file, i);
-        if (t->blocks) values += (uint64_t)graft_st_values(t);
+        if (graft_packed_type(t)) values += (uint64_t)graft_st_values(t);
     }
     return values;
 }
 
-uint64_t graft_weights_block_values(const graft_weights *w)
+uint64_t graft_weights_packed_values(const graft_weights *w)
 {
-    uint64_t values = w->term ? 0 : block_values_at(&w->place);
-    if (w->below) values += graft_weights_block_values(w->below);
-    for (size_t i = 0; i < w->n_terms; i++) values += block_values_at(&w->term[i].place);
+    uint64_t values = w->term ? 0 : packed_values_at(&w->place);
+    if (w->below) values += graft_weights_packed_values(w->below);
+    for (size_t i = 0; i < w->n_terms; i++) values += packed_values_at(&w->term[i].place);
     return values;
 }
 

@@ -176,11 +176,10 @@ bool graft_weights_next_term(const graft_weights *w, const char *name, size_t *a
 /* Whether the tensor is one of a file alone, once and without patches; *out is its only term then.
  */
 bool graft_weights_only(const graft_weights *w, const char *name, graft_weight_term *out);
-/* Whether the tensor is one of ggml's blocks that a file stores, once, without patches and scale;
- * *out is its only term then. */
-bool graft_weights_blocks(const graft_weights *w, const char *name, graft_weight_term *out);
-/* Values of all tensors of blocks in the set's files, patches' files not counted. */
-uint64_t graft_weights_block_values(const graft_weights *w);
+/* The same of one that can stay packed (packed.h). */
+bool graft_weights_packed(const graft_weights *w, const char *name, graft_weight_term *out);
+/* Values of all such tensors in the set's files, patches' files not counted. */
+uint64_t graft_weights_packed_values(const graft_weights *w);
 /* Whether the tensor is one that a file stores, unchanged; *out is its only term then. */
 bool graft_weights_stored(const graft_weights *w, const char *name, graft_weight_term *out);
 /* Values first .. first + n of tensor `name` as float32, patches not counted. Of quantized tensors

@@ -1,8 +1,8 @@
 /* LINEAR and CONV2D on weights of 4 bits, of 8, integers or FP8, or in bfloat16, and LINEAR on
- * blocks of ggml: the float operator on blocks of outputs (LINEAR) or on all of them (CONV2D),
- * whose weights are expanded into the workspace right before. With 8 bits the input is rounded to
- * its levels, so that results are those of integers but for the rounding of float32. Widened, it
- * computes in float32 what is bfloat16 outside. */
+ * blocks (kernels/blocks.h): the float operator on blocks of outputs (LINEAR) or on all of them
+ * (CONV2D), whose weights are expanded into the workspace right before. With 8 bits the input is
+ * rounded to its levels, so that results are those of integers but for the rounding of float32.
+ * Widened, it computes in float32 what is bfloat16 outside. */
 #include "kernels/cpu/dequantized.h"
 
 #include <stdio.h>
@@ -50,7 +50,7 @@ static bool of_8_bits(const graft_op_desc *op)
     return graft_quant_is_8(op->attrs.quant);
 }
 
-/* ggml's type of the blocks that the weight has; 0: it has none. */
+/* The type of the blocks that the weight has; 0: it has none. */
 static int32_t blocks_of(const graft_op_desc *op)
 {
     return graft_quant_blocks(op->attrs.quant);
@@ -112,9 +112,10 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     graft_status st =
         op->op == GRAFT_OP_CONV2D ? graft_cpu_conv2d_check(op, e) : graft_cpu_linear_check(op, e);
     const int32_t type = blocks_of(op);
-    if (!st && type && graft_cpu_elements(&op->in[GRAFT_LINEAR_W]) % graft_ggml_values(type))
+    const int64_t *w = op->in[GRAFT_LINEAR_W].dim;
+    if (!st && type && !graft_blocks_fit(type, w[0], w[1]))
         st = graft_fail(e, GRAFT_E_UNSUPPORTED, "linear: w is no whole number of blocks of %s",
-                        graft_ggml_name(type));
+                        graft_blocks_name(type));
     if (st) return st;
     describe(op, graft_cpu_is_widened(d, op), block_outputs(op), &plain);
     return type_of(op)->check(d, &plain, e);
@@ -192,11 +193,11 @@ static void name_weights(graft_kernel *k)
     const graft_quant q = k->op.attrs.quant;
     const int32_t type = blocks_of(&k->op);
     snprintf(k->info.variant, sizeof k->info.variant, "%s as floats, %.40s",
-             type ? graft_ggml_name(type) : kinds[q].name, s->block.kernel.info.variant);
+             type ? graft_blocks_name(type) : kinds[q].name, s->block.kernel.info.variant);
     if (type) {
         k->info.packing[GRAFT_LINEAR_W] = GRAFT_CPU_PACKING_BLOCKS + (uint64_t)type;
         k->info.packed_bytes[GRAFT_LINEAR_W] =
-            (uint64_t)graft_ggml_bytes(type, graft_cpu_elements(w));
+            (uint64_t)graft_blocks_bytes(type, w->dim[0], w->dim[1]);
         return;
     }
     if (q == GRAFT_QUANT_NONE) {
@@ -435,6 +436,7 @@ static graft_status run_part(const graft_kernel *k, part *p, int64_t first, cons
     const int at_residual = (int)(residual_of(&p->kernel.op) - p->kernel.op.in);
     graft_cpu_expand_rows rows = {.quant = k->op.attrs.quant,
                                   .level = packed,
+                                  .outputs = w->dim[0],
                                   .first = first,
                                   .count = p->outputs,
                                   .second = s->outputs + first,

@@ -21,6 +21,7 @@ bool graft_cpu_is_widened(const graft_device *d, const graft_op_desc *op);
 typedef struct graft_cpu_expand_rows {
     graft_quant quant;  /* GRAFT_QUANT_NONE: bfloat16 */
     const void *level;  /* the whole weight */
+    int64_t outputs;    /* of that */
     const float *scale; /* NULL where there are none */
     int64_t first, count, second;
     bool narrow; /* of blocks: rounded to bfloat16 first, which is to become float32 */

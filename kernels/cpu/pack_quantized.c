@@ -73,7 +73,8 @@ static void read_row(const job *j, int64_t o, int64_t first, float *row, int64_t
     const uint8_t *packed = r->level;
     const int32_t type = graft_quant_blocks(r->quant);
     if (type) {
-        j->simd->blocks(type, packed, g * j->inputs + first, n, row);
+        const graft_blocks_weight w = {type, packed, r->outputs, j->inputs};
+        j->simd->blocks(&w, g, first, n, row);
         for (int64_t i = 0; i < n && r->narrow; i++)
             row[i] = graft_bf16_to_f32(graft_f32_to_bf16(row[i]));
         return;

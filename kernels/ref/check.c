@@ -109,8 +109,9 @@ graft_status graft_ref_check_own(const graft_op_desc *given, graft_op_desc *d,
     graft_status st = graft_ref_check(&floats, d, op, e);
     if (st) return st;
     d->attrs.quant = quant;
-    return graft_ref_elements(&d->in[GRAFT_LINEAR_W]) % graft_ggml_values(type)
-               ? graft_fail(e, GRAFT_E_UNSUPPORTED, "linear: w is no whole number of blocks of %s",
-                            graft_ggml_name(type))
-               : GRAFT_OK;
+    const int64_t *w = d->in[GRAFT_LINEAR_W].dim;
+    return graft_blocks_fit(type, w[0], w[1])
+               ? GRAFT_OK
+               : graft_fail(e, GRAFT_E_UNSUPPORTED, "linear: w is no whole number of blocks of %s",
+                            graft_blocks_name(type));
 }

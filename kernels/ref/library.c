@@ -104,7 +104,7 @@ static uint64_t levels_bytes(const graft_kernel *k, int32_t input)
     const graft_tensor_desc *t = &k->desc.in[input];
     const int32_t type = graft_quant_blocks(k->desc.attrs.quant);
     if (type && input == GRAFT_LINEAR_W)
-        return (uint64_t)graft_ggml_bytes(type, graft_ref_elements(t));
+        return (uint64_t)graft_blocks_bytes(type, t->dim[0], t->dim[1]);
     return is_int4(k, input) ? graft_quant4_bytes(t->dim[0], graft_ref_elements(t) / t->dim[0]) : 0;
 }
 

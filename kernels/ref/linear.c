@@ -93,7 +93,8 @@ static void unpack_row(const graft_op_desc *d, const void *packed, int64_t o, fl
     const int32_t type = graft_quant_blocks(d->attrs.quant);
     int64_t k = t->dim[1], groups = graft_quant4_groups(k);
     if (type) {
-        graft_ggml_to_f32(type, packed, o * k, k, row);
+        const graft_blocks_weight w = {type, packed, t->dim[0], k};
+        graft_blocks_to_f32(&w, o, 0, k, row);
         return;
     }
     const uint8_t *level = (const uint8_t *)packed + o * groups * GRAFT_QUANT_GROUP_BYTES;

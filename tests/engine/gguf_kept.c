@@ -3,14 +3,11 @@
 #include <math.h>
 
 #include "engine/quant/kept.h"
-#include "kernels/quant.h"
 #include "tests/engine/calibrate.h"
-#include "tests/engine/merge.h"
+#include "tests/engine/kept.h"
 #include "tests/gguf_file.h"
 
 static graft_engine *kept, *floats;
-
-#define SUMS 2e-5 /* of float32 in another order */
 
 enum { Q8_0 = 8, Q4_0 = 2, Q5_1 = 7, Q4_K = 12, Q6_K = 14 };
 
@@ -55,14 +52,6 @@ static int32_t all_q4_k(const char *name)
     return Q4_K;
 }
 
-static made_file *network(void)
-{
-    graft_safetensors *f = open_file(SD1);
-    made_file *m = copy_file(f, UNET);
-    graft_safetensors_close(f);
-    return m;
-}
-
 /* SD1's network with its matrices in such blocks, all of them random. Returns the bytes of its
  * tensors, with what is no block as float32. */
 static uint64_t write_network(const char *path, types_of *type)
@@ -87,76 +76,6 @@ static uint64_t write_network(const char *path, types_of *type)
     finish_file(m);
     return bytes;
 }
-
-static graft_binding *bound(const graft_model *m)
-{
-    graft_binding *b = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
-    if (!b) abort();
-    return b;
-}
-
-/* The operator that has this tensor among its weights. */
-static const graft_gnode *layer(const graft_binding *b, const char *name, size_t *sources)
-{
-    const graft_graph *g = b->exe->graph;
-    for (size_t i = 0; i < g->n_nodes; i++) {
-        const graft_gslot *s = graft_quant_weight(g, i);
-        for (size_t k = 0; s && k < s->n_sources; k++)
-            if (strcmp(s->source[k], name) == 0) {
-                *sources = s->n_sources;
-                return &g->node[i];
-            }
-    }
-    fprintf(stderr, "no layer of %s\n", name);
-    abort();
-}
-
-static void check_layer(const graft_model *m, const char *name, int32_t type, size_t sources)
-{
-    size_t n = 0;
-    graft_binding *b = bound(m);
-    CHECK_INT(layer(b, name, &n)->attrs.quant, type ? GRAFT_QUANT_BLOCKS + type : 0);
-    CHECK_INT(n, sources);
-    graft_binding_release(b);
-}
-
-/* Operators on blocks. */
-static size_t count_kept(const graft_model *m)
-{
-    graft_binding *b = bound(m);
-    const graft_graph *g = b->exe->graph;
-    size_t n = 0;
-    for (size_t i = 0; i < g->n_nodes; i++) {
-        const bool is = graft_quant_blocks(g->node[i].attrs.quant) != 0;
-        CHECK(!is || g->node[i].op == GRAFT_OP_LINEAR);
-        n += is;
-    }
-    graft_binding_release(b);
-    return n;
-}
-
-static uint64_t weight_bytes(const graft_model *m)
-{
-    graft_binding *b = bound(m);
-    const uint64_t bytes = graft_binding_bytes(b);
-    graft_binding_release(b);
-    return bytes;
-}
-
-/* Both answer the same but for the order of sums. */
-static void close_to(const graft_model *a, const graft_model *b, double most)
-{
-    float one[OUT], two[OUT];
-    run_model(a, one);
-    run_model(b, two);
-    const double d = difference(one, two, OUT);
-    if (!(d <= most)) printf("%g, more than %g\n", d, most);
-    CHECK(d <= most);
-}
-
-#define BLOCK "input_blocks.1.1.transformer_blocks.0."
 
 static void stay_in_memory(types_of *type)
 {
@@ -231,7 +150,7 @@ static void write_changed(const graft_model *m, const char *from, const char *pa
         CHECK_OK(graft_weights_patched_values(m->weights, name, t, (int64_t)n, v, &e), &e);
         if (!own->blocks || strncmp(name, "time_embed", 10) == 0) continue;
         uint8_t *p = malloc(own->bytes > n / 32 * 34 ? own->bytes : n / 32 * 34);
-        const bool same = graft_weights_blocks(m->weights, name, &term);
+        const bool same = graft_weights_packed(m->weights, name, &term);
         if (!p) abort();
         if (same)
             memcpy(p, own->data, own->bytes);
@@ -458,24 +377,24 @@ static void half_of_the_memory(void)
 
 static void asked_for_floats(void)
 {
-    setenv("GRAFT_GGUF", "floats", 1);
+    setenv("GRAFT_PACKED", "floats", 1);
     floats = make_engine("cpu");
-    setenv("GRAFT_GGUF", "tensors", 1);
+    setenv("GRAFT_PACKED", "tensors", 1);
     last_log[0] = 0;
     kept = make_engine("cpu");
-    CHECK(strstr(last_log, "GRAFT_GGUF") && strstr(last_log, "tensors"));
+    CHECK(strstr(last_log, "GRAFT_PACKED") && strstr(last_log, "tensors"));
     const uint64_t half = kept->floats_most;
     CHECK(half > (uint64_t)1 << 28 && half < (uint64_t)1 << 50 &&
           floats->floats_most == UINT64_MAX);
     graft_engine_destroy(kept);
-    setenv("GRAFT_GGUF", "auto", 1);
+    setenv("GRAFT_PACKED", "auto", 1);
     kept = make_engine("cpu");
     CHECK(kept->floats_most == half);
     graft_engine_destroy(kept);
-    setenv("GRAFT_GGUF", "blocks", 1);
+    setenv("GRAFT_PACKED", "keep", 1);
     kept = make_engine("cpu");
     CHECK(kept->floats_most == 0);
-    unsetenv("GRAFT_GGUF");
+    unsetenv("GRAFT_PACKED");
 }
 
 int main(void)

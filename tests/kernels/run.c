@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "base/log.h"
-#include "kernels/ggml_blocks.h"
+#include "kernels/blocks.h"
 #include "tests/kernels/harness.h"
 #include "tests/kernels/limits.h"
 #include "tests/kernels/spare.h"
@@ -410,8 +410,9 @@ static bool pack_constant(session *s, int i, const kernel_case *c, const float *
     int64_t n = element_count(t);
     const bool blocks = c->blocks && i == GRAFT_LINEAR_W;
     graft_dtype source = blocks ? c->desc.attrs.quant : c->source;
-    size_t source_bytes = blocks ? (size_t)graft_ggml_bytes(source - GRAFT_BLOCKS, n)
-                                 : (size_t)n * graft_dtype_size(source);
+    size_t source_bytes =
+        blocks ? (size_t)graft_blocks_bytes(source - GRAFT_BLOCKS, t->dim[0], t->dim[1])
+               : (size_t)n * graft_dtype_size(source);
     void *host = spare_take(source_bytes);
     if (blocks)
         memcpy(host, c->blocks, source_bytes);

@@ -57,9 +57,9 @@ static const struct layer {
     {"plugin/", {"base/", "plugin/"}},
     {"kernels/", {"base/", "kernels/"}},
     {"engine/",
-     {"base/", "engine/", "kernels/changes.h", "kernels/ggml_blocks.h", "kernels/guidance.h",
-      "kernels/kernel_abi.h", "kernels/hadamard.h", "kernels/op_desc.h", "kernels/ops.def",
-      "kernels/quant.h", "kernels/rope.h"}},
+     {"base/", "engine/", "kernels/blocks.h", "kernels/changes.h", "kernels/ggml_blocks.h",
+      "kernels/guidance.h", "kernels/kernel_abi.h", "kernels/hadamard.h", "kernels/op_desc.h",
+      "kernels/ops.def", "kernels/quant.h", "kernels/rope.h"}},
     {"nodes/", {"base/", "plugin/", "nodes/", "engine/engine.h"}},
     {"host/", {"base/", "plugin/", "host/"}},
 };

@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/weights/packed.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/slot_data.h"
 #include "engine/weights/values.h"
 #include "kernels/hadamard.h"
+#include "kernels/quant.h"
 #include "tests/test.h"
 
 #define GOLDEN GRAFT_SOURCE_DIR "/golden/small/coded/"
@@ -140,6 +142,76 @@ static void levels_stay(void)
     d = loaded(w, "plain.weight", NULL, 3, 5, 0);
     CHECK_INT(d.dtype, GRAFT_F32);
     graft_slot_data_finish(&d);
+    graft_weights_release(w);
+}
+
+/* ------------------------------------------------------------------ blocks */
+
+/* The tensor twice, one behind the other, as a weight of blocks: every value has the bits that it
+ * has as a float. */
+static void check_blocks(const graft_weights *w, const graft_st_tensor *t, int32_t type)
+{
+    char *name[2] = {(char *)(uintptr_t)t->name, (char *)(uintptr_t)t->name};
+    const int64_t rows = t->shape[0], n = t->shape[1];
+    int64_t each[2] = {rows, rows};
+    graft_gslot s = {.kind = GRAFT_SLOT_ROWS,
+                     .rank = 2,
+                     .dim = {2 * rows, n},
+                     .n_sources = 2,
+                     .source = name,
+                     .rows = each};
+    graft_slot_data d = {0};
+    graft_err e = GRAFT_ERR_INIT;
+    float got[1024], want[1024];
+    const graft_dtype other =
+        GRAFT_BLOCKS + (type == GRAFT_FLOAT_E4M3 ? GRAFT_FLOAT_E5M2 : GRAFT_FLOAT_E4M3);
+    if (n > 1024) abort();
+    CHECK_OK(graft_slot_data_blocks(w, &s, other, &d, &e), &e);
+    CHECK(!d.data);
+    CHECK_OK(graft_slot_data_blocks(w, &s, GRAFT_BLOCKS + type, &d, &e), &e);
+    if (!d.data) abort();
+    CHECK_INT(d.dtype, GRAFT_BLOCKS + type);
+    const graft_blocks_weight packed = {type, d.data, 2 * rows, n};
+    for (int64_t r = 0; r < 2 * rows; r++) {
+        graft_st_to_f32(t, r % rows * n, n, want);
+        for (int64_t k = 0; k < n && t->scale != 0; k++) want[k] *= t->scale;
+        graft_blocks_to_f32(&packed, r, 0, n, got);
+        if (memcmp(got, want, (size_t)n * sizeof *got)) CHECK_STR(t->name, "the same bits");
+        for (int64_t at = 0, step = 1; at < n; at += step, step = step * 3 % 41 + 1)
+            graft_blocks_to_f32(&packed, r, at, step < n - at ? step : n - at, got + at);
+        CHECK(memcmp(got, want, (size_t)n * sizeof *got) == 0);
+    }
+    graft_slot_data_finish(&d);
+}
+
+static int32_t type_of(const graft_st_tensor *t)
+{
+    const graft_dtype d = t->coded ? t->coded->dtype : t->dtype;
+    if (t->coded && t->coded->form == GRAFT_CODED_MXFP8) return GRAFT_FLOAT_MXFP8;
+    if (t->coded && t->coded->form == GRAFT_CODED_NVFP4) return GRAFT_FLOAT_NVFP4;
+    return d == GRAFT_F8_E4M3 ? GRAFT_FLOAT_E4M3 : d == GRAFT_F8_E5M2 ? GRAFT_FLOAT_E5M2 : 0;
+}
+
+/* Floats of 8 and 4 bits can be multiplied as they are; integers are levels, not blocks. */
+static void blocks_stay(void)
+{
+    graft_weights *w = weights_of(GOLDEN "layers.safetensors");
+    graft_safetensors *f = opened(GOLDEN "layers.safetensors");
+    size_t seen[4] = {0}, scaled = 0, others = 0;
+    uint64_t values = 0;
+    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
+        const graft_st_tensor *t = graft_safetensors_at(f, i);
+        const int32_t type = t->part || t->rank < 2 ? 0 : type_of(t);
+        CHECK_INT(graft_packed_type(t), type);
+        if (type && t->rank == 2) check_blocks(w, t, type);
+        values += type ? (uint64_t)graft_st_values(t) : 0;
+        others += !type;
+        scaled += type && !t->coded && t->scale != 0;
+        if (type) seen[type - GRAFT_FLOAT_E4M3]++;
+    }
+    CHECK(seen[0] > 1 && seen[1] && seen[2] && seen[3] && scaled && others > 3);
+    CHECK_INT(graft_weights_packed_values(w), values);
+    graft_safetensors_close(f);
     graft_weights_release(w);
 }
 
@@ -323,6 +395,7 @@ int main(void)
 {
     RUN(values_are_right);
     RUN(levels_stay);
+    RUN(blocks_stay);
     RUN(refuses);
     RUN(content_differs);
     return test_end();

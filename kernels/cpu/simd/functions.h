@@ -39,7 +39,7 @@ void SIMD(wave_add)(const void *x, graft_dtype xt, int64_t x_stride, void *y, gr
 float SIMD(absmax)(const void *x, graft_dtype xt, size_t n);
 void SIMD(to_s8)(const void *x, graft_dtype xt, float inverse, int8_t *y, size_t n);
 void SIMD(hadamard)(const void *x, graft_dtype xt, size_t group, float *y, size_t n);
-void SIMD(blocks)(int32_t type, const void *blocks, int64_t first, int64_t n, float *y);
+void SIMD(blocks)(const graft_blocks_weight *w, int64_t row, int64_t first, int64_t n, float *y);
 void SIMD(from_s32)(void *row, const float *scale, float factor, const float *bias, size_t n);
 void SIMD(product)(const graft_cpu_product *job, int64_t first, int64_t panels);
 void SIMD(int8_levels)(const void *x, graft_dtype xt, float inverse, uint8_t *y, size_t n);

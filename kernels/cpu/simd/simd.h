@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/blocks.h"
 #include "kernels/op_desc.h"
 
 /* One head of one picture: rows of `head_dim` elements at the given strides. */
@@ -199,8 +200,8 @@ typedef struct graft_cpu_simd {
     /* y = x, each `group` values by themselves times the Hadamard matrix (kernels/hadamard.h); n is
      * a multiple of group. */
     void (*hadamard)(const void *x, graft_dtype xt, size_t group, float *y, size_t n);
-    /* Values first .. first + n of blocks of a type of ggml's (kernels/ggml_blocks.h). */
-    void (*blocks)(int32_t type, const void *blocks, int64_t first, int64_t n, float *y);
+    /* Values first .. first + n of a row (kernels/blocks.h). */
+    void (*blocks)(const graft_blocks_weight *w, int64_t row, int64_t first, int64_t n, float *y);
     /* A row of int32 in place to float32: x * scale[i] * factor + bias[i]; bias may be NULL. */
     void (*from_s32)(void *row, const float *scale, float factor, const float *bias, size_t n);
 

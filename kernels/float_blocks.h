@@ -1,0 +1,84 @@
+/* Weights in floats of 8 and 4 bits, as files of diffusion models have them: of OCP's 8-bit
+ * Floating Point Specification 1.0 (E4M3FN, E5M2) and its Microscaling Formats 1.0 (MXFP8, E2M1),
+ * and NVIDIA's NVFP4.
+ *
+ *   E4M3, E5M2   a byte a value
+ *   MXFP8        for 32 values a byte, a power of two with 127 added (255: not a number), then an
+ *                E4M3 each
+ *   NVFP4        for 16 values a scale in E4M3, then two E2M1 a byte, the first in the high half
+ *
+ * A row's values count times a float32 besides, the row's scale: of a file that has one for a whole
+ * tensor all are that one, of a file that has none all are 1. It is multiplied with the scale of a
+ * block first, and the product with each value, in float32: a value has the same bits whoever
+ * computes it.
+ *
+ * Loops have no branches, so that compilers make vectors of them. Neither blocks nor results need
+ * any alignment, and they do not overlap. */
+#ifndef GRAFT_KERNELS_FLOAT_BLOCKS_H
+#define GRAFT_KERNELS_FLOAT_BLOCKS_H
+#include <stdint.h>
+#include <string.h>
+
+#include "base/half.h"
+
+#define GRAFT_FLOAT_E4M3        224
+#define GRAFT_FLOAT_E5M2        225
+#define GRAFT_FLOAT_MXFP8       226
+#define GRAFT_FLOAT_NVFP4       227
+#define GRAFT_FLOAT_MXFP8_BLOCK 32 /* values */
+#define GRAFT_FLOAT_NVFP4_BLOCK 16
+
+static inline float graft_float_of_bits(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+static inline void graft_float_decode_e4m3(const uint8_t *x, float scale, float *restrict out,
+                                           int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t code = x[i] & 0x7fu, sign = (uint32_t)(x[i] & 0x80u) << 24;
+        const float tiny = (float)(int32_t)code * 0x1p-9f;
+        const uint32_t bits = code == 0x7f ? 0x7fc00000u : (code << 20) + 0x3c000000u;
+        const float v = code < 8 ? tiny : graft_float_of_bits(bits);
+        out[i] = (sign ? -v : v) * scale;
+    }
+}
+
+/* The upper half of a float16. */
+static inline void graft_float_decode_e5m2(const uint8_t *x, float scale, float *restrict out,
+                                           int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t code = x[i] & 0x7fu, sign = (uint32_t)(x[i] & 0x80u) << 24;
+        const float tiny = (float)(int32_t)code * 0x1p-16f;
+        const uint32_t beyond = code >= 0x7c ? 112u << 23 : 0; /* infinity, not a number */
+        const float v = code < 4 ? tiny : graft_float_of_bits((code << 21) + (112u << 23) + beyond);
+        out[i] = (sign ? -v : v) * scale;
+    }
+}
+
+static inline float graft_float_power(uint8_t code)
+{
+    const uint32_t bits = code == 255 ? 0x7fc00000u : (uint32_t)code << 23;
+    return code ? graft_float_of_bits(bits) : 0x1p-127f;
+}
+
+static inline void graft_float_decode_mxfp8(const uint8_t *b, float scale, float *restrict out)
+{
+    graft_float_decode_e4m3(b + 1, graft_float_power(b[0]) * scale, out, GRAFT_FLOAT_MXFP8_BLOCK);
+}
+
+/* The eight magnitudes of E2M1 are 0, 1, 2, 3, 4, 6, 8 and 12 halves. */
+static inline void graft_float_decode_nvfp4(const uint8_t *b, float scale, float *restrict out)
+{
+    const float s = graft_f8_e4m3_to_f32(b[0]) * scale;
+    for (int i = 0; i < GRAFT_FLOAT_NVFP4_BLOCK; i++) {
+        const uint32_t code = (uint32_t)b[1 + i / 2] >> (i % 2 ? 0 : 4) & 15;
+        const float v = (float)(int32_t)(0xc8643210u >> (code & 7) * 4 & 15) * 0.5f;
+        out[i] = (code & 8 ? -v : v) * s;
+    }
+}
+#endif
