@@ -44,7 +44,7 @@ static const graft_gslot *slot_of(const fill_job *j)
     return j->use->slot < 0 ? NULL : &j->exe->graph->slot[j->use->slot];
 }
 
-/* The dtype of the blocks of ggml that the operator has for weights; GRAFT_DTYPE_NONE: it has
+/* The dtype of the packed weights (kernels/blocks.h) that the operator has; GRAFT_DTYPE_NONE: it has
  * others. */
 static graft_dtype blocks_wanted(const fill_job *j)
 {
