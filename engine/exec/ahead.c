@@ -31,7 +31,7 @@ static void read_item(graft_ahead *a, graft_ahead_item *i)
 {
     graft_hash content;
     if (!i->slot || graft_weights_unchanged(a->w, NULL)) return;
-    if (i->load && graft_slot_data_load(a->w, i->slot, &i->data, NULL)) return;
+    if (i->load && graft_slot_data_wanted(a->w, i->slot, i->wanted, &i->data, NULL)) return;
     graft_weights_slot_hash(a->w, i->slot, &content, NULL); /* which the tensors remember */
 }
 

@@ -10,6 +10,7 @@ typedef struct graft_ahead_item {
     const graft_gslot *slot; /* NULL: nothing is done */
     uint64_t bytes;          /* about how many there are */
     bool load;               /* fills `data`, too */
+    graft_dtype wanted;      /* then as graft_slot_data_wanted() */
     /* For the packer, after graft_ahead_reach(); nothing where reading failed, for which it will
      * find the reason itself. It may take this over. */
     graft_slot_data data;

@@ -44,8 +44,8 @@ static const graft_gslot *slot_of(const fill_job *j)
     return j->use->slot < 0 ? NULL : &j->exe->graph->slot[j->use->slot];
 }
 
-/* The dtype of the packed weights (kernels/blocks.h) that the operator has; GRAFT_DTYPE_NONE: it has
- * others. */
+/* The dtype of the packed weights (kernels/blocks.h) that the operator has; GRAFT_DTYPE_NONE: it
+ * has others. */
 static graft_dtype blocks_wanted(const fill_job *j)
 {
     const graft_attrs *a = &j->exe->graph->node[j->use->step].attrs;
@@ -93,9 +93,7 @@ static graft_status fill_whole(const fill_job *j, void *dst, graft_err *e)
         data = *j->ready;
         *j->ready = (graft_slot_data){0};
     } else if (slot_of(j)) {
-        if (blocks_wanted(j))
-            st = graft_slot_data_blocks(j->weights, slot_of(j), blocks_wanted(j), &data, e);
-        if (!st && !data.data) st = graft_slot_data_load(j->weights, slot_of(j), &data, e);
+        st = graft_slot_data_wanted(j->weights, slot_of(j), blocks_wanted(j), &data, e);
         if (st) return st;
     } else {
         const graft_graph_literal *l = &x->graph->literal[j->use->literal];
@@ -448,6 +446,7 @@ static graft_status reserve(bind_job *job, graft_err *e)
         if (st || graft_packs_sampled(away ? b->offloaded : b->packs, x->backend, sample)) continue;
         if (!away) bytes[n++] = j.use->bytes;
         if (job->item) job->item[i].load = true;
+        if (job->item) job->item[i].wanted = blocks_wanted(&j);
     }
     if (!st) job->slab = graft_packs_reserve(b->packs, x->backend, bytes, n);
     graft_free(bytes);

@@ -100,17 +100,20 @@ static bool offload_of(const graft_log *log)
     return true;
 }
 
-/* limit: of all weights and arenas, or 0. */
-static uint64_t floats_most(uint64_t limit, const graft_log *log)
+/* How many bytes of floats packed layers may become. */
+static void set_floats_most(graft_engine *g)
 {
     const char *env = getenv("GRAFT_PACKED");
-    const uint64_t half = (limit ? limit : host_memory()) / 2;
-    if (!env || !*env || strcmp(env, "auto") == 0) return half;
-    if (strcmp(env, "keep") == 0) return 0;
-    if (strcmp(env, "floats") == 0) return UINT64_MAX;
-    graft_log_printf(log, GRAFT_LOG_WARN,
-                     "GRAFT_PACKED must be auto, keep or floats, not \"%s\": ignored", env);
-    return half;
+    const bool keep = env && strcmp(env, "keep") == 0;
+    if (keep || (env && strcmp(env, "floats") == 0)) {
+        g->floats_most = keep ? 0 : UINT64_MAX;
+        return;
+    }
+    g->floats_most = (g->max_bytes ? g->max_bytes : host_memory()) / 2;
+    g->floats_of_host = !g->max_bytes;
+    if (env && *env && strcmp(env, "auto") != 0)
+        graft_log_printf(&g->log, GRAFT_LOG_WARN,
+                         "GRAFT_PACKED must be auto, keep or floats, not \"%s\": ignored", env);
 }
 
 graft_status graft_engine_create(const graft_engine_config *config, graft_engine **out,
@@ -130,7 +133,7 @@ graft_status graft_engine_create(const graft_engine_config *config, graft_engine
     g->max_bytes = mib_of("GRAFT_MEMORY_MB", 0, &g->log);
     graft_status st = make_parts(g, config, e);
     g->offload = offload_of(&g->log);
-    g->floats_most = floats_most(g->max_bytes, &g->log);
+    set_floats_most(g);
     if (!st) graft_packs_use_slabs(g->packs, !g->max_bytes);
     if (!st) graft_packs_set_budget(g->offloaded, host_memory() / 2);
     if (st)

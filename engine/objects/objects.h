@@ -33,6 +33,7 @@ struct graft_engine {
     bool offload;           /* they may stay there */
     /* Linear layers stay packed as in their file where as floats they would have more bytes. */
     uint64_t floats_most;
+    bool floats_of_host; /* that is the host's memory, not a limit: a device has its own instead */
     graft_arenas *arenas;
     graft_arenas *kept;     /* what samplings keep from step to step (series.h) */
     uint64_t max_bytes;     /* of weights and arenas together (GRAFT_MEMORY_MB); 0: no limit */

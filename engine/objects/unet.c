@@ -77,6 +77,10 @@ graft_status graft_model_kept(const graft_model *m, const graft_backend *b, graf
     if (m->quant.bits || m->as_floats || most == UINT64_MAX ||
         !graft_backend_wants(b, GRAFT_WANTS_BLOCKS))
         return GRAFT_OK;
+    if (!b->info.host_memory && b->info.memory_total) {
+        const uint64_t half = b->info.memory_total / 2;
+        if (m->engine->floats_of_host || half < most) most = half;
+    }
     if (limit && limit < most) most = limit;
     return graft_kept_choose(&m->arch, w, most / graft_dtype_size(act_dtype), out, e);
 }

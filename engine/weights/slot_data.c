@@ -375,6 +375,15 @@ graft_status graft_slot_data_blocks(const graft_weights *w, const graft_gslot *s
     return GRAFT_OK;
 }
 
+graft_status graft_slot_data_wanted(const graft_weights *w, const graft_gslot *slot,
+                                    graft_dtype dtype, graft_slot_data *out, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    *out = (graft_slot_data){0};
+    if (dtype) st = graft_slot_data_blocks(w, slot, dtype, out, e);
+    return st || out->data ? st : graft_slot_data_load(w, slot, out, e);
+}
+
 graft_status graft_slot_data_float(graft_slot_data *d, const graft_gslot *s, graft_err *e)
 {
     return to_float(d, s->dim[0], count_of(s), e);

@@ -18,6 +18,10 @@ graft_status graft_slot_data_load(const graft_weights *w, const graft_gslot *slo
  * out->data NULL: not all of its sources are tensors of this type. */
 graft_status graft_slot_data_blocks(const graft_weights *w, const graft_gslot *slot,
                                     graft_dtype dtype, graft_slot_data *out, graft_err *e);
+/* For an operator whose weights are of this dtype: blocks, where they can be had so, else and for
+ * GRAFT_DTYPE_NONE what graft_slot_data_load() gives. */
+graft_status graft_slot_data_wanted(const graft_weights *w, const graft_gslot *slot,
+                                    graft_dtype dtype, graft_slot_data *out, graft_err *e);
 /* Turns quantized values into float32; others stay. */
 graft_status graft_slot_data_float(graft_slot_data *d, const graft_gslot *s, graft_err *e);
 void graft_slot_data_finish(graft_slot_data *d);

@@ -8,6 +8,7 @@
 #include "kernels/cuda/libs/lt.h"
 #include "kernels/cuda/opening.h"
 #include "kernels/cuda/ops/sampler.h"
+#include "kernels/quant.h"
 #include "kernels/ref/ref.h"
 
 #define VERSION "3"
@@ -19,6 +20,7 @@ static const graft_cuda_op *find(const graft_op_desc *d)
     graft_quant quant = d->attrs.quant;
     bool weighted = op == GRAFT_OP_CONV2D || op == GRAFT_OP_LINEAR;
     if (weighted && quant == GRAFT_QUANT_INT4) return &graft_cuda_op_int4;
+    if (op == GRAFT_OP_LINEAR && graft_quant_blocks(quant)) return &graft_cuda_op_blocks;
     if (graft_cuda_is_narrow(d)) return &graft_cuda_op_narrow;
     bool of_8_bits = quant == GRAFT_QUANT_INT8 || quant == GRAFT_QUANT_FP8;
     switch (op) {
@@ -254,7 +256,7 @@ static graft_status check(const graft_op_desc *op, graft_op_desc *d, graft_err *
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "operator %d is not in the cuda library",
                           (int)given.op);
     graft_op_desc unused;
-    graft_status st = graft_ref_check(&given, &unused, &known, e);
+    graft_status st = graft_ref_check_own(&given, &unused, &known, e);
     for (int i = 0; i <= GRAFT_MAX_INPUTS && !st; i++) {
         const graft_tensor_desc *x = i < GRAFT_MAX_INPUTS ? &given.in[i] : &given.out;
         if (graft_cuda_present(x) && graft_ref_elements(x) > INT32_MAX - 1024)
@@ -405,7 +407,7 @@ static const graft_kernels_more more = {
     .rescale = graft_cuda_rescale_guidance,
     .captured_bytes = graft_cuda_captured_bytes,
     .wants = GRAFT_WANTS_NORM_ADD | GRAFT_WANTS_NARROW_WEIGHTS | GRAFT_WANTS_LINEAR_NORM |
-             GRAFT_WANTS_HADAMARD,
+             GRAFT_WANTS_HADAMARD | GRAFT_WANTS_BLOCKS,
     .marks_create = graft_cuda_marks_create,
     .mark = graft_cuda_mark,
     .marks_read = graft_cuda_marks_read,

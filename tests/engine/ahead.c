@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 #include "engine/exec/ahead.h"
+#include "engine/weights/packed.h"
+#include "kernels/quant.h"
 #include "tests/engine/fixture.h"
 
 enum { MOST = 256, MEGA = 1 << 20 };
@@ -110,6 +112,51 @@ static void finds_all_ready(bool joined)
     close_scene(&s);
 }
 
+/* What an operator has packed comes packed, where it can, else as any other. */
+static void packed_tensors(void)
+{
+    static const char path[] = GRAFT_SOURCE_DIR "/golden/small/coded/layers.safetensors";
+    static const graft_dtype wanted[] = {GRAFT_BLOCKS + GRAFT_FLOAT_E4M3,
+                                         GRAFT_BLOCKS + GRAFT_FLOAT_NVFP4};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_weights *w = NULL;
+    graft_gslot slot[MOST];
+    graft_ahead_item item[MOST];
+    char *name[MOST];
+    size_t n = 0, packed = 0;
+    CHECK_OK(graft_weights_create(open_file(path), &w, &e), &e);
+    const graft_safetensors *f = graft_weights_file(w);
+    for (size_t i = 0; i < graft_safetensors_count(f) && n < MOST; i++) {
+        const graft_st_tensor *t = graft_safetensors_at(f, i);
+        if (t->part || t->rank != 2) continue;
+        name[n] = (char *)(uintptr_t)t->name;
+        slot[n] = (graft_gslot){
+            .rank = 2, .dim = {t->shape[0], t->shape[1]}, .n_sources = 1, .source = &name[n]};
+        slot[n].rows = slot[n].dim;
+        item[n] = (graft_ahead_item){
+            .slot = &slot[n], .bytes = MEGA, .load = true, .wanted = wanted[n % 2]};
+        n++;
+    }
+    graft_ahead *a = graft_ahead_begin(w, item, n, 4);
+    CHECK(a != NULL);
+    for (size_t i = 0; i < n; i++) {
+        graft_slot_data want = {0};
+        graft_weight_term term;
+        for (int k = 0; k < 5000 && !graft_weights_slot_hashed(w, &slot[i]); k++) usleep(1000);
+        graft_ahead_reach(a, i);
+        CHECK_OK(graft_slot_data_wanted(w, &slot[i], item[i].wanted, &want, &e), &e);
+        const bool is = graft_weights_packed(w, name[i], &term) &&
+                        GRAFT_BLOCKS + graft_packed_type(term.tensor) == item[i].wanted;
+        CHECK_INT(want.dtype == item[i].wanted, is);
+        CHECK(item[i].data.data && item[i].data.dtype == want.dtype);
+        packed += is;
+        graft_slot_data_finish(&want);
+    }
+    CHECK(packed >= 2 && packed < n);
+    graft_ahead_end(a);
+    graft_weights_release(w);
+}
+
 static void stored_tensors(void)
 {
     finds_all_ready(false);
@@ -179,6 +226,7 @@ int main(void)
 {
     RUN(stored_tensors);
     RUN(joined_tensors);
+    RUN(packed_tensors);
     RUN(packer_at_full_speed);
     RUN(keeps_near);
     RUN(not_worth_it);

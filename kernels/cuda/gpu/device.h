@@ -8,6 +8,8 @@
 #if defined(__CUDACC__)
 #include <cuda_fp16.h>
 
+#define restrict __restrict__ /* of headers that are C's, too */
+
 #define GRAFT_DEVICE static __device__ __forceinline__
 /* The body stands behind it and begins when all kernels before this one have ended. */
 #define GRAFT_KERNEL(name, threads, params) GRAFT_KERNEL_(name, params, threads)

@@ -2,6 +2,7 @@
 #include "kernels/cuda/gpu/device.h"
 #include "kernels/cuda/gpu/hopper.h"
 #include "kernels/changes.h"
+#include "kernels/ggml_blocks.h"
 #include "kernels/cuda/gpu/math.h"
 #include "kernels/cuda/gpu/params.h"
 #include "kernels/cuda/gpu/reduce.inc"
@@ -10,6 +11,7 @@
 #include "kernels/cuda/gpu/merge.inc"
 #include "kernels/cuda/gpu/sampler.inc"
 #include "kernels/cuda/gpu/quant_pack.inc"
+#include "kernels/cuda/gpu/blocks8.inc"
 #include "kernels/cuda/gpu/int8_row.inc"
 #include "kernels/cuda/gpu/norm_join.inc"
 #include "kernels/cuda/gpu/factor_join.inc"
@@ -34,6 +36,7 @@
 #include "kernels/cuda/gpu/matmul_f32.inc"
 #include "kernels/cuda/gpu/attention.inc"
 #include "kernels/cuda/gpu/quant.inc"
+#include "kernels/cuda/gpu/blocks.inc"
 #include "kernels/cuda/gpu/int8_tiles.inc"
 #undef NAME
 #undef T

@@ -2,11 +2,27 @@
  * rearrange and add what LoRAs change. */
 #include "kernels/cuda/ops/op.h"
 #include "kernels/cuda/ops/quant.h"
+#include "kernels/quant.h"
 
 static bool is_float(graft_dtype t)
 {
     return t == GRAFT_F32 || t == GRAFT_F16 || t == GRAFT_BF16 || t == GRAFT_F64 ||
            t == GRAFT_F8_E4M3 || t == GRAFT_F8_E5M2;
+}
+
+/* Whether floats can become what it stays in. */
+static bool takes_floats(const graft_cuda_layout *l)
+{
+    return !l->blocks || l->blocks == GRAFT_GGML_Q8_0;
+}
+
+/* And whether it is what weights are that come quantized as `from`. */
+static bool is_ready(const graft_cuda_layout *l, graft_dtype from)
+{
+    return from == GRAFT_Q8    ? l->to == GRAFT_I8
+           : from == GRAFT_QF8 ? l->to == GRAFT_F8_E4M3
+           : from == GRAFT_Q4  ? l->int4
+                               : l->blocks && from == GRAFT_BLOCKS + (graft_dtype)l->blocks;
 }
 
 /* From dense values in the device's memory. */
@@ -33,7 +49,8 @@ static graft_status pack_locked(graft_device *d, const graft_cuda_layout *l, gra
 {
     uint64_t bytes = graft_cuda_source_bytes(l, from);
     graft_status st = d->lost[0] ? GRAFT_E_DEVICE : GRAFT_OK;
-    if (!st && from == GRAFT_Q4) return graft_cuda_send(d, dst, src, bytes);
+    if (!st && (from == GRAFT_Q4 || graft_quant_blocks(graft_quant_of_dtype(from))))
+        return graft_cuda_send(d, dst, src, bytes);
     if (!st) st = graft_cuda_scratch(d, &d->raw, &d->raw_bytes, bytes);
     if (!st) st = graft_cuda_send(d, (void *)(uintptr_t)d->raw, src, bytes);
     return st ? st : arrange(d, l, from, (const void *)(uintptr_t)d->raw, dst);
@@ -50,10 +67,7 @@ graft_status graft_cuda_pack_weight(graft_kernel *k, int32_t input, graft_dtype 
 {
     const graft_cuda_layout *l = layout_of(k, input);
     if (!l || !src || !dst) return GRAFT_E_ARG;
-    bool ready = from == GRAFT_Q8    ? l->to == GRAFT_I8
-                 : from == GRAFT_QF8 ? l->to == GRAFT_F8_E4M3
-                                     : from == GRAFT_Q4 && l->int4;
-    if (!is_float(from) && !ready) return GRAFT_E_UNSUPPORTED;
+    if (!is_ready(l, from) && !(is_float(from) && takes_floats(l))) return GRAFT_E_UNSUPPORTED;
     graft_cuda_lock(k->d);
     graft_status st = pack_locked(k->d, l, from, src, dst);
     graft_cuda_unlock(k->d);
@@ -114,7 +128,7 @@ static graft_status parts_fit(const graft_cuda_layout *l, const graft_weight_par
 {
     uint64_t columns = (uint64_t)l->channels * l->taps;
     int64_t rows = 0;
-    if ((uint64_t)l->rows * columns > INT32_MAX) return GRAFT_E_UNSUPPORTED;
+    if ((uint64_t)l->rows * columns > INT32_MAX || !takes_floats(l)) return GRAFT_E_UNSUPPORTED;
     for (uint32_t i = 0; i < n; i++) {
         if (!is_float(part[i].dtype)) return GRAFT_E_UNSUPPORTED;
         if (!part[i].src || part[i].rows < 1 || part[i].rows > (int64_t)l->rows - rows)

@@ -45,6 +45,8 @@ const float *graft_cuda_int8_scales(const graft_kernel *k, const void *packed)
 uint64_t graft_cuda_source_bytes(const graft_cuda_layout *l, graft_dtype from)
 {
     uint64_t values = (uint64_t)l->channels * l->taps;
+    const int32_t type = graft_quant_blocks(graft_quant_of_dtype(from));
+    if (type) return (uint64_t)graft_ggml_bytes(type, (int64_t)(l->rows * values));
     if (from == GRAFT_Q4) return graft_quant4_bytes(l->rows, (int64_t)values);
     if (from == GRAFT_Q8 || from == GRAFT_QF8) return l->rows * (values + sizeof(float));
     return l->rows * values * graft_dtype_size(from);
@@ -80,9 +82,19 @@ static graft_status pack4(graft_device *d, const graft_cuda_layout *l, graft_dty
                              graft_cuda_blocks((uint64_t)p.rows * p.groups, WARPS), 1, 1, &p);
 }
 
+static graft_status pack_q8_0(graft_device *d, const graft_cuda_layout *l, graft_dtype from,
+                              const void *raw, void *dst)
+{
+    uint64_t blocks = (uint64_t)l->rows * l->channels / GRAFT_GGML_SMALL;
+    graft_cuda_ggml p = {.src = raw, .dst = dst, .from = from, .count = (uint32_t)blocks};
+    return graft_cuda_launch(d, GRAFT_CUDA_FN_graft_ggml_pack, graft_cuda_blocks(blocks, WARPS), 1,
+                             1, &p);
+}
+
 graft_status graft_cuda_quant_pack(graft_device *d, const graft_cuda_layout *l, graft_dtype from,
                                    const void *raw, void *dst)
 {
+    if (l->blocks) return pack_q8_0(d, l, from, raw, dst);
     return l->int4 ? pack4(d, l, from, raw, dst) : pack8(d, l, from, raw, dst);
 }
 

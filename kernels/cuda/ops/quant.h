@@ -2,7 +2,7 @@
  * bits are packed (kernels/quant.h).
  *
  * 8 bits: rows of levels as a product reads them, each tap's channels padded to 16, then a float32
- * scale a row. 4 bits: GRAFT_Q4 as it is. */
+ * scale a row. 4 bits: GRAFT_Q4 as it is, and so are blocks of ggml. */
 #ifndef GRAFT_KERNELS_CUDA_QUANT_H
 #define GRAFT_KERNELS_CUDA_QUANT_H
 #include "kernels/cuda/libs/dnn.h"
@@ -33,11 +33,11 @@ void graft_cuda_int8_layout(graft_kernel *k, bool pairs);
 /* Whether a constant of this layout is quantized, and from what it can be packed. */
 static inline bool graft_cuda_is_quantized(const graft_cuda_layout *l)
 {
-    return l->int4 || l->to == GRAFT_I8 || l->to == GRAFT_F8_E4M3;
+    return l->int4 || l->blocks || l->to == GRAFT_I8 || l->to == GRAFT_F8_E4M3;
 }
 /* Where the scales of k's packed weight are. */
 const float *graft_cuda_int8_scales(const graft_kernel *k, const void *packed);
-/* From `raw` on the device, floats or (for 8 bits) GRAFT_Q8 or GRAFT_QF8. */
+/* From `raw` on the device, floats or (for 8 bits) GRAFT_Q8 or GRAFT_QF8; of blocks Q8_0 alone. */
 graft_status graft_cuda_quant_pack(graft_device *d, const graft_cuda_layout *l, graft_dtype from,
                                    const void *raw, void *dst);
 /* Bytes of a constant in dtype `from`. */
