@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "engine/exec/exe.h"
 #include "engine/weights/values.h"
+#include "kernels/quant.h"
 
 /* How far a variant's result may be from that of the library's own choice, as a share of the
  * largest value. float32: Winograd and split sums reorder additions and stay near 1e-5; a wrong
@@ -167,24 +168,44 @@ static graft_status fill_input(bench *t, int input, void *to)
     return st;
 }
 
-/* Weights of a size that keeps the result near 1, in bfloat16: half the memory of the source. */
-static graft_status pack_constant(bench *t, candidate *c, int32_t input)
+/* Blocks of ggml, of whichever type: bytes of 4 to 11 are float16 of 6e-5 to 5e-4 where a block has
+ * such numbers, and some levels where it has those. */
+static void make_up_blocks(bench *t, uint8_t *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++) out[i] = (uint8_t)(8.0f + 4.0f * random_value(t));
+}
+
+/* Source of a constant. Weights of a size that keeps the result near 1, in bfloat16: half the
+ * memory of floats; or in the blocks that the operator has. NULL when memory is short. */
+static void *make_constant(bench *t, int32_t input, graft_dtype *dtype)
 {
     const graft_tensor_desc *d = &t->op->in[input];
+    const int32_t type = input == GRAFT_LINEAR_W ? graft_quant_blocks(t->op->attrs.quant) : 0;
     int64_t n = 1;
     for (int i = 0; i < d->rank; i++) n *= d->dim[i];
     float scale = d->rank > 1 && n > 0 ? sqrtf(3.0f * (float)d->dim[0] / (float)n) : 1.0f;
-    int64_t bytes = (int64_t)c->info.packed_bytes[input];
-    int64_t source_bytes = n * (int64_t)sizeof(uint16_t);
-    c->packed[input] = take(t, bytes);
-    if (!c->packed[input] || !host_has_room(t, source_bytes)) return GRAFT_E_LIMIT;
-    uint16_t piece[PERIOD], *source = graft_malloc_array((size_t)n, sizeof *source);
-    if (!source) return GRAFT_E_LIMIT;
+    const size_t all = (size_t)(type ? graft_ggml_bytes(type, n) : n * (int64_t)sizeof(uint16_t));
+    const size_t period = type ? PERIOD : PERIOD * sizeof(uint16_t);
+    char piece[PERIOD * sizeof(uint16_t)], *source;
+    if (!host_has_room(t, (int64_t)all) || !(source = graft_malloc(all))) return NULL;
     t->seed = 1 + (uint32_t)input; /* every variant gets the same weights */
-    make_up(t, GRAFT_BF16, scale, piece, PERIOD);
-    for (int64_t i = 0; i < n; i += PERIOD)
-        memcpy(source + i, piece, (size_t)(n - i < PERIOD ? n - i : PERIOD) * sizeof *source);
-    graft_status st = t->b->api->pack(c->kernel, input, GRAFT_BF16, source, c->packed[input]);
+    *dtype = type ? GRAFT_BLOCKS + (graft_dtype)type : GRAFT_BF16;
+    if (type)
+        make_up_blocks(t, (uint8_t *)piece, period);
+    else
+        make_up(t, GRAFT_BF16, scale, piece, PERIOD);
+    for (size_t i = 0; i < all; i += period)
+        memcpy(source + i, piece, all - i < period ? all - i : period);
+    return source;
+}
+
+static graft_status pack_constant(bench *t, candidate *c, int32_t input)
+{
+    graft_dtype dtype;
+    c->packed[input] = take(t, (int64_t)c->info.packed_bytes[input]);
+    void *source = c->packed[input] ? make_constant(t, input, &dtype) : NULL;
+    if (!source) return GRAFT_E_LIMIT;
+    graft_status st = t->b->api->pack(c->kernel, input, dtype, source, c->packed[input]);
     graft_free(source);
     return st;
 }

@@ -276,6 +276,7 @@ static int32_t supports(graft_device *d, const graft_op_desc *op)
 static void release(graft_kernel *k)
 {
     if (!k) return;
+    release(k->piece);
     graft_cuda_lt_plan_destroy(k->lt_sums);
     graft_cuda_lt_plan_destroy(k->lt); /* cuDNN's plans belong to the device */
     k->d->host.free(k);
@@ -329,7 +330,7 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
 static int32_t stands_in(graft_kernel *k)
 {
     graft_cuda_lock(k->d);
-    int32_t yes = k->refused;
+    int32_t yes = k->refused || (k->piece && k->piece->refused);
     graft_cuda_unlock(k->d);
     return yes;
 }

@@ -46,18 +46,21 @@ static void open_libraries(graft_device *d)
     if (graft_cuda_dnn_open(d, &d->dnn, &e)) graft_cuda_log(d, GRAFT_LOG_WARN, e.text);
 }
 
-/* GRAFT_CUDA_BANDS: KiB that a band of a convolution reads, or "off". */
-static uint64_t band_bytes(void)
+enum { PIECE_BYTES = 32 << 20 }; /* where nothing else is asked for */
+
+/* GRAFT_CUDA_BANDS: KiB that a band of a convolution reads, or "off"; GRAFT_CUDA_PIECES: KiB of
+ * floats that blocks become at a time, likewise. */
+static uint64_t bytes_of(const char *name, uint64_t usual)
 {
-    const char *wanted = getenv("GRAFT_CUDA_BANDS");
+    const char *wanted = getenv(name);
     unsigned long kib = wanted ? strtoul(wanted, NULL, 10) : 0;
     if (wanted && strcmp(wanted, "off") == 0) return 0;
-    return kib && kib <= INT32_MAX / 1024 ? (uint64_t)kib << 10 : GRAFT_CUDA_BAND_BYTES;
+    return kib && kib <= INT32_MAX / 1024 ? (uint64_t)kib << 10 : usual;
 }
 
 static graft_status describe(graft_device *d, graft_err *e)
 {
-    char name[96] = "NVIDIA GPU";
+    char name[96] = "NVIDIA GPU", pieces[24] = "";
     int driver = 0, cache = 0;
     size_t free_bytes = 0, total = 0;
     TRY_DRIVER(d->drv.device_name(name, sizeof name, d->id), "the device's name");
@@ -80,15 +83,18 @@ static graft_status describe(graft_device *d, graft_err *e)
      * of them was wrong: they are for those who look into it. */
     const char *wanted = getenv("GRAFT_CUDA_DNN_INT8");
     d->dnn_int8 = wanted && strcmp(wanted, "on") == 0;
-    d->band_bytes = band_bytes();
+    d->band_bytes = bytes_of("GRAFT_CUDA_BANDS", GRAFT_CUDA_BAND_BYTES);
+    d->piece_bytes = bytes_of("GRAFT_CUDA_PIECES", PIECE_BYTES);
+    if (d->piece_bytes != PIECE_BYTES)
+        snprintf(pieces, sizeof pieces, " pieces %d", (int)(d->piece_bytes >> 10));
     snprintf(d->info.name, sizeof d->info.name, "%s (compute %d.%d)", name, d->capability / 10,
              d->capability % 10);
     snprintf(d->info.identity, sizeof d->info.identity,
-             "cuda %.34s %d.%d%s%s%s%s%s%s sms %d driver %d lt %zu dnn %zu bands %d", name,
+             "cuda %.34s %d.%d%s%s%s%s%s%s%s sms %d driver %d lt %zu dnn %zu bands %d", name,
              d->capability / 10, d->capability % 10, d->wgmma ? " wgmma" : "",
              d->wgmma_turns ? " turns" : "", d->wgmma8 ? " wgmma8" : "",
              d->flash_ahead ? " ahead" : "", d->fp8 ? " fp8" : "", d->dnn_int8 ? " dnn8" : "",
-             d->processors, driver, d->lt ? graft_cuda_lt_version(d->lt) : 0,
+             pieces, d->processors, driver, d->lt ? graft_cuda_lt_version(d->lt) : 0,
              d->dnn ? graft_cuda_dnn_version(d->dnn) : 0, (int)(d->band_bytes >> 10));
     return GRAFT_OK;
 }

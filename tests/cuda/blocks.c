@@ -8,6 +8,7 @@
 #include "base/half.h"
 #include "kernels/quant.h"
 #include "tests/cuda/backend.h"
+#include "tests/cuda/compare.h"
 #include "tests/kernels/cases.h"
 #include "tests/kernels/harness.h"
 #include "tests/test.h"
@@ -273,6 +274,136 @@ static void merged_becomes_q8_0(void)
     cuda.api->free(cuda.device, raw);
 }
 
+/* ------------------------------------------------------------------ in pieces */
+
+static void reopen(const char *pieces)
+{
+    setenv("GRAFT_CUDA_PIECES", pieces, 1);
+    lib_close(&cuda);
+    CHECK(lib_open(CUDA_LIBRARY, &cuda));
+    unsetenv("GRAFT_CUDA_PIECES");
+}
+
+static const struct {
+    int64_t tokens, columns, outputs, gap;
+    graft_act act;
+    bool bias, residual;
+    int pieces; /* of 16 KiB in 16 bits, of 32 in float32 */
+} large[] = {
+    {5, 96, 512, 0, GRAFT_ACT_NONE, true, true, 8},
+    {3, 96, 192, 3, GRAFT_ACT_NONE, false, true, 3},
+    {4, 64, 256, 0, GRAFT_ACT_GELU_TANH, true, false, 2},
+    {2, 32, 1024, 1, GRAFT_ACT_SILU, true, true, 4},
+    {3, 64, 128, 0, GRAFT_ACT_GEGLU, true, false, 2},
+    {5, 40, 384, 2, GRAFT_ACT_GEGLU, true, false, 6}, /* 64 outputs are less than fit */
+    {3, 96, 200, 0, GRAFT_ACT_NONE, true, false, 1},  /* no pieces that are alike */
+    {2, 256, 64, 0, GRAFT_ACT_NONE, true, false, 1},  /* nor smaller ones */
+};
+#define N_LARGE (sizeof large / sizeof *large)
+
+static kernel_case case_of(size_t i, int32_t type)
+{
+    const int64_t n = large[i].outputs, wide = large[i].act == GRAFT_ACT_GEGLU ? 2 * n : n;
+    kernel_case c = {.source = GRAFT_F32};
+    c.desc = (graft_op_desc){.size = sizeof c.desc, .op = GRAFT_OP_LINEAR};
+    c.desc.attrs.act = large[i].act;
+    c.desc.attrs.quant = GRAFT_QUANT_BLOCKS + type;
+    c.desc.in[GRAFT_LINEAR_X] = act_of(1, large[i].tokens, large[i].columns, 0);
+    c.desc.in[GRAFT_LINEAR_W] = weight_of(wide, large[i].columns, 0, 0);
+    if (large[i].bias) c.desc.in[GRAFT_LINEAR_BIAS] = weight_of(wide, 0, 0, 0);
+    c.desc.out = gapped(act_of(1, large[i].tokens, n, 0), large[i].gap * 8);
+    if (large[i].residual) c.desc.in[GRAFT_LINEAR_RESIDUAL] = act_of(1, large[i].tokens, n, 0);
+    snprintf(c.name, sizeof c.name, "case %d of %s in pieces", (int)i, graft_ggml_name(type));
+    return c;
+}
+
+static uint64_t workspace_of(const kernel_case *c, graft_dtype dtype)
+{
+    const graft_op_desc d = case_desc(c, dtype);
+    graft_kernel_info info;
+    cuda.api->release(prepared(&d, &info));
+    return info.workspace_bytes;
+}
+
+/* Of Q5_0 or Q8_0, as large as weights are, so that GEGLU of float16 does not overflow. */
+static uint8_t *small_blocks(int32_t type, int64_t n, uint64_t seed)
+{
+    const int64_t bytes = graft_ggml_bytes(type, n), each = graft_ggml_bytes(type, 32);
+    uint8_t *p = any_blocks(type, n, seed);
+    for (int64_t i = 0; i < bytes; i += each) {
+        const float step = type == GRAFT_GGML_Q8_0 ? 2e-4f : 2e-3f;
+        const uint16_t d = graft_f32_to_f16(step * (float)(i / each % 7 + 1));
+        memcpy(p + i, &d, 2);
+    }
+    return p;
+}
+
+static const graft_dtype dtypes[] = {GRAFT_BF16, GRAFT_F16, GRAFT_F32};
+
+static int32_t type_of(size_t i)
+{
+    return i % 2 ? GRAFT_GGML_Q8_0 : 6;
+}
+
+/* Returns how many variants were run. whole: the workspace of the layer done at once. */
+static int one_in_pieces(const kernel_lib *ref, size_t i, graft_dtype dtype, uint64_t whole)
+{
+    kernel_case c = case_of(i, type_of(i));
+    const int64_t n = element_count(&c.desc.in[GRAFT_LINEAR_W]);
+    const uint64_t bytes = (uint64_t)n * graft_dtype_size(dtype);
+    const uint64_t saved = bytes - bytes / (uint64_t)large[i].pieces;
+    const uint64_t piece = workspace_of(&c, dtype);
+    uint8_t *blocks = small_blocks(type_of(i), n, i);
+    c.blocks = blocks;
+    CHECK(piece + saved <= whole && piece + 2 * saved + 1 > whole);
+    const int run = compare_variants(&cuda, ref, &c, dtype, i);
+    free(blocks);
+    return run;
+}
+
+/* Layers in pieces are what ref makes of the whole, in every variant, and take the workspace of one
+ * piece. */
+static void in_pieces(void)
+{
+    kernel_lib ref;
+    uint64_t whole[3][N_LARGE];
+    int run = 0;
+    CHECK(lib_open(GRAFT_LIB_DIR "/graft_kernels_ref.so", &ref));
+    reopen("off");
+    for (size_t i = 0; i < 3 * N_LARGE; i++) {
+        const kernel_case c = case_of(i % N_LARGE, type_of(i));
+        whole[i / N_LARGE][i % N_LARGE] = workspace_of(&c, dtypes[i / N_LARGE]);
+    }
+    for (size_t t = 0; t < 3; t++) {
+        if (t != 1) reopen(dtypes[t] == GRAFT_F32 ? "32" : "16");
+        CHECK(strstr(cuda.info.identity, " pieces ") != NULL);
+        for (size_t i = 0; i < N_LARGE; i++) run += one_in_pieces(&ref, i, dtypes[t], whole[t][i]);
+    }
+    printf("     %d cases and variants, %d by libraries\n", run, by_library);
+    CHECK(run > 60 && by_library > 20);
+    CHECK_INT(refused, 0);
+    lib_close(&ref);
+}
+
+/* Where a library refuses a piece the own kernels do all of it, and that is told. */
+static void refused_pieces(void)
+{
+    kernel_lib ref;
+    CHECK(lib_open(GRAFT_LIB_DIR "/graft_kernels_ref.so", &ref));
+    reopen("16");
+    fake_driver_state()->refuse_plans = 1;
+    for (size_t i = 0; i < 5; i++) {
+        kernel_case c = case_of(i, 6);
+        uint8_t *blocks = small_blocks(6, element_count(&c.desc.in[GRAFT_LINEAR_W]), i);
+        c.blocks = blocks;
+        compare_variants(&cuda, &ref, &c, GRAFT_BF16, i);
+        free(blocks);
+    }
+    fake_driver_state()->refuse_plans = 0;
+    CHECK(refused > 5);
+    lib_close(&ref);
+}
+
 int main(void)
 {
     use_fake_driver();
@@ -280,6 +411,8 @@ int main(void)
     RUN(every_value);
     RUN(floats_become_q8_0);
     RUN(merged_becomes_q8_0);
+    RUN(in_pieces);
+    RUN(refused_pieces);
     lib_close(&cuda);
     fake_cuda_state *fake = fake_driver_state();
     CHECK_INT(fake->live_blocks, 0);

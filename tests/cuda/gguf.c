@@ -1,6 +1,7 @@
 /* GGUF files on the CUDA library with the fake driver: linear layers that keep their blocks on the
  * device give the bits that they give as floats, also recorded, with LoRAs, swapped, and where they
  * come from the host's memory in each run. */
+#include "engine/exec/trial.h"
 #include "tests/engine/gguf_network.h"
 #include "tests/cuda/networks.h"
 
@@ -186,6 +187,31 @@ static void offloaded(void)
     unlink(path);
 }
 
+static const int32_t types[] = {2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23};
+
+/* Tuning has weights of each type, so that every variant is tried, and none is taken for wrong. */
+static void tuned(void)
+{
+    graft_engine *g = engine_with("cuda", "bf16", "blocks");
+    graft_backend *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_backends_get(&g->backends, "cuda", &b, &e), &e);
+    for (size_t i = 0; b && i < sizeof types / sizeof *types; i++) {
+        const graft_trial_limits limits = {.max_bytes = 1 << 26};
+        graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_LINEAR};
+        graft_trial t;
+        d.attrs.quant = GRAFT_QUANT_BLOCKS + types[i];
+        d.in[GRAFT_LINEAR_X] = tensor_of(2, 24, 256, 0, 0);
+        d.in[GRAFT_LINEAR_W] = tensor_of(2, 64, 256, 0, 0);
+        d.in[GRAFT_LINEAR_W].constant = 1;
+        d.out = tensor_of(2, 24, 64, 0, 0);
+        CHECK_OK(graft_trial_run(b, &d, &limits, NULL, &t, &e), &e);
+        CHECK(t.count > 2 && t.wrong == 0);
+        for (int32_t v = 0; v < t.count; v++) CHECK(t.status[v] == GRAFT_OK && t.ns[v] > 0);
+    }
+    graft_engine_destroy(g);
+}
+
 int main(void)
 {
     if (!open_fake_without_wgmma()) return test_end();
@@ -195,5 +221,6 @@ int main(void)
     RUN(with_loras);
     RUN(swapped);
     RUN(offloaded);
+    RUN(tuned);
     return close_fake();
 }

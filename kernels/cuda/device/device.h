@@ -76,6 +76,7 @@ struct graft_device {
     bool fp8;                   /* those with FP8 instructions of mma.sync may */
     bool dnn_int8;              /* cuDNN's products in int8 may */
     uint64_t band_bytes;        /* of conv2d_bands.h; 0: all convolutions are done at once */
+    uint64_t piece_bytes;       /* of floats of blocks.c's weights; 0: all layers likewise */
     bool pdl;                   /* own kernels may start before the one ahead has ended */
     bool capturing, capture_failed;
     char lost[256];                 /* why the device is not used again; empty: it works */

@@ -39,7 +39,12 @@ struct graft_kernel {
     bool refused;  /* the library's plan failed in a launch: own kernels from then on */
     bool apart;    /* the residual is added behind cuBLASLt's product */
     uint64_t part; /* where in the workspace the second half begins */
-    struct {       /* likewise, of quantized kernels */
+    /* Of blocks.c: the kernel that does a share of the outputs, how many such there are, and what
+     * is done to all of them afterwards. */
+    graft_kernel *piece;
+    int64_t pieces;
+    graft_act after;
+    struct { /* likewise, of quantized kernels */
         uint64_t level, scale, most, wide, weight;
     } at;
 };
