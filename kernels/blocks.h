@@ -127,7 +127,7 @@ typedef struct graft_blocks_weight {
 static inline void graft_blocks_to_f32(const graft_blocks_weight *w, int64_t row, int64_t first,
                                        int64_t n, float *out)
 {
-    const uint8_t *levels = w->data;
+    const uint8_t *levels = (const uint8_t *)w->data;
     float scale;
     if (!graft_blocks_scaled(w->type)) {
         graft_ggml_to_f32(w->type, levels, row * w->columns + first, n, out);

@@ -168,11 +168,22 @@ static graft_status fill_input(bench *t, int input, void *to)
     return st;
 }
 
-/* Blocks of ggml, of whichever type: bytes of 4 to 11 are float16 of 6e-5 to 5e-4 where a block has
- * such numbers, and some levels where it has those. */
+/* Blocks of whichever type: bytes of 4 to 11 are float16 of 6e-5 to 5e-4 where a block of ggml has
+ * such numbers, E4M3 of 0.01 to 0.02, and some levels where there are those. */
 static void make_up_blocks(bench *t, uint8_t *out, size_t n)
 {
     for (size_t i = 0; i < n; i++) out[i] = (uint8_t)(8.0f + 4.0f * random_value(t));
+}
+
+/* What is no level of the floats among them. */
+static void make_up_scales(int32_t type, int64_t rows, int64_t columns, uint8_t *out)
+{
+    const float one = 1;
+    const int64_t levels = graft_blocks_level_bytes(type, rows * columns);
+    const int64_t each = graft_blocks_level_bytes(type, graft_blocks_values(type));
+    for (int64_t i = 0; i < levels && type == GRAFT_FLOAT_MXFP8; i += each) out[i] = 127;
+    for (int64_t r = 0; r < rows && graft_blocks_scaled(type); r++)
+        memcpy(out + levels + r * (int64_t)sizeof one, &one, sizeof one);
 }
 
 /* Source of a constant. Weights of a size that keeps the result near 1, in bfloat16: half the
@@ -184,7 +195,8 @@ static void *make_constant(bench *t, int32_t input, graft_dtype *dtype)
     int64_t n = 1;
     for (int i = 0; i < d->rank; i++) n *= d->dim[i];
     float scale = d->rank > 1 && n > 0 ? sqrtf(3.0f * (float)d->dim[0] / (float)n) : 1.0f;
-    const size_t all = (size_t)(type ? graft_ggml_bytes(type, n) : n * (int64_t)sizeof(uint16_t));
+    const int64_t packed = type ? graft_blocks_bytes(type, d->dim[0], d->dim[1]) : 0;
+    const size_t all = (size_t)(type ? packed : n * (int64_t)sizeof(uint16_t));
     const size_t period = type ? PERIOD : PERIOD * sizeof(uint16_t);
     char piece[PERIOD * sizeof(uint16_t)], *source;
     if (!host_has_room(t, (int64_t)all) || !(source = graft_malloc(all))) return NULL;
@@ -196,6 +208,7 @@ static void *make_constant(bench *t, int32_t input, graft_dtype *dtype)
         make_up(t, GRAFT_BF16, scale, piece, PERIOD);
     for (size_t i = 0; i < all; i += period)
         memcpy(source + i, piece, all - i < period ? all - i : period);
+    if (type) make_up_scales(type, d->dim[0], d->dim[1], (uint8_t *)source);
     return source;
 }
 

@@ -1,4 +1,4 @@
-/* Weights in blocks of ggml on the CUDA library: each value of each type has the bits that the
+/* Packed weights on the CUDA library: each value of each type has the bits that the
  * host's decoder gives, rounded once to the dtype, wherever in a row it is; weights on the device
  * are the file's bytes, or Q8_0 of floats with the bits of the host's, merged ones as well.
  * tests/kernels/blocks.c has the products. */
@@ -15,7 +15,7 @@
 
 static kernel_lib cuda;
 
-static const int32_t types[] = {2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23};
+static const int32_t types[] = {2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 224, 225, 226, 227};
 #define N_TYPES (sizeof types / sizeof *types)
 
 /* Where a block has numbers of float16, 0xff: none. */
@@ -25,14 +25,36 @@ static void halves_of(int32_t type, uint8_t at[2])
     at[1] = type == 10 ? 82 : type == 3 || type == 7 || type == 12 || type == 13 ? 2 : 0xff;
 }
 
-/* Any bits but for what is no number, whose bits differ between devices. */
-static uint8_t *any_blocks(int32_t type, int64_t n, uint64_t seed)
+/* Behind levels of floats, a scale for each row. */
+static void end_floats(int32_t type, uint8_t *p, int64_t rows, int64_t columns)
 {
-    const size_t bytes = (size_t)graft_ggml_bytes(type, n);
-    const size_t each = (size_t)graft_ggml_bytes(type, graft_ggml_values(type));
+    const int64_t levels = graft_blocks_level_bytes(type, rows * columns);
+    const bool e5m2 = type == GRAFT_FLOAT_E5M2;
+    for (int64_t i = 0; i < levels && type != GRAFT_FLOAT_NVFP4; i++)
+        if (e5m2 ? (p[i] & 0x7c) == 0x7c : (p[i] & 0x7f) == 0x7f) p[i] ^= 0x10;
+    for (int64_t i = 0; i < levels && type == GRAFT_FLOAT_NVFP4; i += 9)
+        if ((p[i] & 0x7f) == 0x7f) p[i] ^= 0x10;
+    for (int64_t i = 0; i < levels && type == GRAFT_FLOAT_MXFP8; i += 33)
+        p[i] = (uint8_t)(i % 7 ? 90 + p[i] % 64 : 0); /* the least power, too */
+    for (int64_t r = 0; r < rows; r++) {
+        const float scale = (float)(r + 1) * 1e-3f;
+        memcpy(p + levels + r * 4, &scale, sizeof scale);
+    }
+}
+
+/* Any bits but for what is no number, whose bits differ between devices. */
+static uint8_t *any_blocks(int32_t type, int64_t rows, int64_t columns, uint64_t seed)
+{
+    const size_t bytes = (size_t)graft_blocks_bytes(type, rows, columns);
+    const size_t each = (size_t)graft_blocks_level_bytes(type, graft_blocks_values(type));
     uint8_t *p = malloc(bytes), at[2];
     if (!p) abort();
     halves_of(type, at);
+    if (graft_blocks_scaled(type)) {
+        for (size_t i = 0; i < bytes; i++) p[i] = (uint8_t)(random_next(&seed) >> 50);
+        end_floats(type, p, rows, columns);
+        return p;
+    }
     for (size_t i = 0; i < bytes; i++) p[i] = (uint8_t)(random_next(&seed) >> 50);
     for (size_t i = 0; i < bytes; i += each)
         for (int k = 0; k < 2; k++)
@@ -101,8 +123,8 @@ static int64_t wrong_values(const graft_op_desc *d, int32_t type, const uint8_t 
     if (!row) abort();
     for (int64_t r = 0; r < rows; r++) {
         const bool pairs = d->attrs.act == GRAFT_ACT_GEGLU;
-        graft_ggml_to_f32(type, blocks, (pairs ? r % 2 * (rows / 2) + r / 2 : r) * columns, columns,
-                          row);
+        const graft_blocks_weight w = {type, blocks, rows, columns};
+        graft_blocks_to_f32(&w, pairs ? r % 2 * (rows / 2) + r / 2 : r, 0, columns, row);
         for (int64_t i = 0; i < ldw; i++) {
             uint32_t want = i < columns ? bits_in(d->out.dtype, row[i]) : 0;
             const int64_t at = r * ldw + i;
@@ -120,12 +142,12 @@ static void check_values(int32_t type, int64_t rows, int64_t columns, graft_dtyp
 {
     const graft_op_desc d = layer(rows, columns, dtype, pairs, type);
     const uint64_t size = graft_dtype_size(dtype);
-    uint8_t *blocks = any_blocks(type, rows * columns, (uint64_t)(type + columns));
+    uint8_t *blocks = any_blocks(type, rows, columns, (uint64_t)(type + columns));
     float *zeros = calloc((size_t)(rows + columns), sizeof *zeros);
     graft_kernel_info info;
     graft_kernel *k = prepared(&d, &info);
     if (!zeros) abort();
-    CHECK_INT(info.packed_bytes[1], graft_ggml_bytes(type, rows * columns));
+    CHECK_INT(info.packed_bytes[1], graft_blocks_bytes(type, rows, columns));
     CHECK(info.workspace_bytes >= (uint64_t)(rows * ((columns + 7) / 8 * 8)) * size);
     void *x = uploaded(zeros, (uint64_t)columns * size), *out = uploaded(zeros, (uint64_t)rows * 4);
     void *w = cuda.api->alloc(cuda.device, info.packed_bytes[1]);
@@ -139,7 +161,7 @@ static void check_values(int32_t type, int64_t rows, int64_t columns, graft_dtyp
     const int64_t wrong = wrong_values(&d, type, blocks, unpacked);
     CHECK_INT(wrong, 0);
     if (wrong)
-        printf("  %s (%d,%d), dtype %d: %lld\n", graft_ggml_name(type), (int)rows, (int)columns,
+        printf("  %s (%d,%d), dtype %d: %lld\n", graft_blocks_name(type), (int)rows, (int)columns,
                (int)dtype, (long long)wrong);
     void *given[] = {x, out, w, ws};
     for (int i = 0; i < 4; i++) cuda.api->free(cuda.device, given[i]);
@@ -158,7 +180,7 @@ static void every_value(void)
     static const int64_t shapes[][2] = {{8, 768}, {64, 40}, {64, 36}, {256, 29}, {256, 5}};
     for (size_t t = 0; t < N_TYPES; t++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            for (size_t k = 0; k < 3; k++)
+            for (size_t k = 0; k < 3 && graft_blocks_fit(types[t], shapes[s][0], shapes[s][1]); k++)
                 check_values(types[t], shapes[s][0], shapes[s][1], dtypes[k], (s + k) % 2);
 }
 
@@ -325,11 +347,13 @@ static uint64_t workspace_of(const kernel_case *c, graft_dtype dtype)
     return info.workspace_bytes;
 }
 
-/* Of Q5_0 or Q8_0, as large as weights are, so that GEGLU of float16 does not overflow. */
-static uint8_t *small_blocks(int32_t type, int64_t n, uint64_t seed)
+/* Of Q5_0, Q8_0 or E4M3, as large as weights are, so that GEGLU of float16 does not overflow. */
+static uint8_t *small_blocks(int32_t type, const graft_tensor_desc *w, uint64_t seed)
 {
-    const int64_t bytes = graft_ggml_bytes(type, n), each = graft_ggml_bytes(type, 32);
-    uint8_t *p = any_blocks(type, n, seed);
+    const int64_t n = element_count(w), bytes = graft_ggml_bytes(type, n);
+    const int64_t each = graft_ggml_bytes(type, 32);
+    uint8_t *p = any_blocks(type, w->dim[0], w->dim[1], seed);
+    for (int64_t i = 0; i < n && type == GRAFT_FLOAT_E4M3; i++) p[i] &= 0x9f; /* below 2^-3 */
     for (int64_t i = 0; i < bytes; i += each) {
         const float step = type == GRAFT_GGML_Q8_0 ? 2e-4f : 2e-3f;
         const uint16_t d = graft_f32_to_f16(step * (float)(i / each % 7 + 1));
@@ -342,7 +366,7 @@ static const graft_dtype dtypes[] = {GRAFT_BF16, GRAFT_F16, GRAFT_F32};
 
 static int32_t type_of(size_t i)
 {
-    return i % 2 ? GRAFT_GGML_Q8_0 : 6;
+    return i % 3 == 2 ? GRAFT_FLOAT_E4M3 : i % 2 ? GRAFT_GGML_Q8_0 : 6;
 }
 
 /* Returns how many variants were run. whole: the workspace of the layer done at once. */
@@ -353,7 +377,7 @@ static int one_in_pieces(const kernel_lib *ref, size_t i, graft_dtype dtype, uin
     const uint64_t bytes = (uint64_t)n * graft_dtype_size(dtype);
     const uint64_t saved = bytes - bytes / (uint64_t)large[i].pieces;
     const uint64_t piece = workspace_of(&c, dtype);
-    uint8_t *blocks = small_blocks(type_of(i), n, i);
+    uint8_t *blocks = small_blocks(type_of(i), &c.desc.in[GRAFT_LINEAR_W], i);
     c.blocks = blocks;
     CHECK(piece + saved <= whole && piece + 2 * saved + 1 > whole);
     const int run = compare_variants(&cuda, ref, &c, dtype, i);
@@ -394,7 +418,7 @@ static void refused_pieces(void)
     fake_driver_state()->refuse_plans = 1;
     for (size_t i = 0; i < 5; i++) {
         kernel_case c = case_of(i, 6);
-        uint8_t *blocks = small_blocks(6, element_count(&c.desc.in[GRAFT_LINEAR_W]), i);
+        uint8_t *blocks = small_blocks(6, &c.desc.in[GRAFT_LINEAR_W], i);
         c.blocks = blocks;
         compare_variants(&cuda, &ref, &c, GRAFT_BF16, i);
         free(blocks);

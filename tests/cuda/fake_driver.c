@@ -497,7 +497,7 @@ static size_t args_of(const char *name)
                  {"graft_int8", sizeof(graft_cuda_int8)},
                  {"graft_fp8", sizeof(graft_cuda_int8)},
                  {"graft_quant4", sizeof(graft_cuda_quant4)},
-                 {"graft_ggml", sizeof(graft_cuda_ggml)},
+                 {"graft_block", sizeof(graft_cuda_block)},
                  {"graft_quant_rows", sizeof(graft_cuda_quant_rows)},
                  {"graft_quant_weights", sizeof(graft_cuda_quant_weights)},
                  {"graft_quant_", sizeof(graft_cuda_quant_pictures)}};

@@ -20,17 +20,8 @@ static graft_engine *engine_with(const char *backend, const char *precision, con
     return g;
 }
 
-static graft_binding *bound(const graft_model *m)
-{
-    graft_binding *b = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
-    if (!b) abort();
-    return b;
-}
-
 /* Operators on blocks of this type, or of any. */
-static int count_kept(const graft_model *m, int32_t type)
+static int count_of(const graft_model *m, int32_t type)
 {
     graft_binding *b = bound(m);
     int n = 0;
@@ -42,7 +33,7 @@ static int count_kept(const graft_model *m, int32_t type)
     return n;
 }
 
-static uint64_t weight_bytes(const graft_model *m)
+static uint64_t compiled_bytes(const graft_model *m)
 {
     graft_binding *b = bound(m);
     const uint64_t n = b->exe->weight_bytes;
@@ -82,12 +73,11 @@ static void memory(void)
 {
     const char *path = temp_path("cuda-several.gguf");
     write_network(path, several);
-    graft_engine *g[] = {engine_with("cuda", "bf16", "keep"),
-                         engine_with("cuda", "bf16", "auto")};
+    graft_engine *g[] = {engine_with("cuda", "bf16", "keep"), engine_with("cuda", "bf16", "auto")};
     graft_model *a = load_model(g[0], path), *b = load_model(g[1], path);
-    CHECK(count_kept(a, 0) > 30 && count_kept(a, Q4_K) > 4 && count_kept(a, Q6_K) > 4);
-    CHECK_INT(count_kept(b, 0), 0); /* small beside this device */
-    const uint64_t kept = weight_bytes(a), floats = weight_bytes(b);
+    CHECK(count_of(a, 0) > 30 && count_of(a, Q4_K) > 4 && count_of(a, Q6_K) > 4);
+    CHECK_INT(count_of(b, 0), 0); /* small beside this device */
+    const uint64_t kept = compiled_bytes(a), floats = compiled_bytes(b);
     printf("     %llu bytes, %llu as bf16\n", (unsigned long long)kept, (unsigned long long)floats);
     CHECK(kept < floats);
     RELEASE_ALL(a, b);
@@ -121,7 +111,7 @@ static void with_loras(void)
     graft_model *a = load_model(g, path), *b = with_lora(a, lora, 0.8);
     run_model(a, plain);
     run_model(b, got);
-    CHECK_INT(count_kept(b, Q8_0), count_kept(a, Q8_0) + 2);
+    CHECK_INT(count_of(b, Q8_0), count_of(a, Q8_0) + 2);
     const double change = difference(want, plain, OUT), off = difference(got, want, OUT);
     printf("     a change of %.2g, beside ref %.2g\n", change, off);
     CHECK(change > 0.01 && off < 3e-4);
@@ -174,7 +164,7 @@ static void offloaded(void)
     g->max_bytes = least + (arena + weights - least) / 3;
     graft_packs_use_slabs(g->packs, false);
     m = load_model(g, path);
-    CHECK(count_kept(m, 0) > 30);
+    CHECK(count_of(m, 0) > 30);
     b = bound(m);
     CHECK(b->offload != NULL);
     for (int i = 0; i < 3; i++) {

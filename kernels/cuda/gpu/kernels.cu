@@ -1,8 +1,8 @@
 /* All device kernels: the parts without a dtype, then the others once for each dtype. */
 #include "kernels/cuda/gpu/device.h"
 #include "kernels/cuda/gpu/hopper.h"
+#include "kernels/blocks.h"
 #include "kernels/changes.h"
-#include "kernels/ggml_blocks.h"
 #include "kernels/cuda/gpu/math.h"
 #include "kernels/cuda/gpu/params.h"
 #include "kernels/cuda/gpu/reduce.inc"

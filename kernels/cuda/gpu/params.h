@@ -327,16 +327,17 @@ typedef struct graft_cuda_quant4 {
     uint32_t rows, channels, taps, ldw, groups;
 } graft_cuda_quant4;
 
-/* Blocks of ggml (kernels/ggml_blocks.h), which lie in the order of a weight (rows, columns), from
- * even addresses on: of floats, Q8_0, one warp a block; and back to rows first … first + count of
- * ldw values, a multiple of 8, as graft_cuda_pack writes them, to a multiple of 16 bytes. type:
- * ggml's number. */
-typedef struct graft_cuda_ggml {
+/* Blocks (kernels/blocks.h) of a weight (rows, columns), from a multiple of 16 bytes on: of floats,
+ * Q8_0, one warp a block; and back to rows first … first + count of ldw values, a multiple of 8, as
+ * graft_cuda_pack writes them, to a multiple of 16 bytes. type: of all threads. scales: of rows,
+ * where the type has such. */
+typedef struct graft_cuda_block {
     const void *src;
     void *dst;
+    const uint8_t *scales;
     int32_t from, pairs, type;
     uint32_t rows, columns, ldw, first, count;
-} graft_cuda_ggml;
+} graft_cuda_block;
 
 typedef struct graft_cuda_attention {
     const void *q, *k, *v;

@@ -1,6 +1,6 @@
-/* LINEAR with weights in blocks of ggml: they stay so on the device, as their file has them, and
- * each launch writes them out as floats into the workspace, which all operators share, for the
- * kernel of floats.
+/* LINEAR with packed weights (kernels/blocks.h): they stay so on the device, as their file has
+ * them, and each launch writes them out as floats into the workspace, which all operators share,
+ * for the kernel of floats.
  *
  * A large layer is done some outputs at a time: floats of all of its weights would take as much of
  * the workspace as 132 MiB (21504 outputs of 3072 values, as FLUX.1 has), on cards whose memory is
@@ -16,9 +16,6 @@ enum { UNIT = 64, MOST_PIECES = 64 }; /* outputs in a piece are a multiple of th
 
 static graft_status check(const graft_op_desc *op, graft_err *e)
 {
-    const int32_t type = graft_quant_blocks(op->attrs.quant);
-    if (graft_blocks_scaled(type))
-        return graft_fail(e, GRAFT_E_UNSUPPORTED, "linear: blocks of %s", graft_blocks_name(type));
     return graft_cuda_op_linear.check(op, e);
 }
 
@@ -104,16 +101,19 @@ static graft_status unpack(const graft_kernel *k, const void *blocks, uint32_t f
                            uint32_t count, void *to)
 {
     const graft_cuda_layout *l = &k->layout[GRAFT_LINEAR_W];
-    graft_cuda_ggml p = {.src = blocks,
-                         .dst = to,
-                         .pairs = l->pairs,
-                         .type = l->blocks,
-                         .rows = l->rows,
-                         .columns = l->channels,
-                         .ldw = l->ldw,
-                         .first = first,
-                         .count = count};
-    return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_ggml_unpack, k->t),
+    const int64_t levels = graft_blocks_level_bytes(l->blocks, (int64_t)l->rows * l->channels);
+    const bool scaled = graft_blocks_scaled(l->blocks);
+    graft_cuda_block p = {.src = blocks,
+                          .dst = to,
+                          .scales = scaled ? (const uint8_t *)blocks + levels : NULL,
+                          .pairs = l->pairs,
+                          .type = l->blocks,
+                          .rows = l->rows,
+                          .columns = l->channels,
+                          .ldw = l->ldw,
+                          .first = first,
+                          .count = count};
+    return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_block_unpack, k->t),
                              graft_cuda_blocks((uint64_t)count * (l->ldw / 8), GRAFT_CUDA_THREADS),
                              1, 1, &p);
 }

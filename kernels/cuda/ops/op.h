@@ -10,7 +10,7 @@ typedef struct graft_cuda_layout {
     graft_dtype to;
     bool pairs, int4, weight; /* int4: packed as GRAFT_Q4, and `to` is what it is unpacked to */
     bool corners;             /* for conv2d_corners.h: ldw is what a row becomes there */
-    int32_t blocks; /* ggml's number of the type of blocks that it stays in; 0: of none, likewise */
+    int32_t blocks; /* the type of blocks that it stays in; 0: of none, likewise */
 } graft_cuda_layout;
 
 /* Of CONV2D (conv2d_bands.h). */

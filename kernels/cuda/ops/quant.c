@@ -46,7 +46,7 @@ uint64_t graft_cuda_source_bytes(const graft_cuda_layout *l, graft_dtype from)
 {
     uint64_t values = (uint64_t)l->channels * l->taps;
     const int32_t type = graft_quant_blocks(graft_quant_of_dtype(from));
-    if (type) return (uint64_t)graft_ggml_bytes(type, (int64_t)(l->rows * values));
+    if (type) return (uint64_t)graft_blocks_bytes(type, l->rows, (int64_t)values);
     if (from == GRAFT_Q4) return graft_quant4_bytes(l->rows, (int64_t)values);
     if (from == GRAFT_Q8 || from == GRAFT_QF8) return l->rows * (values + sizeof(float));
     return l->rows * values * graft_dtype_size(from);
@@ -86,8 +86,8 @@ static graft_status pack_q8_0(graft_device *d, const graft_cuda_layout *l, graft
                               const void *raw, void *dst)
 {
     uint64_t blocks = (uint64_t)l->rows * l->channels / GRAFT_GGML_SMALL;
-    graft_cuda_ggml p = {.src = raw, .dst = dst, .from = from, .count = (uint32_t)blocks};
-    return graft_cuda_launch(d, GRAFT_CUDA_FN_graft_ggml_pack, graft_cuda_blocks(blocks, WARPS), 1,
+    graft_cuda_block p = {.src = raw, .dst = dst, .from = from, .count = (uint32_t)blocks};
+    return graft_cuda_launch(d, GRAFT_CUDA_FN_graft_block_pack, graft_cuda_blocks(blocks, WARPS), 1,
                              1, &p);
 }
 

@@ -2,7 +2,7 @@
  * bits are packed (kernels/quant.h).
  *
  * 8 bits: rows of levels as a product reads them, each tap's channels padded to 16, then a float32
- * scale a row. 4 bits: GRAFT_Q4 as it is, and so are blocks of ggml. */
+ * scale a row. 4 bits: GRAFT_Q4 as it is, and so are blocks. */
 #ifndef GRAFT_KERNELS_CUDA_QUANT_H
 #define GRAFT_KERNELS_CUDA_QUANT_H
 #include "kernels/cuda/libs/dnn.h"
