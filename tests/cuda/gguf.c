@@ -69,6 +69,28 @@ static void bits_of_floats(void)
     unlink(path);
 }
 
+/* What threads read ahead of the one that packs is packed, too. Whether they get ahead is chance,
+ * so it is tried more than once. */
+static void read_ahead(void)
+{
+    const char *path = temp_path("cuda-several.gguf");
+    float want[OUT], got[OUT];
+    write_network(path, several);
+    run_file("cuda", "bf16", "keep", path, NULL, want);
+    for (int i = 0; i < 10; i++) {
+        setenv("GRAFT_PACKED", "keep", 1);
+        graft_engine *g = make_engine_threads("cuda", 4);
+        unsetenv("GRAFT_PACKED");
+        snprintf(g->default_precision, sizeof g->default_precision, "bf16");
+        graft_model *m = load_model(g, path);
+        run_model(m, got);
+        CHECK(same_bits(got, want));
+        graft_model_release(m);
+        graft_engine_destroy(g);
+    }
+    unlink(path);
+}
+
 static void memory(void)
 {
     const char *path = temp_path("cuda-several.gguf");
@@ -206,6 +228,7 @@ int main(void)
 {
     if (!open_fake_without_wgmma()) return test_end();
     RUN(bits_of_floats);
+    RUN(read_ahead);
     RUN(memory);
     RUN(recorded);
     RUN(with_loras);
