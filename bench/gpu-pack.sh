@@ -12,7 +12,8 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 mkdir -p "$stage/bin" "$stage/lib/graft" "$stage/tests" "$stage/deps"
 for program in bin/graft bin/graft-bench-gpu bin/graft-make-model tests/test_kernels_ops \
-    tests/test_kernels_quant tests/test_engine_demo tests/test_engine_control_demo; do
+    tests/test_kernels_quant tests/test_kernels_blocks tests/test_engine_demo \
+    tests/test_engine_control_demo; do
     cp "$build/$program" "$stage/$program"
 done
 cp "$build"/lib/graft/*.so "$stage/lib/graft"

@@ -1,10 +1,11 @@
 /* graft-bench-gpu: whole networks and their operators on a device, for bench/gpu.sh.
  *
- *   graft-bench-gpu [OPTION...] device | ceilings | sd15|sdxl|vae MODEL.safetensors |
+ *   graft-bench-gpu [OPTION...] device | ceilings | blocks | sd15|sdxl|vae MODEL.safetensors |
  *                               picture MODEL.safetensors COMMAND...
  *
  * sd15 and sdxl: the UNet at 512x512 or 1024x1024 with guidance, as one batch of two. vae: the
  * decoder at 1024x1024. Networks are tuned first. ceilings: the fastest products of one size.
+ * blocks: a layer whose weights are packed, of each type, beside the same in bf16.
  * device: only says what would be measured, which libraries, and from which files; code 4 where
  * cuBLASLt, cuDNN or NVRTC is missing, since own kernels would be measured in their place. picture:
  * COMMAND makes one with MODEL in a process of its own, from its start to its end, and what it
@@ -36,6 +37,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "bench/gpu_picture.h"
+#include "bench/gpu_products.h"
 #include "bench/gpu_table.h"
 #include "bench/record.h"
 #include "engine/calibrate/quantize.h"
@@ -62,6 +64,11 @@ static void note(const bench *b, const char *name, double value, const char *uni
     char tried[80];
     snprintf(tried, sizeof tried, "%s%s", b->side ? "tried_" : "", name);
     record(b->json, tried, value, unit, b->how);
+}
+
+static void note_product(const void *b, const char *name, double value, const char *unit)
+{
+    note(b, name, value, unit);
 }
 
 /* For `device` everything that the library says of what it found. */
@@ -641,43 +648,6 @@ static void bench_vae(bench *b)
     close_network(&s);
 }
 
-/* ------------------------------------------------------------------ ceilings */
-
-/* The best of all variants of one operator, in seconds; 0 when it cannot run. */
-static double best_of(const bench *b, const graft_op_desc *d)
-{
-    graft_trial t;
-    graft_err e = GRAFT_ERR_INIT;
-    graft_trial_limits limits = {.max_bytes = (int64_t)8 << 30};
-    uint64_t best = 0;
-    if (graft_trial_run(b->device, d, &limits, NULL, &t, &e)) {
-        printf("  skipped: %s\n", e.text);
-        return 0;
-    }
-    for (int i = 0; i < t.count; i++)
-        if (t.ns[i] && (!best || t.ns[i] < best)) best = t.ns[i];
-    return (double)best * 1e-9;
-}
-
-static void ceilings(const bench *b)
-{
-    const int64_t n = b->side ? 64 : 8192;
-    graft_tensor_desc square = {
-        .dtype = GRAFT_BF16, .rank = 2, .dim = {n, n}, .stride = {n, 1}, .constant = 0};
-    graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_LINEAR, .out = square};
-    d.in[GRAFT_LINEAR_X] = d.in[GRAFT_LINEAR_W] = square;
-    d.in[GRAFT_LINEAR_W].constant = 1;
-    double t = best_of(b, &d);
-    if (t > 0)
-        note(b, "gpu_gemm_bf16_tflops", 2.0 * (double)n * (double)n * (double)n / t * 1e-12,
-             "TFLOP/s, 8192 x 8192 x 8192");
-    d.attrs.quant = GRAFT_QUANT_INT8;
-    t = best_of(b, &d);
-    if (t > 0)
-        note(b, "gpu_gemm_int8_tops", 2.0 * (double)n * (double)n * (double)n / t * 1e-12,
-             "TOP/s, the same with x quantized in it");
-}
-
 /* ------------------------------------------------------------------ the command */
 
 /* Own kernels stand in for what is missing, and their times would be taken for the libraries'. The
@@ -698,7 +668,7 @@ static int usage(void)
     fputs("usage: graft-bench-gpu [--operators] [--against NAME] [--overlap] [--swap FILE]\n"
           "                       [--levels] [--start] [--cache FOLDER] [--tuning off|fast|full]\n"
           "                       [--json FILE] [--repeats N] [--side N] [--backend NAME]\n"
-          "                       device | ceilings | sd15|sdxl|vae MODEL.safetensors |\n"
+          "                       device | ceilings | blocks | sd15|sdxl|vae MODEL.safetensors |\n"
           "                       picture MODEL.safetensors COMMAND...\n",
           stderr);
     return 2;
@@ -761,7 +731,8 @@ static int parse(int argc, char **argv, bench *b)
             return 0;
     }
     if (!b->kind || b->repeats < 1 || b->side < 0 || (b->start && !b->cache)) return 0;
-    if (!strcmp(b->kind, "device") || !strcmp(b->kind, "ceilings")) return 1;
+    if (!strcmp(b->kind, "device") || !strcmp(b->kind, "ceilings") || !strcmp(b->kind, "blocks"))
+        return 1;
     if (!strcmp(b->kind, "picture")) return b->command && b->cache;
     return b->model && (!strcmp(b->kind, "sd15") || !strcmp(b->kind, "sdxl") ||
                         (!strcmp(b->kind, "vae") && !b->start));
@@ -769,8 +740,11 @@ static int parse(int argc, char **argv, bench *b)
 
 static void run(bench *b)
 {
+    const gpu_products products = {b->device, b->side != 0, b, note_product};
     if (strcmp(b->kind, "ceilings") == 0)
-        ceilings(b);
+        gpu_products_ceilings(&products);
+    else if (strcmp(b->kind, "blocks") == 0)
+        gpu_products_blocks(&products);
     else if (strcmp(b->kind, "vae") == 0)
         bench_vae(b);
     else if (strcmp(b->kind, "picture") == 0)

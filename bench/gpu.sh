@@ -26,7 +26,7 @@
 set -u
 
 first="versions:10 ops:90 demo:50 sdxl:150 sd15:60 vae:58 torch:90 ceilings:30"
-second="quant:100 swaps:130 levels:200 start:100"
+second="quant:100 blocks:28 swaps:125 levels:190 start:95"
 third="untried:230 offload:70 steered:70 int8:50 sanitizer:110"
 
 # The parts that are meant by names of parts and sets, with their seconds.
@@ -127,6 +127,12 @@ ops() {
 
 quant() {
     lines "$build/tests/test_kernels_quant" graft_kernels_cuda
+}
+
+# Layers with packed weights: whether they are right, then what that costs.
+blocks() {
+    [ "$small" ] || lines "$build/tests/test_kernels_blocks" graft_kernels_cuda || return 1
+    networks blocks
 }
 
 # networks OPTION...: graft-bench-gpu with what all parts share. What one part tuned the next knows.

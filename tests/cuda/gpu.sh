@@ -62,11 +62,12 @@ FAKE_CUDNN_VERSION=80000 GRAFT_GPU_INCOMPLETE=1 GRAFT_GPU_PARTS=versions run
 expect "no cuDNN, and it is known" 0 "LIBRARIES ARE NOT COMPLETE" "== versions"
 
 rm -rf "$folder/out"
-GRAFT_GPU_PARTS="versions sdxl sd15 vae ceilings swaps levels start untried offload steered" run
+GRAFT_GPU_PARTS="versions sdxl sd15 vae ceilings blocks swaps levels start untried offload steered" run
 cat "$folder/out/gpu.log" >> "$folder/printed" # of long parts the end alone is printed
 expect "the parts" 0 "cuBLASLt .* is $fakes/libcublasLt" "cuDNN .* is $fakes/libcudnn" \
     "tried_sdxl_step_ms" "tried_sdxl_run_ms" "operators one by one" "us each" "cublasLt 0" \
     "compared with cpu" "results differ by 0$" "tried_pdl_sdxl_ratio" "tried_pdl_sd15_ratio" \
+    "tried_gpu_layer_bf16_ms" "tried_gpu_layer_q3_k_ms" \
     "tried_vae_1024_ms" "without bands:" "in small bands:" "tried_vae_nmse" \
     "tried_swap_sd15_resident_ms" "tried_sdxl_int8_step_ms" \
     "tried_sdxl_ready_again_s" "tried_swap_sdxl_file_step_ratio" "tried_picture_first_s" \

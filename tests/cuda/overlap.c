@@ -132,7 +132,7 @@ static void look_at_hopper(const char *name, const char *code, uint64_t bytes)
     bool last = strncmp(name, "graft_quant_rows", 16) == 0 ||
                 strncmp(name, "graft_quant_pictures", 20) == 0 ||
                 strncmp(name, "graft_quant4_unpack", 19) == 0 ||
-                strncmp(name, "graft_ggml_unpack", 17) == 0 ||
+                strncmp(name, "graft_block_unpack", 18) == 0 ||
                 strncmp(name, "graft_norm_rows", 15) == 0 ||
                 strncmp(name, "graft_turn_", 11) == 0 || strncmp(name, "graft_widen", 11) == 0;
     uint64_t touched = first_of(memory, sizeof memory / sizeof *memory, code, bytes);

@@ -3,7 +3,7 @@
  * for the kernel of floats.
  *
  * A large layer is done some outputs at a time: floats of all of its weights would take as much of
- * the workspace as 132 MiB (21504 outputs of 3072 values, as FLUX.1 has), on cards whose memory is
+ * the workspace as 126 MiB (21504 outputs of 3072 values, as FLUX.1 has), on cards whose memory is
  * why weights are in blocks; and of what was just written less has to leave the cache. Pieces are
  * all alike, so that one kernel, with one choice among variants, does them. */
 #include <string.h>
