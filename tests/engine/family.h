@@ -54,19 +54,19 @@ typedef struct damage {
     const char *name; /* NULL: no tensor */
     int64_t shape[4];
     graft_status status;
-    const char *words;   /* NULL: the tensor's name */
-    const char *without; /* a tensor that is left out */
-    const char *config;  /* NULL: the checkpoint's */
-    bool added;          /* there is none of the name */
-    bool theirs;         /* in diffusers' names */
+    const char *words;      /* NULL: the tensor's name */
+    const char *without[2]; /* tensors that are left out */
+    const char *config;     /* NULL: the checkpoint's */
+    bool added;             /* there is none of the name */
+    bool theirs;            /* in diffusers' names */
 } damage;
 #define TOO_MUCH(tensor, said)                                                                     \
     {                                                                                              \
-        tensor, {16}, GRAFT_E_UNSUPPORTED, said, NULL, NULL, true, true                            \
+        tensor, {16}, GRAFT_E_UNSUPPORTED, said, {NULL}, NULL, true, true                          \
     }
 #define TURNING(n)                                                                                 \
     {                                                                                              \
-        NULL, {0}, GRAFT_E_UNSUPPORTED, "of which " #n " turn", NULL, "{\"rope_dim\": " #n "}"     \
+        NULL, {0}, GRAFT_E_UNSUPPORTED, "of which " #n " turn", {NULL}, "{\"rope_dim\": " #n "}"   \
     }
 
 /* What no graph is built for: a batch of one, 8 x 8 with 32 tokens where the shape has zeros. */
@@ -109,7 +109,8 @@ typedef struct family {
     double scale, shift;     /* or of all together; both NULL and 0: as the model says */
     double error;            /* limit for samplings; of what should differ 5 times as much */
     const prompt_pair *prompts;
-    size_t attended_once; /* attentions in the first run of a series alone; 0: it is not tried */
+    /* Attentions in the graph, and those in the first run of a series alone; 0: it is not tried. */
+    size_t attended, attended_once;
 
     size_t tensors, their_tensors; /* of the first checkpoint in either's names */
     loss losses[8];
@@ -336,7 +337,7 @@ static inline void of_another_kind(void)
         int rank = 1;
         while (rank < 4 && d->shape[rank]) rank++;
         made_file *f = d->theirs ? their_file(tested.two) : part_of_file(tested.two, UNET);
-        if (d->without) drop_tensor(f, d->without);
+        for (int i = 0; i < 2 && d->without[i]; i++) drop_tensor(f, d->without[i]);
         if (d->name) CHECK(has_tensor(f, d->name) == !d->added);
         if (d->name && !d->added) drop_tensor(f, d->name);
         if (d->name) add_tensor(f, d->name, rank, d->shape, NULL, 0.1f);
@@ -589,7 +590,7 @@ static inline void prompts_are_read_once(void)
         attentions += attends;
         once += attends && b->exe->kept && b->exe->kept[i].invariant;
     }
-    CHECK_INT(attentions, tested.attentions);
+    CHECK_INT(attentions, tested.attended);
     CHECK_INT(once, tested.attended_once);
     CHECK_OK(graft_exe_run(b, engine->arenas, (const void *[]){x[1], &time[1], context, &y},
                            (void *[]){want}, NULL, NULL, &e),

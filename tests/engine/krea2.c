@@ -68,6 +68,7 @@ static const family tested = {
     .deviation = wan_deviation,
     .error = 2e-4,
     .prompts = prompts_by_64,
+    .attended = 5,
     .attended_once = 3, /* the prompt's blocks */
     .tensors = 5 * 12 + 2 + 18,
     .their_tensors = 5 * 12 + 2 + 18,
