@@ -178,9 +178,11 @@ static inline void evaluate(const graft_model *m, const asked *a, int i, const f
     free(y);
 }
 
+/* To what is always the same. m NULL, as it could not be made: nothing. */
 static inline void run_some(const graft_model *m, float *out)
 {
     float x[ANSWER];
+    if (!m) return;
     for (size_t i = 0; i < ANSWER; i++) x[i] = fixed_value(i);
     evaluate(m, &(asked){.words = {5}}, 0, x, 400, out);
 }
@@ -237,6 +239,28 @@ static inline const char *written(made_file *f, const char *name, const char *co
     const char *path = temp_path(name);
     write_file(f, path, config);
     return path;
+}
+
+/* Each row of the table is of a name of one checkpoint or the other. */
+static inline void names_are_used(void)
+{
+    made_file *f[2] = {part_of_file(tested.two, UNET), part_of_file(tested.one, UNET)};
+    for (const renaming *r = tested.theirs; r->ours; r++) {
+        const int before = test_failures;
+        const renaming alone[2] = {*r};
+        bool used = false;
+        for (size_t i = 0; i < f[0]->n + f[1]->n; i++) {
+            const bool second = i >= f[0]->n;
+            const char *name = f[second]->tensor[i - second * f[0]->n].name;
+            their_tensor p;
+            renamed(alone, name, 0, &p);
+            used = used || strcmp(p.name, name) != 0;
+        }
+        CHECK(used);
+        name_row(before, r->ours);
+    }
+    finish_file(f[0]);
+    finish_file(f[1]);
 }
 
 /* Without a prefix, as its authors publish it. */
@@ -450,14 +474,14 @@ static inline void one_lora(const graft_model *m, const float *plain, const char
     const bool reads = !part_of_any(tested.unread, COUNT(tested.unread), weight);
     const int before = test_failures;
     const size_t n = answer_values(m);
-    float got[ANSWER], want[ANSWER];
+    float got[ANSWER] = {0}, want[ANSWER] = {0};
     write_lora(weight, p, layer, lora, whole);
     last_log[0] = 0;
     graft_model *w = load_model(engine, whole), *x = with_lora(m, lora, 1);
     CHECK_STR(last_log, "");
     run_some(w, want);
     run_some(x, got);
-    CHECK(difference(got, want, n) < tested.lora_error);
+    CHECK(w && x && difference(got, want, n) < tested.lora_error);
     CHECK((difference(plain, want, n) > 1e-4) == reads);
     name_row(before, layer);
     RELEASE_ALL(w, x);
@@ -514,7 +538,7 @@ static inline const char *write_named(const lora_name *l, int64_t rows, int64_t 
 /* The same LoRA in the names of several programs. */
 static inline void loras_in_other_names(void)
 {
-    float plain[ANSWER], first[ANSWER], got[ANSWER];
+    float plain[ANSWER], first[ANSWER], got[ANSWER] = {0};
     graft_model *m = load_model(engine, tuned());
     int64_t rows = 0, columns = 0;
     run_some(m, plain);
@@ -528,7 +552,7 @@ static inline void loras_in_other_names(void)
         CHECK_STR(last_log, "");
         run_some(x, got);
         if (l->rows) memcpy(first, got, sizeof got);
-        CHECK(same_answers(m, first, got) && difference(got, plain, answer_values(m)) > 1e-3);
+        CHECK(x && same_answers(m, first, got) && difference(got, plain, answer_values(m)) > 1e-3);
         name_row(before, l->stem);
         graft_model_release(x);
         unlink(path);
@@ -684,6 +708,7 @@ static inline void halves(void)
 
 static inline void run_family(void)
 {
+    if (tested.theirs) CASE(names_are_used);
     CASE(as_published);
     if (tested.in_files) CASE(same_in_diffusers_names);
     CASE(saved);
