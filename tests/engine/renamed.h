@@ -56,7 +56,7 @@ static inline bool begins_with(const char *name, const char *pattern, const char
 static inline bool replace_in(char name[256], const char *ours, const char *theirs)
 {
     char before[256];
-    const char *end = NULL, *at = before, *mark = strchr(theirs, '#');
+    const char *end = NULL, *at = before;
     unsigned block = 0;
     snprintf(before, sizeof before, "%s", name);
     while (*at && !begins_with(at, ours, &end, &block)) {
@@ -64,6 +64,7 @@ static inline bool replace_in(char name[256], const char *ours, const char *thei
         at++;
     }
     if (!*at) return false;
+    const char *mark = strchr(theirs, '#');
     int n = snprintf(name, 256, "%.*s", (int)(at - before), before);
     if (mark)
         n += snprintf(name + n, (size_t)(256 - n), "%.*s%u", (int)(mark - theirs), theirs, block);

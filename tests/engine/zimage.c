@@ -49,13 +49,13 @@ static int64_t tell(const graft_model *m, const asked *a, int i, float *context,
 }
 
 /* One graph serves all prompts that come to as many blocks, side by side with others or not. */
-static const prompt_pair prompts[] = {{{5, 9}, {0, 1}},
-                                      {{32, 1}, {0, 0}},
-                                      {{17, 32}, {0, 0}},
-                                      {{33, 64}, {1, 1}},
-                                      {{5, 70}, {0, 1}},
-                                      {{96, 31}, {0, 0}},
-                                      {{0}}};
+static const prompt_pair pairs[] = {{{5, 9}, {0, 1}},
+                                    {{32, 1}, {0, 0}},
+                                    {{17, 32}, {0, 0}},
+                                    {{33, 64}, {1, 1}},
+                                    {{5, 70}, {0, 1}},
+                                    {{96, 31}, {0, 0}},
+                                    {{0}}};
 
 /* Without a config three eighths of a head turn with the row. */
 static const family tested = {
@@ -72,7 +72,7 @@ static const family tested = {
     .scale = 0.3611,
     .shift = 0.1159,
     .error = 1e-4,
-    .prompts = prompts,
+    .prompts = pairs,
     .tensors = 89,
     .their_tensors = 89 + 6 * 2,
     .losses = {{GRAFT_ZIMAGE_TENSOR, GRAFT_E_UNSUPPORTED, "unknown architecture"},
