@@ -48,6 +48,7 @@ static inline void saved_like(graft_engine *g, const char *path, const char *che
     graft_err e = GRAFT_ERR_INIT;
     const char *out = temp_path("saved.safetensors");
     graft_model *m = load_model(g, path);
+    if (!m) return;
     CHECK_OK(graft_checkpoint_save(&(graft_checkpoint){.model = m}, out, NULL, NULL, &e), &e);
     graft_safetensors *f = open_file(out), *own = open_file(checkpoint);
     made_file *want = copy_file(own, UNET);
