@@ -163,7 +163,8 @@ static inline void prompt_gives(const graft_clip *c, const char *text, const cha
         CHECK_OK(graft_qwen_encode(q->tokenizer, before, strlen(before), &asked, &first, &e), &e);
     CHECK_OK(graft_qwen_encode(q->tokenizer, whole, strlen(whole), &ids, &n, &e), &e);
     CHECK(n > first && (first > 0) == (before[0] != 0));
-    CHECK(!first || memcmp(ids, asked, first * sizeof *ids) == 0);
+    if (first && text[0] != '\n') /* which becomes one with a line break before it */
+        CHECK(memcmp(ids, asked, first * sizeof *ids) == 0);
     float *want = calloc(n, row * sizeof *want);
     CHECK_OK(graft_qwen3_run(c->engine, &o, &q->arch, q->weights, taken, ids, (int64_t)n, NULL,
                              want, &e),
