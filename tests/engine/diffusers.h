@@ -28,6 +28,13 @@ static inline void drop_tensor(made_file *f, const char *name)
     free((void *)gone.data);
 }
 
+static inline void drop_tensors(made_file *f, const char *beginning)
+{
+    for (size_t i = f->n; i-- > 0;)
+        if (strncmp(f->tensor[i].name, beginning, strlen(beginning)) == 0)
+            drop_tensor(f, f->tensor[i].name);
+}
+
 /* The part of a checkpoint below `prefix`, without it. */
 static inline made_file *part_of_file(const char *path, const char *prefix)
 {
@@ -40,6 +47,14 @@ static inline made_file *part_of_file(const char *path, const char *prefix)
     }
     graft_safetensors_close(f);
     return m;
+}
+
+/* A file of golden/small without its cases. */
+static inline made_file *golden_file(const char *path)
+{
+    made_file *f = part_of_file(path, "");
+    drop_tensors(f, "case");
+    return f;
 }
 
 /* The network of `path`, saved, has the names, shapes and bytes that it has in a checkpoint. */

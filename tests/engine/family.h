@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "engine/exec/invariants.h"
+#include "tests/engine/damage.h"
 #include "tests/engine/network_changes.h"
 #include "tests/engine/renamed.h"
 
@@ -47,27 +48,6 @@ typedef struct loss {
     graft_status status;
     const char *words, *their_words; /* the latter for files in diffusers' names; NULL: the same */
 } loss;
-
-/* The first checkpoint's network with a tensor in the place of one, or too much, and how it is
- * refused. A shape ends with its last number that is not 0; {0} is an empty vector. */
-typedef struct damage {
-    const char *name; /* NULL: no tensor */
-    int64_t shape[4];
-    graft_status status;
-    const char *words;      /* NULL: the tensor's name */
-    const char *without[2]; /* tensors that are left out */
-    const char *config;     /* NULL: the checkpoint's */
-    bool added;             /* there is none of the name */
-    bool theirs;            /* in diffusers' names */
-} damage;
-#define TOO_MUCH(tensor, said)                                                                     \
-    {                                                                                              \
-        tensor, {16}, GRAFT_E_UNSUPPORTED, said, {NULL}, NULL, true, true                          \
-    }
-#define TURNING(n)                                                                                 \
-    {                                                                                              \
-        NULL, {0}, GRAFT_E_UNSUPPORTED, "of which " #n " turn", {NULL}, "{\"rope_dim\": " #n "}"   \
-    }
 
 /* What no graph is built for: a batch of one, 8 x 8 with 32 tokens where the shape has zeros. */
 typedef struct unbuilt {
@@ -389,27 +369,14 @@ static inline void without_tensors(void)
     }
 }
 
-static inline bool has_tensor(const made_file *f, const char *name)
-{
-    for (size_t i = 0; i < f->n; i++)
-        if (strcmp(f->tensor[i].name, name) == 0) return true;
-    return false;
-}
-
 static inline void of_another_kind(void)
 {
     for (const damage *d = tested.damaged; d->status; d++) {
-        const char *words = d->words ? d->words : d->name;
         const int before = test_failures;
-        int rank = 1;
-        while (rank < 4 && d->shape[rank]) rank++;
         made_file *f = d->theirs ? their_file(tested.two) : part_of_file(tested.two, UNET);
-        for (int i = 0; i < 2 && d->without[i]; i++) drop_tensor(f, d->without[i]);
-        if (d->name) CHECK(has_tensor(f, d->name) == !d->added);
-        if (d->name && !d->added) drop_tensor(f, d->name);
-        if (d->name) add_tensor(f, d->name, rank, d->shape, NULL, 0.1f);
-        refused(f, d->config ? d->config : config_of(tested.two), d->status, words);
-        name_row(before, words);
+        damage_file(f, d);
+        refused(f, d->config ? d->config : config_of(tested.two), d->status, words_of(d));
+        name_row(before, words_of(d));
     }
     CHECK(tested.damaged->status);
 }

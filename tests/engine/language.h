@@ -30,19 +30,11 @@ static inline void add_merges(made_file *f, const char *place)
     add_bytes(f, place, "merges_txt", MERGES, strlen(MERGES));
 }
 
-static inline void drop_tensors(made_file *f, const char *beginning)
-{
-    for (size_t i = f->n; i-- > 0;)
-        if (strncmp(f->tensor[i].name, beginning, strlen(beginning)) == 0)
-            drop_tensor(f, f->tensor[i].name);
-}
-
 /* The model of a golden file, below `place`, with its tokenizer. */
 static inline made_file *language_at(const char *golden, const char *place)
 {
-    made_file *f = part_of_file(golden, "");
+    made_file *f = golden_file(golden);
     char name[200];
-    drop_tensors(f, "case");
     for (size_t i = 0; i < f->n; i++) {
         snprintf(name, sizeof name, "%s%s", place, f->tensor[i].name);
         call_tensor(&f->tensor[i], name);
@@ -188,9 +180,8 @@ static inline void found_beside(graft_engine *g, made_file *f, const char *net, 
                                 int kind)
 {
     const char *path = temp_path("whole.safetensors"), *to = temp_path("again.safetensors");
-    made_file *own = part_of_file(net, "");
+    made_file *own = golden_file(net);
     graft_err e = GRAFT_ERR_INIT;
-    drop_tensors(own, "case");
     for (size_t i = 0; i < own->n; i++)
         add_tensor(f, own->tensor[i].name, own->tensor[i].rank, own->tensor[i].shape,
                    own->tensor[i].data, 0);

@@ -101,24 +101,21 @@ static inline void add_renamed(made_file *d, const graft_st_tensor *t, const the
 {
     const int64_t unit = shape_count(t->shape, t->rank) / p->all, n = unit * p->share;
     const float *from = (const float *)t->data + unit * p->first;
-    int64_t shape[GRAFT_MAX_RANK];
-    int rank = t->rank;
-    memcpy(shape, t->shape, sizeof shape);
-    shape[0] = shape[0] / p->all * p->share;
-    if (p->rows && rank == 1) {
-        shape[1] = shape[0] / p->rows;
-        shape[0] = p->rows;
-        rank = 2;
+    graft_st_tensor their = *t;
+    their.shape[0] = t->shape[0] / p->all * p->share;
+    if (p->rows && their.rank == 1) {
+        their.shape[1] = their.shape[0] / p->rows;
+        their.shape[0] = p->rows;
+        their.rank = 2;
     }
-    float *to = add_tensor(d, p->name, rank, shape, from, 0);
+    float *to = add_tensor(d, p->name, their.rank, their.shape, from, 0);
     for (int64_t i = 0; p->turned && i < n; i++) to[i] = from[(i + n / 2) % n];
 }
 
-/* The network of a checkpoint in their names, below a prefix. */
-static inline made_file *renamed_file(const char *checkpoint, const renaming *table,
-                                      const char *prefix)
+/* The file, which is used up, in their names below a prefix. */
+static inline made_file *renamed_tensors(made_file *own, const renaming *table, const char *prefix)
 {
-    made_file *own = part_of_file(checkpoint, UNET), *d = calloc(1, sizeof *d);
+    made_file *d = calloc(1, sizeof *d);
     for (size_t i = 0; i < own->n; i++) {
         their_tensor p;
         int pieces = 1;
@@ -132,5 +129,12 @@ static inline made_file *renamed_file(const char *checkpoint, const renaming *ta
     }
     finish_file(own);
     return d;
+}
+
+/* A checkpoint's network. */
+static inline made_file *renamed_file(const char *checkpoint, const renaming *table,
+                                      const char *prefix)
+{
+    return renamed_tensors(part_of_file(checkpoint, UNET), table, prefix);
 }
 #endif
