@@ -111,7 +111,7 @@ typedef struct family {
     size_t attentions, linears; /* of a plan */
 } family;
 
-/* The file that includes this one defines both. */
+/* The file that includes this one says what they are. */
 static const family tested;
 static graft_engine *engine;
 
@@ -192,7 +192,9 @@ static inline void by_hand(const graft_model *m, const asked *a, float *out)
     double sigma[STEPS + 1] = {0};
     const size_t n = answer_values(m);
     if (a->shown) {
-        const size_t cells = (size_t)graft_references_cells(a->shown, 1);
+        const int64_t patch = graft_net_patch(&m->arch);
+        const size_t cells = (size_t)graft_references_cells(a->shown, patch);
+        CHECK(cells * n / (SIDE * SIDE) <= SEEN);
         memcpy(x + n, a->seen, cells * n / (SIDE * SIDE) * sizeof *x);
     }
     for (int i = 0; i < STEPS; i++) {

@@ -141,9 +141,7 @@ static void other_kernels(void)
 static void saved(void)
 {
     saved_vae(SMALL);
-    graft_vae *v = decoder_alone(golden_file(SMALL));
-    CHECK(v->arch.residual && v->arch.in_channels == 4);
-    graft_vae_release(v);
+    decoder_alone(SMALL);
 }
 
 static void damaged(void)

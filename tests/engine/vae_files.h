@@ -19,6 +19,8 @@ static inline graft_image *small_picture(const graft_vae *v)
 /* They decode and encode alike. */
 static inline void same_pictures(const graft_vae *a, const graft_vae *b)
 {
+    CHECK(a && b);
+    if (!a || !b) return;
     graft_latent *l = small_latent(a);
     graft_image *p = small_picture(a), *x = decoded(a, l, NULL), *y = decoded(b, l, NULL);
     graft_latent *z = encoded(a, p, NULL), *w = encoded(b, p, NULL);
@@ -29,8 +31,8 @@ static inline void same_pictures(const graft_vae *a, const graft_vae *b)
 
 static inline void same_vae(const graft_vae *a, const graft_vae *b)
 {
-    CHECK(memcmp(&a->arch, &b->arch, sizeof a->arch) == 0);
     same_pictures(a, b);
+    CHECK(a && b && memcmp(&a->arch, &b->arch, sizeof a->arch) == 0);
 }
 
 /* The file f is the VAE of the one at `path`. Takes f. */
@@ -59,16 +61,19 @@ static inline void saved_vae(const char *path)
     unlink(to);
 }
 
-/* Alone, a decoder is a VAE: f's, which is used up. */
-static inline graft_vae *decoder_alone(made_file *f)
+/* Alone, a decoder is a VAE. */
+static inline void decoder_alone(const char *from)
 {
     const char *path = temp_path("decoder.safetensors");
+    made_file *f = golden_file(from);
     drop_tensors(f, "encoder.");
     write_file(f, path, NULL);
-    graft_vae *v = load_vae(path);
-    CHECK(!v->arch.encoder);
+    graft_vae *whole = load_vae(from), *v = load_vae(path);
+    CHECK(v && !v->arch.encoder && v->arch.residual == whole->arch.residual);
+    CHECK(v && v->arch.in_channels == whole->arch.in_channels);
+    graft_vae_release(whole);
+    graft_vae_release(v);
     unlink(path);
-    return v;
 }
 
 /* Takes f. */
