@@ -71,7 +71,7 @@ typedef struct lora_name {
 typedef struct family {
     const char *name, *title; /* in messages here; as a loader of something else calls it */
 
-    /* Checkpoints: most is done with the first. */
+    /* Checkpoints: the larger network, with which most is done, and one of other sizes. */
     const char *two, *one;
     const char *tuned;      /* for LoRAs; NULL: the first */
     const char *plain;      /* for its network without a config, which is the same; NULL: none */
@@ -83,12 +83,12 @@ typedef struct family {
     /* What it takes besides a prompt: fills y, and what of the context is not the prompt's; returns
      * how many tokens that are. NULL: y[0] is the number of words, which are all tokens. */
     int64_t (*tell)(const graft_model *m, const asked *a, int i, float *context, float *y);
-    float guidance;          /* what it is told where nobody says otherwise */
-    const double *mean;      /* of each plane of a latent, */
-    const double *deviation; /* by which it is normalized */
-    double scale, shift;     /* or of all together; both NULL and 0: as the model says */
-    double error;            /* limit for samplings; of what should differ 5 times as much */
-    const prompt_pair *prompts;
+    float guidance;             /* what it is told where nobody says otherwise */
+    const double *mean;         /* of each plane of a latent, */
+    const double *deviation;    /* by which it is normalized */
+    double scale, shift;        /* or of all together; both NULL and 0: as the model says */
+    double error;               /* limit for samplings; of what should differ 5 times as much */
+    const prompt_pair *prompts; /* that are sampled; the last one has no words */
     /* Attentions in the graph, and those in the first run of a series alone; 0: it is not tried. */
     size_t attended, attended_once;
 
