@@ -1,17 +1,14 @@
 /* Anima's text encoder: which files it is found in and as what, that all of them is read, what of a
  * prompt Qwen 3 reads and of which words the network is told, and where T5's tokenizer is. What
  * Qwen 3 computes is held against golden/small/qwen3; what the network makes of it: anima.c. */
-#include "base/alloc.h"
 #include "base/file.h"
 #include "engine/files/load.h"
 #include "engine/models/anima_adapter.h"
-#include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
-#include "tests/engine/diffusers.h"
+#include "tests/engine/language.h"
 
 #define PLACE    "text_encoders.qwen3_06b.transformer."
 #define WORDS    GRAFT_SOURCE_DIR "/golden/small/unigram/t5.model"
-#define MERGES   "t h\nth e\n\xc4\xa0 the\n"
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 enum { LAYERS = 2, WIDTH = 32, HEADS = 2, KEY_HEADS = 1, HEAD = 8, DENSE = 24, VOCAB = 300 };
@@ -23,19 +20,6 @@ static void add(made_file *f, const char *prefix, const char *name, int64_t rows
     char full[200];
     snprintf(full, sizeof full, "%s%s", prefix, name);
     add_tensor(f, full, columns ? 2 : 1, (int64_t[]){rows, columns}, NULL, 0.4f);
-}
-
-static void add_bytes(made_file *f, const char *prefix, const char *name, const char *data,
-                      size_t n)
-{
-    char full[200];
-    snprintf(full, sizeof full, "%s%s", prefix, name);
-    void *room = add_tensor(f, full, 1, (int64_t[]){(int64_t)n / 4 + 1}, NULL, 0);
-    graft_st_tensor *t = &f->tensor[f->n - 1];
-    memcpy(room, data, n);
-    t->dtype = GRAFT_U8;
-    t->shape[0] = (int64_t)n;
-    t->bytes = n;
 }
 
 /* Qwen 3 below a prefix, with its tokenizer, and where `words` says so T5's. */
@@ -68,7 +52,7 @@ static made_file *file_at(const char *prefix, bool words)
             add(f, prefix, name, parts[k].rows, parts[k].columns);
         }
     add(f, prefix, "model.norm.weight", WIDTH, 0);
-    add_bytes(f, prefix, "merges_txt", MERGES, strlen(MERGES));
+    add_merges(f, prefix);
     if (!words) return f;
     CHECK_OK(graft_file_read(WORDS, 1 << 20, &model, &n, &e), &e);
     add_bytes(f, prefix, GRAFT_T5_TOKENIZER, model, n);
@@ -76,13 +60,13 @@ static made_file *file_at(const char *prefix, bool words)
     return f;
 }
 
-static graft_status try_load(made_file *f, const char *type, const graft_task *task,
-                             graft_clip **out, graft_err *e)
+/* Takes f. */
+static graft_status try_load(made_file *f, const graft_task *task, graft_clip **out, graft_err *e)
 {
     const char *path = temp_path("encoder.safetensors");
     write_file(f, path, NULL);
     *out = NULL;
-    graft_status st = graft_clip_load(engine, &path, 1, type, task, out, e);
+    graft_status st = graft_clip_load(engine, &path, 1, "stable_diffusion", task, out, e);
     unlink(path);
     return st;
 }
@@ -90,33 +74,7 @@ static graft_status try_load(made_file *f, const char *type, const graft_task *t
 /* Of a file, which is used up. */
 static graft_clip *clip_of(made_file *f)
 {
-    graft_err e = GRAFT_ERR_INIT;
-    graft_clip *c;
-    CHECK_OK(try_load(f, "stable_diffusion", NULL, &c, &e), &e);
-    if (!c) abort();
-    return c;
-}
-
-static graft_cond *encoded(const graft_clip *c, const char *text)
-{
-    graft_err e = GRAFT_ERR_INIT;
-    graft_cond *out = NULL;
-    CHECK_OK(graft_clip_encode(c, text, NULL, &out, &e), &e);
-    if (!out) abort();
-    return out;
-}
-
-static bool encode_alike(const graft_clip *a, const graft_clip *b, const char *text)
-{
-    graft_cond *k = encoded(a, text), *l = encoded(b, text);
-    const graft_cond_entry *m = k->entry[0], *n = l->entry[0];
-    const bool same =
-        m->tokens == n->tokens && m->width == WIDTH && n->width == WIDTH &&
-        memcmp(m->data, n->data, (size_t)(m->tokens * WIDTH) * sizeof *m->data) == 0 &&
-        memcmp(m->pooled, n->pooled, GRAFT_ANIMA_TOLD * sizeof *m->pooled) == 0;
-    graft_cond_release(k);
-    graft_cond_release(l);
-    return same;
+    return clip_as(engine, f, "stable_diffusion");
 }
 
 /* ------------------------------------------------------------------ files */
@@ -152,7 +110,7 @@ static void as_other_types(void)
                 add(f, "", "model.norm.weight", 1024, 0);
                 break;
             }
-            graft_status st = try_load(f, types[i], NULL, &c, &e);
+            graft_status st = try_clip(engine, f, types[i], &c, &e);
             if (wide) {
                 CHECK_INT(st, GRAFT_E_FORMAT);
                 CHECK(strstr(e.text, "model.norm.weight"));
@@ -170,7 +128,7 @@ static void as_other_types(void)
     graft_clip *c;
     drop_tensor(f, "model.norm.weight");
     add(f, "", "model.norm.weight", 2560, 0);
-    CHECK_INT(try_load(f, "stable_diffusion", NULL, &c, &e), GRAFT_E_UNSUPPORTED);
+    CHECK_INT(try_clip(engine, f, "stable_diffusion", &c, &e), GRAFT_E_UNSUPPORTED);
     CHECK(strstr(e.text, "a Qwen 3 text encoder") && !c);
 }
 
@@ -185,7 +143,7 @@ static void lacks_a_tensor(void)
         if (strcmp(name, "merges_txt") == 0) continue;
         made_file *f = file_at("", true);
         drop_tensor(f, name);
-        const graft_status st = try_load(f, "stable_diffusion", NULL, &c, &e);
+        const graft_status st = try_clip(engine, f, "stable_diffusion", &c, &e);
         const bool tells =
             strcmp(name, GRAFT_QWEN3_TENSOR) == 0 || strcmp(name, "model.norm.weight") == 0;
         CHECK_INT(st, tells ? GRAFT_E_UNSUPPORTED : GRAFT_E_FORMAT);
@@ -208,10 +166,10 @@ static void without_words(void)
     graft_err e = GRAFT_ERR_INIT;
     graft_task task = {.ctx = (void *)(uintptr_t)WORDS, .text_file = known_words};
     graft_clip *c, *own = clip_of(file_at("", true));
-    CHECK_INT(try_load(file_at("", false), "stable_diffusion", NULL, &c, &e), GRAFT_E_NOTFOUND);
+    CHECK_INT(try_load(file_at("", false), NULL, &c, &e), GRAFT_E_NOTFOUND);
     CHECK(strstr(e.text, "Anima's text encoder without T5's tokenizer: put spiece.model"));
     CHECK(!c);
-    CHECK_OK(try_load(file_at("", false), "stable_diffusion", &task, &c, &e), &e);
+    CHECK_OK(try_load(file_at("", false), &task, &c, &e), &e);
     CHECK(encode_alike(own, c, "the red apple"));
     graft_clip_release(c);
     graft_clip_release(own);
@@ -225,7 +183,7 @@ static void saved(void)
     for (int i = 0; i < 4; i++) {
         const char *to = temp_path("saved.safetensors");
         graft_clip *c, *again = NULL;
-        CHECK_OK(try_load(file_at("", i & 1), "stable_diffusion", &task, &c, &e), &e);
+        CHECK_OK(try_load(file_at("", i & 1), &task, &c, &e), &e);
         const graft_checkpoint what = {.clip = c, .encoder = i / 2};
         CHECK_OK(graft_checkpoint_save(&what, to, NULL, NULL, &e), &e);
         graft_safetensors *f = open_file(to);
@@ -397,25 +355,7 @@ static void too_long(void)
 static void no_memory(void)
 {
     graft_clip *c = clip_of(file_at("", true));
-    graft_cond *want = encoded(c, "the");
-    const int64_t live = live_blocks();
-    int failed = 0;
-    for (int i = 1; i < 1000; i++) {
-        graft_err e = GRAFT_ERR_INIT;
-        graft_cond *out = NULL;
-        graft_alloc_fail_at(i);
-        graft_status st = graft_clip_encode(c, "the", NULL, &out, &e);
-        graft_alloc_fail_at(0);
-        if (st == GRAFT_OK) {
-            graft_cond_release(out);
-            break;
-        }
-        CHECK_INT(st, GRAFT_E_NOMEM);
-        failed++;
-    }
-    CHECK(failed >= 8 && failed < 999);
-    CHECK_INT(live_blocks(), live);
-    graft_cond_release(want);
+    encodes_short_of_memory(c, 8);
     graft_clip_release(c);
 }
 

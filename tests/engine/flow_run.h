@@ -21,8 +21,8 @@ static inline void fill_words(const graft_model *m, uint64_t seed, int words,
     told[2 * GRAFT_ANIMA_WORDS] = (float)words;
 }
 
-/* A prompt of so many words, for Anima one more of T5's, whose values begin at `seed` of
- * fixed_value(). */
+/* A prompt of so many words, whose values begin at `seed` of fixed_value(); for Anima with one more
+ * of T5's, for FLUX.1 with CLIP's vector, whose values begin at 40000. */
 static inline graft_cond *prompt_of(const graft_model *m, uint64_t seed, int words)
 {
     const int64_t n = words * m->arch.context_dim;
@@ -30,15 +30,15 @@ static inline graft_cond *prompt_of(const graft_model *m, uint64_t seed, int wor
     graft_cond *c = NULL;
     graft_err e = GRAFT_ERR_INIT;
     for (int64_t i = 0; i < n; i++) data[i] = fixed_value(seed + (uint64_t)i);
-    float *told = NULL;
-    if (m->arch.kind == GRAFT_NET_ANIMA) {
-        told = graft_malloc_array(GRAFT_ANIMA_TOLD, sizeof *told);
-        fill_words(m, seed, words + 1, told);
-    }
-    CHECK_OK(graft_cond_create(words, m->arch.context_dim, data, told ? GRAFT_ANIMA_TOLD : 0, told,
-                               NULL, &c, &e),
-             &e);
-    c->entry[0]->worded = told != NULL;
+    const bool worded = m->arch.kind == GRAFT_NET_ANIMA;
+    const int64_t pooled = worded                           ? GRAFT_ANIMA_TOLD
+                           : m->arch.kind == GRAFT_NET_FLUX ? m->arch.flux.pooled_dim
+                                                            : 0;
+    float *told = pooled ? graft_malloc_array((size_t)pooled, sizeof *told) : NULL;
+    if (worded) fill_words(m, seed, words + 1, told);
+    for (int64_t i = 0; !worded && i < pooled; i++) told[i] = fixed_value(40000 + (uint64_t)i);
+    CHECK_OK(graft_cond_create(words, m->arch.context_dim, data, pooled, told, NULL, &c, &e), &e);
+    c->entry[0]->worded = worded;
     return c;
 }
 

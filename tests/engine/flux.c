@@ -1,19 +1,89 @@
 /* FLUX.1: which files it is found in and under which names, what its network is told, its text
  * encoders, and what does not go with it. What the network computes is held against
  * golden/small/flux_*. */
-#include <math.h>
-#include <sys/stat.h>
-
 #include "base/file.h"
 #include "engine/prompts/t5.h"
+#include "tests/engine/family.h"
 #include "tests/engine/flux.h"
-#include "tests/engine/network_changes.h"
 
-static graft_engine *engine;
+static const renaming names[] = {
+#include "tests/engine/flux_names.def"
+    {"time_in.in_layer.", {"time_text_embed.timestep_embedder.linear_1."}},
+    {"time_in.out_layer.", {"time_text_embed.timestep_embedder.linear_2."}},
+    {"guidance_in.in_layer.", {"time_text_embed.guidance_embedder.linear_1."}},
+    {"guidance_in.out_layer.", {"time_text_embed.guidance_embedder.linear_2."}},
+    {"vector_in.in_layer.", {"time_text_embed.text_embedder.linear_1."}},
+    {"vector_in.out_layer.", {"time_text_embed.text_embedder.linear_2."}},
+    {"final_layer.adaLN_modulation.1.", {"norm_out.linear."}, .turned = true},
+    {"double_blocks.#.img_mod.lin.", {"transformer_blocks.#.norm1.linear."}},
+    {"double_blocks.#.txt_mod.lin.", {"transformer_blocks.#.norm1_context.linear."}},
+    {"single_blocks.#.modulation.lin.", {"single_transformer_blocks.#.norm.linear."}},
+    {NULL}};
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
+static const damage damaged[] = {
+    {"img_in.weight",
+     {48, 4 * (16 + 17)},
+     GRAFT_E_UNSUPPORTED,
+     "takes 132 numbers a token and gives 64"},
+    TOO_MUCH("transformer_blocks.0.attn.norm_q.bias", "FLUX's transformer has no tensor"),
+    TURNING(10),
+    TURNING(5),
+    {NULL}};
 
-/* ------------------------------------------------------------------ loading */
+/* What CLIP says of the prompt, and the guidance behind it. */
+static int64_t tell(const graft_model *m, const asked *a, int i, float *context, float *y)
+{
+    const int32_t adm = m->arch.adm_channels;
+    (void)context;
+    for (int32_t k = 0; k < adm; k++) y[k] = fixed_value(40000 + (uint64_t)k);
+    if (m->arch.flux.guidance) y[adm - 1] = a->guidance;
+    return a->words[i];
+}
+
+static const prompt_pair pairs[] = {{{5, 5}, {0, 1}}, {{7, 12}, {1, 1}}, {{0}}};
+
+/* dev's guidance is 3.5 where nobody says otherwise, schnell has none. */
+static const family tested = {
+    .name = "flux",
+    .title = "FLUX or a relative",
+    .two = FLUX_DEV,
+    .one = FLUX_SCHNELL,
+    .gguf = "flux",
+    .packed = FLUX_SCHNELL,
+    .theirs = names,
+    .in_files = true,
+    .tell = tell,
+    .guidance = 3.5f,
+    .scale = 0.3611,
+    .shift = 0.1159,
+    .error = 5e-5,
+    .prompts = pairs,
+    .tensors = 92,
+    .their_tensors = 92 + 2 * 2 * 2 * 2 + 3 * 3 * 2,
+    .losses = {{GRAFT_FLUX_TENSOR, GRAFT_E_UNSUPPORTED, "unknown architecture"},
+               {"transformer_blocks.0.attn.add_k_proj.weight", GRAFT_E_UNSUPPORTED,
+                "unknown architecture"},
+               {"single_transformer_blocks.0.proj_mlp.weight", GRAFT_E_UNSUPPORTED,
+                "unknown architecture"},
+               {"guidance_in.in_layer.weight"}}, /* one that is told no guidance */
+    .damaged = damaged,
+    .told_guidance = true,
+    .takes_references = true,
+    .half = true,
+    .any_length = true,
+    .loras = 2 * (10 + 2 * 3 + 10) + 2 * 2 + 2 * 3,
+    .lora_error = 5e-5,
+    .untried = {"_blocks.0."},
+    .lora_names = {{"lora_unet_single_blocks_1_linear1", KOHYA_PLAIN, 7 * 48, 48},
+                   {"single_blocks.1.linear1", PEFT},
+                   {"diffusion_model.single_blocks.1.linear1", PEFT},
+                   {"lycoris_single_blocks_1_linear1", KOHYA_PLAIN},
+                   {"lora_unet_double_blocks_0_txt_attn_qkv", KOHYA_PLAIN, 3 * 48, 48},
+                   {"double_blocks.0.txt_attn.qkv", PEFT}},
+    .kept = {"img_in", "time_in", "guidance_in", "vector_in", "final_layer"},
+    .attentions = 5,
+    .linears = 2 * 10 + 3 * 3 + 10,
+};
 
 static void kinds(void)
 {
@@ -33,217 +103,14 @@ static void kinds(void)
     RELEASE_ALL(dev, schnell);
 }
 
-static const char *written(const char *checkpoint, const char *name)
-{
-    const char *path = temp_path(name);
-    write_file(diffusers_flux(checkpoint), path, config_of(checkpoint));
-    return path;
-}
-
-static void run_told(const graft_model *m, float *out)
-{
-    run_flux(m, 3.5f, out);
-}
-
-static void same_in_diffusers_names(void)
-{
-    same_in_file(engine, FLUX_DEV, written(FLUX_DEV, "transformer.safetensors"), run_told);
-    same_in_file(engine, FLUX_SCHNELL, written(FLUX_SCHNELL, "transformer.safetensors"), run_told);
-}
-
-static void saved(void)
-{
-    const char *path = written(FLUX_DEV, "theirs.safetensors");
-    saved_like(engine, path, FLUX_DEV);
-    unlink(path);
-}
-
-static void no_memory_for_names(void)
-{
-    const char *path = written(FLUX_DEV, "oom.safetensors");
-    adopt_short_of_memory(path, graft_diffusers_adopt_net);
-    unlink(path);
-}
-
-/* ------------------------------------------------------------------ damage */
-
-static void refused(made_file *f, graft_status status, const char *words)
-{
-    graft_err e = GRAFT_ERR_INIT;
-    check_refused(engine, f, config_of(FLUX_DEV), status, words, &e);
-}
-
-static void without_tensors(void)
-{
-    static const char *const ours[] = {"double_blocks.1.img_attn.qkv.weight",
-                                       "double_blocks.0.txt_attn.norm.key_norm.scale",
-                                       "double_blocks.0.img_attn.norm.query_norm.scale",
-                                       "double_blocks.1.txt_mod.lin.bias",
-                                       "single_blocks.2.linear1.weight",
-                                       "single_blocks.1.modulation.lin.weight",
-                                       "time_in.in_layer.weight",
-                                       "vector_in.in_layer.weight",
-                                       "guidance_in.out_layer.bias",
-                                       "txt_in.weight",
-                                       "img_in.weight",
-                                       "final_layer.linear.weight"};
-    static const char *const theirs[] = {
-        "transformer_blocks.1.attn.to_k.weight", "transformer_blocks.0.attn.norm_added_q.weight",
-        "single_transformer_blocks.2.proj_mlp.bias", "single_transformer_blocks.1.proj_out.weight",
-        "norm_out.linear.bias"};
-    for (size_t i = 0; i < COUNT(ours); i++) {
-        made_file *f = part_of_file(FLUX_DEV, UNET);
-        drop_tensor(f, ours[i]);
-        refused(f, GRAFT_E_FORMAT, ours[i]);
-    }
-    for (size_t i = 0; i < COUNT(theirs); i++) {
-        made_file *f = diffusers_flux(FLUX_DEV);
-        drop_tensor(f, theirs[i]);
-        refused(f, GRAFT_E_FORMAT, theirs[i]);
-    }
-}
-
-static void of_another_kind(void)
-{
-    made_file *f = part_of_file(FLUX_DEV, UNET);
-    graft_st_tensor *t = made_find(f, "img_in.weight");
-    const int64_t wide[2] = {t->shape[0], 4 * (16 + 17)};
-    drop_tensor(f, "img_in.weight");
-    add_tensor(f, "img_in.weight", 2, wide, NULL, 0.1f);
-    refused(f, GRAFT_E_UNSUPPORTED, "takes 132 numbers a token and gives 64");
-    f = diffusers_flux(FLUX_DEV);
-    add_tensor(f, "transformer_blocks.0.attn.norm_q.bias", 1, (int64_t[]){16}, NULL, 1);
-    refused(f, GRAFT_E_UNSUPPORTED, "FLUX's transformer has no tensor");
-    f = part_of_file(FLUX_DEV, UNET);
-    graft_err e = GRAFT_ERR_INIT;
-    check_refused(engine, f, "{\"rope_dim\": 10}", GRAFT_E_UNSUPPORTED, "of which 10 turn", &e);
-    f = part_of_file(FLUX_DEV, UNET);
-    check_refused(engine, f, "{\"rope_dim\": 5}", GRAFT_E_UNSUPPORTED, "of which 5 turn", &e);
-}
-
-static void what_does_not_go_with_it(void)
+/* Another node is named. */
+static void skip_layers(void)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_model *m = load_model(engine, FLUX_DEV), *out = NULL;
-    graft_binding *b = NULL;
-    const graft_deepcache_options cache = {.schedule = "uniform", .cache_interval = 3};
-    CHECK_INT(graft_model_deepcache(m, &cache, &out, &e), GRAFT_E_UNSUPPORTED);
-    CHECK_INT(graft_model_perturbed_attention(m, 3, &out, &e), GRAFT_E_UNSUPPORTED);
     CHECK_INT(graft_model_skip_layers(m, "1", 3, 0, 1, &out, &e), GRAFT_E_UNSUPPORTED);
-    CHECK(strstr(e.text, "SkipLayerGuidanceDiT") != NULL);
-    CHECK_INT(graft_model_sampling(m, "v_prediction", false, &out, &e), GRAFT_E_UNSUPPORTED);
-    CHECK(!out);
-    CHECK_INT(graft_model_bind(m, 1, 8, 1 << 20, 5, NULL, &b, &e), GRAFT_E_LIMIT);
-    CHECK(!b);
+    CHECK(!out && strstr(e.text, "SkipLayerGuidanceDiT"));
     graft_model_release(m);
-}
-
-/* ------------------------------------------------------------------ LoRAs */
-
-/* A LoRA of one piece of a layer by diffusers' name, and what it does to the checkpoint. */
-static void piece_lora(const flux_layer *l, int i, int piece, const char *lora, const char *merged)
-{
-    char name[300];
-    made_file *f = calloc(1, sizeof *f), *m = part_of_file(FLUX_DEV, UNET);
-    snprintf(name, sizeof name, "%s.weight", flux_name(l, i, -1));
-    graft_st_tensor *t = made_find(m, name);
-    const int64_t unit = t->shape[0] / flux_shares(l), rows = unit * l->share[piece];
-    const int64_t columns = t->shape[1];
-    int64_t first = 0;
-    for (int k = 0; k < piece; k++) first += unit * l->share[k];
-    snprintf(name, sizeof name, "transformer.%s.lora_B.weight", flux_name(l, i, piece));
-    const float *up = add_tensor(f, name, 2, (int64_t[]){rows, 2}, NULL, 0.5f);
-    snprintf(name, sizeof name, "transformer.%s.lora_A.weight", flux_name(l, i, piece));
-    const float *down = add_tensor(f, name, 2, (int64_t[]){2, columns}, NULL, 0.5f);
-    for (int64_t r = 0; r < rows; r++) {
-        int64_t at = l->turned ? (r + rows / 2) % rows : first + r;
-        float *w = (float *)(uintptr_t)t->data + at * columns;
-        for (int64_t c = 0; c < columns; c++)
-            w[c] += up[2 * r] * down[c] + up[2 * r + 1] * down[columns + c];
-    }
-    write_file(f, lora, NULL);
-    write_file(m, merged, config_of(FLUX_DEV));
-}
-
-/* Each layer alone: that none is taken for another, and that every one changes something. */
-static void loras_in_diffusers_names(void)
-{
-    const char *lora = temp_path("lora.safetensors"), *merged = temp_path("merged.safetensors");
-    float plain[FLUX_OUT], got[FLUX_OUT], want[FLUX_OUT];
-    graft_model *m = load_model(engine, FLUX_DEV);
-    run_flux(m, 3.5f, plain);
-    for (size_t k = 0; k < FLUX_LAYERS; k++) {
-        const flux_layer *l = &flux_layers[k];
-        for (int piece = 0; piece < 4 && l->theirs[piece] && !strstr(l->ours, "norm"); piece++) {
-            piece_lora(l, l->block[0] ? 1 : 0, piece, lora, merged);
-            last_log[0] = 0;
-            graft_model *w = load_model(engine, merged), *x = with_lora(m, lora, 1);
-            CHECK_STR(last_log, "");
-            run_flux(w, 3.5f, want);
-            run_flux(x, 3.5f, got);
-            CHECK(difference(got, want, FLUX_OUT) < 5e-5);
-            if (difference(plain, want, FLUX_OUT) < 1e-4)
-                printf("  %s changes nothing\n", flux_name(l, 1, piece));
-            CHECK(difference(plain, want, FLUX_OUT) > 1e-4);
-            RELEASE_ALL(w, x);
-        }
-    }
-    graft_model_release(m);
-    unlink(lora);
-    unlink(merged);
-}
-
-/* The same LoRA in kohya's and in the authors' own names. */
-static void loras_in_other_names(void)
-{
-    static const char *const names[][2] = {
-        {"lora_unet_single_blocks_1_linear1.lora_up.weight",
-         "lora_unet_single_blocks_1_linear1.lora_down.weight"},
-        {"single_blocks.1.linear1.lora_B.weight", "single_blocks.1.linear1.lora_A.weight"},
-        {"diffusion_model.single_blocks.1.linear1.lora_B.weight",
-         "diffusion_model.single_blocks.1.linear1.lora_A.weight"},
-        {"lycoris_single_blocks_1_linear1.lora_up.weight",
-         "lycoris_single_blocks_1_linear1.lora_down.weight"},
-        {"lora_unet_double_blocks_0_txt_attn_qkv.lora_up.weight",
-         "lora_unet_double_blocks_0_txt_attn_qkv.lora_down.weight"},
-        {"double_blocks.0.txt_attn.qkv.lora_B.weight",
-         "double_blocks.0.txt_attn.qkv.lora_A.weight"}};
-    const char *path = temp_path("lora.safetensors");
-    float plain[FLUX_OUT], first[FLUX_OUT], got[FLUX_OUT];
-    graft_model *m = load_model(engine, FLUX_DEV);
-    run_flux(m, 3.5f, plain);
-    for (size_t i = 0; i < COUNT(names); i++) {
-        made_file *f = calloc(1, sizeof *f);
-        random_state = 11;
-        add_tensor(f, names[i][0], 2, (int64_t[]){i < 4 ? 7 * 48 : 3 * 48, 2}, NULL, 0.4f);
-        add_tensor(f, names[i][1], 2, (int64_t[]){2, 48}, NULL, 0.4f);
-        write_file(f, path, NULL);
-        last_log[0] = 0;
-        graft_model *x = with_lora(m, path, 1);
-        CHECK_STR(last_log, "");
-        run_flux(x, 3.5f, got);
-        if (i == 0 || i == 4) memcpy(first, got, sizeof got);
-        CHECK(same_flux_bits(first, got) && difference(got, plain, FLUX_OUT) > 1e-3);
-        graft_model_release(x);
-    }
-    graft_model_release(m);
-    unlink(path);
-}
-
-/* ------------------------------------------------------------------ sampling */
-
-static graft_cond *made_cond(const graft_model *m, int64_t pooled)
-{
-    const int64_t n = FLUX_WORDS * m->arch.context_dim;
-    float *data = graft_malloc_array((size_t)n, sizeof *data);
-    float *vector = graft_malloc_array((size_t)pooled, sizeof *vector);
-    graft_cond *c = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    for (int64_t i = 0; i < n; i++) data[i] = fixed_value(20000 + (uint64_t)i);
-    for (int64_t i = 0; i < pooled; i++) vector[i] = fixed_value(40000 + (uint64_t)i);
-    CHECK_OK(graft_cond_create(FLUX_WORDS, m->arch.context_dim, data, pooled, vector, NULL, &c, &e),
-             &e);
-    return c;
 }
 
 static graft_cond *guided(const graft_cond *c, double guidance)
@@ -252,33 +119,6 @@ static graft_cond *guided(const graft_cond *c, double guidance)
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_cond_guidance(c, guidance, &out, &e), &e);
     return out;
-}
-
-/* Euler's steps on the network itself; y's last number is the guidance. */
-static void by_hand(const graft_model *m, float guidance, float out[FLUX_OUT])
-{
-    float x[FLUX_OUT] = {0}, v[FLUX_OUT], context[FLUX_WORDS * 64], y[64], t;
-    const int32_t adm = m->arch.adm_channels;
-    graft_err e = GRAFT_ERR_INIT;
-    graft_binding *b = NULL;
-    double sigma[STEPS + 1] = {0};
-    for (int i = 0; i < STEPS; i++) { /* "simple" */
-        double share = 1 - (double)(int)(i * (double)m->flow_steps / STEPS) / m->flow_steps;
-        sigma[i] = m->flow_shift * share / (1 + (m->flow_shift - 1) * share);
-    }
-    for (size_t i = 0; i < FLUX_WORDS * 64; i++) context[i] = fixed_value(20000 + i);
-    for (size_t i = 0; i < 64; i++) y[i] = fixed_value(40000 + i);
-    if (m->arch.flux.guidance) y[adm - 1] = guidance;
-    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, FLUX_WORDS, NULL, &b, &e), &e);
-    for (int i = 0; i < STEPS; i++) {
-        t = (float)(1000 * sigma[i]);
-        CHECK_OK(graft_exe_run(b, engine->arenas, (const void *[]){x, &t, context, y},
-                               (void *[]){v}, NULL, NULL, &e),
-                 &e);
-        for (int k = 0; k < FLUX_OUT; k++) x[k] += (float)(sigma[i + 1] - sigma[i]) * v[k];
-    }
-    for (int k = 0; k < FLUX_OUT; k++) out[k] = x[k] / 0.3611f + 0.1159f;
-    graft_binding_release(b);
 }
 
 /* Without guidance: what a network makes whose guidance comes to nothing. Prompts of either kind
@@ -325,12 +165,12 @@ static void what_it_is_told(void)
     float got[FLUX_OUT], want[FLUX_OUT], plain[FLUX_OUT];
     graft_err e = GRAFT_ERR_INIT;
     graft_model *dev = load_model(engine, FLUX_DEV), *schnell = load_model(engine, FLUX_SCHNELL);
-    graft_cond *c = made_cond(dev, 20), *two = guided(c, 2), *none = NULL;
+    graft_cond *c = prompt_of(dev, 20000, FLUX_WORDS), *two = guided(c, 2), *none = NULL;
     sampled(dev, c, c, 1, plain);
-    by_hand(dev, 3.5f, want);
+    by_hand(dev, &(asked){.words = {FLUX_WORDS}}, want);
     CHECK(difference(plain, want, FLUX_OUT) < 5e-5);
     sampled(dev, two, two, 1, got);
-    by_hand(dev, 2, want);
+    by_hand(dev, &(asked){.words = {FLUX_WORDS}, .guidance = 2}, want);
     CHECK(difference(got, want, FLUX_OUT) < 5e-5 && difference(got, plain, FLUX_OUT) > 1e-3);
     CHECK_INT(graft_cond_guidance(c, -1, &none, &e), GRAFT_E_ARG);
     CHECK_INT(graft_cond_guidance(c, 100.5, &none, &e), GRAFT_E_ARG);
@@ -338,27 +178,15 @@ static void what_it_is_told(void)
     untold(dev, c, two);
     graft_cond_release(c);
     graft_cond_release(two);
-    c = made_cond(schnell, 12);
+    c = prompt_of(schnell, 20000, FLUX_WORDS);
     two = guided(c, 2);
     sampled(schnell, c, c, 1, plain);
     sampled(schnell, two, two, 1, got);
-    by_hand(schnell, 0, want);
+    by_hand(schnell, &(asked){.words = {FLUX_WORDS}}, want);
     CHECK(same_flux_bits(plain, got) && difference(got, want, FLUX_OUT) < 5e-5);
     graft_cond_release(c);
     graft_cond_release(two);
     RELEASE_ALL(dev, schnell);
-}
-
-static bool is_kept(const char *layer)
-{
-    return (strstr(layer, "_in") && strcmp(layer, "txt_in") != 0) || strstr(layer, "final_layer");
-}
-
-static void quantized(void)
-{
-    const quantized_layers want = {
-        .kept = is_kept, .tokens = FLUX_WORDS, .attentions = 5, .linears = 2 * 10 + 3 * 3 + 10};
-    quantized_as(engine, FLUX_DEV, &want, run_told);
 }
 
 /* ------------------------------------------------------------------ text encoders */
@@ -554,16 +382,9 @@ int main(void)
 {
     engine = make_engine("cpu");
     RUN(kinds);
-    RUN(same_in_diffusers_names);
-    RUN(saved);
-    RUN(no_memory_for_names);
-    RUN(without_tensors);
-    RUN(of_another_kind);
-    RUN(what_does_not_go_with_it);
-    RUN(loras_in_diffusers_names);
-    RUN(loras_in_other_names);
+    RUN(skip_layers);
+    run_family();
     RUN(what_it_is_told);
-    RUN(quantized);
     RUN(two_texts);
     RUN(padded);
     RUN(loras_for_t5);

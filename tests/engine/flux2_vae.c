@@ -5,8 +5,7 @@
 
 #include "engine/denoise/regions.h"
 #include "engine/models/folding.h"
-#include "tests/engine/diffusers.h"
-#include "tests/engine/vae_run.h"
+#include "tests/engine/vae_files.h"
 
 #define SMALL       GRAFT_SOURCE_DIR "/golden/small/flux2_vae.safetensors"
 #define FOUR_LEVELS MODELS "/../vae/tiny-flux2-vae.safetensors"
@@ -59,21 +58,10 @@ static made_file *in_diffusers_names(const graft_vae *v)
         {"decoder.post_quant_conv.weight", "post_quant_conv.weight"},
         {"decoder.post_quant_conv.bias", "post_quant_conv.bias"}};
     made_file *f = diffusers_vae(v, (vae_naming){false, true});
-    for (size_t i = f->n; i-- > 0;)
-        if (strncmp(f->tensor[i].name, "case", 4) == 0) drop_tensor(f, f->tensor[i].name);
+    drop_tensors(f, "case");
     for (size_t i = 0; i < 4; i++) call_tensor(made_find(f, moved[i][0]), moved[i][1]);
     add_tensor(f, "bn.num_batches_tracked", 1, (int64_t[]){1}, NULL, 0);
     return f;
-}
-
-static void same(const graft_vae *a, const graft_vae *b)
-{
-    graft_latent *l = latent_of((int64_t[]){1, 128, 3, 4});
-    graft_image *p = picture_of(1, 12, 16), *x = decoded(a, l, NULL), *y = decoded(b, l, NULL);
-    graft_latent *z = encoded(a, p, NULL), *w = encoded(b, p, NULL);
-    CHECK(images_apart(x, y) == 0 && latents_apart(z, w) == 0);
-    graft_image_release(p), graft_image_release(x), graft_image_release(y);
-    graft_latent_release(l), graft_latent_release(z), graft_latent_release(w);
 }
 
 static void diffusers_names(void)
@@ -83,47 +71,16 @@ static void diffusers_names(void)
     write_file(in_diffusers_names(a), path, NULL);
     graft_vae *b = load_vae(path);
     CHECK_INT(b->arch.quant_conv, GRAFT_QUANT_CONV_BESIDE);
-    same(a, b);
+    same_pictures(a, b);
     graft_vae_release(a);
     graft_vae_release(b);
+    adopt_short_of_memory(path, graft_diffusers_adopt_vae);
     unlink(path);
 }
 
-/* What VAESave writes is the same VAE, also below a checkpoint's prefix. */
 static void saved(void)
 {
-    const char *alone = temp_path("saved.safetensors");
-    graft_vae *a = load_vae(SMALL), *b = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_checkpoint_save(&(graft_checkpoint){.vae = a}, alone, NULL, NULL, &e), &e);
-    b = load_vae(alone);
-    CHECK(memcmp(&a->arch, &b->arch, sizeof a->arch) == 0);
-    same(a, b);
-    made_file *f = part_of_file(alone, "");
-    char name[300];
-    for (size_t i = 0; i < f->n; i++) {
-        snprintf(name, sizeof name, "vae.%s", f->tensor[i].name);
-        call_tensor(&f->tensor[i], name);
-    }
-    graft_vae_release(b);
-    write_file(f, alone, NULL);
-    b = load_vae(alone);
-    same(a, b);
-    graft_vae_release(a);
-    graft_vae_release(b);
-    unlink(alone);
-}
-
-static void refused(made_file *f, graft_status status, const char *words)
-{
-    const char *path = temp_path("damaged.safetensors");
-    graft_vae *v = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    write_file(f, path, NULL);
-    CHECK_INT(graft_vae_load(engine, path, NULL, &v, &e), status);
-    CHECK(!v && strstr(e.text, words) && strstr(e.text, "damaged.safetensors"));
-    if (!strstr(e.text, words)) fprintf(stderr, "no \"%s\" in: %s\n", words, e.text);
-    unlink(path);
+    saved_vae(SMALL);
 }
 
 static void damaged(void)
@@ -139,21 +96,18 @@ static void damaged(void)
         v[bad[i].at] = bad[i].value;
         drop_tensor(f, GRAFT_VAE_VARIANCE);
         add_tensor(f, GRAFT_VAE_VARIANCE, 1, (int64_t[]){128}, v, 0);
-        refused(f, GRAFT_E_FORMAT, "make no sense");
+        vae_refused(f, GRAFT_E_FORMAT, "make no sense");
     }
-    made_file *f = part_of_file(SMALL, "");
-    drop_tensor(f, GRAFT_VAE_MEAN);
-    refused(f, GRAFT_E_FORMAT, "tensor bn.running_mean is missing");
-    f = part_of_file(SMALL, "");
-    drop_tensor(f, GRAFT_VAE_VARIANCE);
-    refused(f, GRAFT_E_FORMAT, "tensor bn.running_var is missing");
-    f = part_of_file(SMALL, "");
-    drop_tensor(f, GRAFT_VAE_MEAN);
-    add_tensor(f, GRAFT_VAE_MEAN, 1, (int64_t[]){64}, NULL, 0.1f);
-    refused(f, GRAFT_E_UNSUPPORTED, "FLUX.2's has 128 numbers there and 32 channels");
-    f = part_of_file(SMALL, "");
-    drop_tensor(f, "encoder.quant_conv.weight");
-    refused(f, GRAFT_E_FORMAT, "encoder.quant_conv.weight");
+    static const damage list[] = {
+        {NULL, {0}, GRAFT_E_FORMAT, "tensor bn.running_mean is missing", {GRAFT_VAE_MEAN}},
+        {NULL, {0}, GRAFT_E_FORMAT, "tensor bn.running_var is missing", {GRAFT_VAE_VARIANCE}},
+        {GRAFT_VAE_MEAN,
+         {64},
+         GRAFT_E_UNSUPPORTED,
+         "FLUX.2's has 128 numbers there and 32 channels"},
+        {NULL, {0}, GRAFT_E_FORMAT, "encoder.quant_conv.weight", {"encoder.quant_conv.weight"}},
+        {NULL}};
+    vaes_refused(SMALL, NULL, list);
 }
 
 /* ------------------------------------------------------------------ sizes */
@@ -211,42 +165,9 @@ static void areas(void)
     CHECK(b.y == 2 && b.x == 4 && b.height == 5 && b.width == 8);
 }
 
-/* Whichever allocation fails: an error, nothing lost, and the same when none does. */
 static void short_of_memory(void)
 {
-    const char *path = temp_path("names.safetensors");
-    graft_vae *v = load_vae(SMALL);
-    graft_latent *l = latent_of((int64_t[]){1, 128, 3, 4});
-    graft_image *p = picture_of(1, 12, 16), *want = decoded(v, l, NULL);
-    graft_latent *mean = encoded(v, p, NULL);
-    write_file(in_diffusers_names(v), path, NULL);
-    adopt_short_of_memory(path, graft_diffusers_adopt_vae);
-    const int64_t live = live_blocks();
-    int failed = 0;
-    for (int n = 1; n < 2000; n++) {
-        graft_err e = GRAFT_ERR_INIT;
-        graft_image *image = NULL;
-        graft_latent *latent = NULL;
-        graft_alloc_fail_at(n);
-        graft_status st = graft_vae_decode(v, l, NULL, NULL, &image, &e);
-        if (!st) st = graft_vae_encode(v, p, NULL, NULL, &latent, &e);
-        graft_alloc_fail_at(0);
-        if (!st) {
-            CHECK(images_apart(image, want) == 0 && latents_apart(latent, mean) == 0);
-            n = 2000;
-        } else {
-            CHECK_INT(st, GRAFT_E_NOMEM);
-            failed++;
-        }
-        graft_image_release(image);
-        graft_latent_release(latent);
-    }
-    CHECK(failed > 4);
-    CHECK_INT(live_blocks(), live);
-    unlink(path);
-    graft_latent_release(l), graft_latent_release(mean);
-    graft_image_release(p), graft_image_release(want);
-    graft_vae_release(v);
+    runs_short_of_memory(SMALL);
 }
 
 static void folding(void)

@@ -44,6 +44,7 @@ static void evaluate(const graft_model *m, uint64_t seed, int words, int all, bo
     CHECK(width <= WIDTH_MAX && all <= WORDS_MAX && m->arch.adm_channels < 128);
     for (int64_t i = 0; i < all * width; i++)
         context[i] = i < words * width ? fixed_value(seed + (uint64_t)i) : 5;
+    for (int32_t i = 0; i < m->arch.flux.pooled_dim; i++) y[i] = fixed_value(40000 + (uint64_t)i);
     if (m->arch.flux.guidance) y[m->arch.adm_channels - 1] = 3.5f;
     y[m->arch.adm_channels] = (float)words;
     CHECK_OK(graft_model_bind_guided(m, &use, NULL, &b, &e), &e);

@@ -75,13 +75,15 @@ static inline made_file *merge_by_hand(const part_of_merge *part, size_t n)
     return sum;
 }
 
+/* The file's config until the next call, NULL if it has none. */
 static inline const char *config_of(const char *path)
 {
     static char text[4096];
     graft_safetensors *f = open_file(path);
-    snprintf(text, sizeof text, "%s", graft_safetensors_metadata(f, "config"));
+    const char *config = graft_safetensors_metadata(f, "config");
+    snprintf(text, sizeof text, "%s", config ? config : "");
     graft_safetensors_close(f);
-    return text;
+    return config ? text : NULL;
 }
 
 static inline graft_model *merged(const graft_model *a, const graft_model *b, double input,

@@ -1,15 +1,11 @@
 /* Qwen 2.5 as Qwen-Image's text encoder: which files it is found in, that its tensors are all read,
  * what a prompt is put into and what of it is left out, and what it refuses. What it computes is
  * held against golden/small/qwen25; what it shares with Qwen 3 is tested there. */
-#include "base/alloc.h"
-#include "engine/prompts/qwen3.h"
-#include "tests/engine/diffusers.h"
+#include "tests/engine/language.h"
 #include "tests/gguf_file.h"
 
 #define SMALL GRAFT_SOURCE_DIR "/golden/small/qwen25.safetensors"
 #define PLACE "text_encoders.qwen25_7b.transformer."
-/* Merges of a tokenizer of fewer tokens than the small one's table has. */
-#define MERGES "t h\nth e\n\xc4\xa0 the\n\xc4\x8a \xc4\x8a\n"
 #define BEFORE                                                                                     \
     "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, "        \
     "quantity, text, spatial relationships of the objects and background:<|im_end|>\n"             \
@@ -56,14 +52,13 @@ static made_file *file_at(const char *prefix)
             add(f, prefix, name, parts[k].rows, parts[k].columns);
         }
     add(f, prefix, "model.norm.weight", WIDTH, 0);
-    snprintf(name, sizeof name, "%smerges_txt", prefix);
-    void *bytes = add_tensor(f, name, 1, (int64_t[]){(int64_t)sizeof MERGES}, NULL, 0);
-    graft_st_tensor *t = &f->tensor[f->n - 1];
-    memcpy(bytes, MERGES, sizeof MERGES - 1);
-    t->dtype = GRAFT_U8;
-    t->shape[0] = (int64_t)sizeof MERGES - 1;
-    t->bytes = sizeof MERGES - 1;
+    add_merges(f, prefix);
     return f;
+}
+
+static made_file *own_file(void)
+{
+    return file_at("");
 }
 
 /* Renames what begins with `from`. */
@@ -77,43 +72,10 @@ static void move_tensors(made_file *f, const char *from, const char *to)
         }
 }
 
-static graft_clip *loaded(const char *path)
-{
-    graft_clip *c = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_clip_load(engine, &path, 1, "qwen_image", NULL, &c, &e), &e);
-    if (!c) abort();
-    return c;
-}
-
 /* Of a file, which is used up. */
 static graft_clip *clip_of(made_file *f)
 {
-    const char *path = temp_path("encoder.safetensors");
-    write_file(f, path, NULL);
-    graft_clip *c = loaded(path);
-    unlink(path);
-    return c;
-}
-
-static graft_cond *encoded(const graft_clip *c, const char *text)
-{
-    graft_err e = GRAFT_ERR_INIT;
-    graft_cond *out = NULL;
-    CHECK_OK(graft_clip_encode(c, text, NULL, &out, &e), &e);
-    if (!out) abort();
-    return out;
-}
-
-static bool encode_alike(const graft_clip *a, const graft_clip *b, const char *text)
-{
-    graft_cond *k = encoded(a, text), *l = encoded(b, text);
-    const graft_cond_entry *m = k->entry[0], *n = l->entry[0];
-    const bool same = m->tokens == n->tokens && m->width == WIDTH && n->width == WIDTH &&
-                      memcmp(m->data, n->data, (size_t)(m->tokens * WIDTH) * sizeof *m->data) == 0;
-    graft_cond_release(k);
-    graft_cond_release(l);
-    return same;
+    return clip_as(engine, f, "qwen_image");
 }
 
 /* ------------------------------------------------------------------ files */
@@ -141,79 +103,47 @@ static void is_found(void)
  */
 static void other_places(void)
 {
-    graft_clip *own = clip_of(file_at("")), *c = clip_of(file_at(PLACE));
-    CHECK(encode_alike(own, c, "the red apple"));
-    graft_clip_release(c);
+    graft_clip *own = clip_of(file_at(""));
+    found_in(engine, file_at(PLACE), "qwen_image", own);
     made_file *f = file_at("");
     add_tensor(f, "visual.blocks.0.attn.qkv.weight", 2, (int64_t[]){3 * WIDTH, WIDTH}, NULL, 1);
     add_tensor(f, "lm_head.weight", 2, (int64_t[]){300, WIDTH}, NULL, 1);
-    c = clip_of(f);
-    CHECK(encode_alike(own, c, "the red apple"));
-    graft_clip_release(c);
+    found_in(engine, f, "qwen_image", own);
     f = file_at("");
     move_tensors(f, "model.", "model.language_model.");
     move_tensors(f, "merges_txt", "model.language_merges_txt");
     add_tensor(f, "model.visual.blocks.0.attn.qkv.weight", 1, (int64_t[]){WIDTH}, NULL, 1);
-    c = clip_of(f);
-    CHECK(encode_alike(own, c, "the red apple"));
-    graft_clip_release(c);
+    found_in(engine, f, "qwen_image", own);
     graft_clip_release(own);
 }
 
 /* Any of its tensors: all layers are read, and the norm behind them. */
 static void lacks_a_tensor(void)
 {
-    made_file *all = file_at("");
-    for (size_t i = 0; i < all->n; i++) {
-        const char *path = temp_path("encoder.safetensors"), *name = all->tensor[i].name;
-        graft_err e = GRAFT_ERR_INIT;
-        graft_clip *c = NULL;
-        if (strcmp(name, "merges_txt") == 0) continue;
-        made_file *f = file_at("");
-        drop_tensor(f, name);
-        write_file(f, path, NULL);
-        graft_status st = graft_clip_load(engine, &path, 1, "qwen_image", NULL, &c, &e);
-        if (strcmp(name, GRAFT_QWEN25_TENSOR) == 0) {
-            CHECK_INT(st, GRAFT_E_UNSUPPORTED); /* by which it is told */
-            CHECK(strstr(e.text, "no Qwen 2.5 text encoder"));
-        } else {
-            CHECK_INT(st, GRAFT_E_FORMAT);
-            CHECK(strstr(e.text, name));
-            if (!strstr(e.text, name)) fprintf(stderr, "    %s: %s\n", name, e.text);
-        }
-        unlink(path);
-    }
-    finish_file(all);
+    clip_lacks_tensors(engine, own_file, "qwen_image", GRAFT_QWEN25_TENSOR, NULL);
 }
 
 static void other_kinds(void)
 {
     static const char *const types[] = {"lumina2", "flux2", "stable_diffusion", "sd3"};
-    const char *own = temp_path("encoder.safetensors"), *path = own;
+    const char *path = GRAFT_SOURCE_DIR "/golden/small/t5.safetensors";
     graft_err e = GRAFT_ERR_INIT;
     graft_clip *c = NULL;
-    write_file(file_at(""), path, NULL);
-    for (size_t i = 0; i < 4; i++) {
-        CHECK_INT(graft_clip_load(engine, &path, 1, types[i], NULL, &c, &e), GRAFT_E_UNSUPPORTED);
-        CHECK(strstr(e.text, "CLIPLoader with type qwen_image"));
-    }
+    for (size_t i = 0; i < 4; i++)
+        clip_refused(engine, file_at(""), types[i], GRAFT_E_UNSUPPORTED,
+                     "CLIPLoader with type qwen_image");
     made_file *f = file_at("");
     add_tensor(f, GRAFT_QWEN3_TENSOR, 1, (int64_t[]){12}, NULL, 1);
-    write_file(f, path, NULL);
-    CHECK_INT(graft_clip_load(engine, &path, 1, "qwen_image", NULL, &c, &e), GRAFT_E_UNSUPPORTED);
-    CHECK(strstr(e.text, "both Qwen 2.5's biases and Qwen 3's norms"));
+    clip_refused(engine, f, "qwen_image", GRAFT_E_UNSUPPORTED,
+                 "both Qwen 2.5's biases and Qwen 3's norms");
     f = file_at("");
     drop_tensor(f, "model.layers.0.self_attn.k_proj.weight");
     add(f, "", "model.layers.0.self_attn.k_proj.weight", 100, WIDTH);
-    write_file(f, path, NULL);
-    CHECK_INT(graft_clip_load(engine, &path, 1, "qwen_image", NULL, &c, &e), GRAFT_E_UNSUPPORTED);
-    CHECK(strstr(e.text, "heads of 128"));
-    path = GRAFT_SOURCE_DIR "/golden/small/t5.safetensors";
+    clip_refused(engine, f, "qwen_image", GRAFT_E_UNSUPPORTED, "heads of 128");
     CHECK_INT(graft_clip_load(engine, &path, 1, "qwen_image", NULL, &c, &e), GRAFT_E_UNSUPPORTED);
     CHECK(strstr(e.text, "no Qwen 2.5 text encoder in it"));
     CHECK(strstr(e.text, "a T5 text encoder"));
     CHECK(!c);
-    unlink(own);
 }
 
 /* Saved alone and in a checkpoint it is found again. */
@@ -228,8 +158,9 @@ static void saved(void)
         graft_safetensors *f = open_file(to);
         CHECK(graft_safetensors_find(f, encoder ? GRAFT_QWEN25_TENSOR : PLACE GRAFT_QWEN25_TENSOR));
         graft_safetensors_close(f);
-        graft_clip *again = loaded(to);
-        CHECK(encode_alike(c, again, "the red apple"));
+        graft_clip *again = NULL;
+        CHECK_OK(graft_clip_load(engine, &to, 1, "qwen_image", NULL, &again, &e), &e);
+        CHECK(again && encode_alike(c, again, "the red apple"));
         graft_clip_release(again);
         unlink(to);
     }
@@ -288,30 +219,10 @@ static void prompts(void)
     static const char *const texts[] = {"the red (apple:1.3), \\(the\\)", "", "the\n\n the",
                                         "\nthe"};
     graft_clip *c = clip_of(file_at(""));
-    const graft_qwen3 *q = c->qwen3;
-    const graft_build_options o = {.no_disk = true};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char all[600];
-        int32_t *ids = NULL, *before = NULL;
-        size_t n = 0, left = 0;
-        graft_err e = GRAFT_ERR_INIT;
-        graft_cond *k = encoded(c, texts[i]);
         snprintf(all, sizeof all, "%s%s%s", BEFORE, texts[i], BEHIND);
-        CHECK_OK(graft_qwen_encode(q->tokenizer, all, strlen(all), &ids, &n, &e), &e);
-        CHECK_OK(graft_qwen_encode(q->tokenizer, BEFORE, strlen(BEFORE), &before, &left, &e), &e);
-        float *want = calloc(n * WIDTH, sizeof *want);
-        CHECK_OK(graft_qwen3_run(engine, &o, &q->arch, q->weights, GRAFT_QWEN3_TAKE_NORMED, ids,
-                                 (int64_t)n, NULL, want, &e),
-                 &e);
-        CHECK(k->n == 1 && !k->entry[0]->pooled);
-        CHECK(left > 0 && n > left && k->entry[0]->tokens == (int64_t)(n - left));
-        if (k->entry[0]->tokens == (int64_t)(n - left))
-            CHECK(memcmp(k->entry[0]->data, want + left * WIDTH,
-                         (n - left) * WIDTH * sizeof *want) == 0);
-        graft_cond_release(k);
-        graft_free(ids);
-        graft_free(before);
-        free(want);
+        prompt_gives(c, texts[i], BEFORE, all, GRAFT_QWEN3_TAKE_NORMED);
     }
     graft_clip_release(c);
 }
@@ -339,25 +250,7 @@ static void as_in_training(void)
 static void no_memory(void)
 {
     graft_clip *c = clip_of(file_at(""));
-    graft_cond *want = encoded(c, "the");
-    const int64_t live = live_blocks();
-    int failed = 0;
-    for (int i = 1; i < 1000; i++) {
-        graft_err e = GRAFT_ERR_INIT;
-        graft_cond *out = NULL;
-        graft_alloc_fail_at(i);
-        graft_status st = graft_clip_encode(c, "the", NULL, &out, &e);
-        graft_alloc_fail_at(0);
-        if (st == GRAFT_OK) {
-            graft_cond_release(out);
-            break;
-        }
-        CHECK_INT(st, GRAFT_E_NOMEM);
-        failed++;
-    }
-    CHECK(failed >= 4 && failed < 999);
-    CHECK_INT(live_blocks(), live);
-    graft_cond_release(want);
+    encodes_short_of_memory(c, 4);
     graft_clip_release(c);
 }
 

@@ -1,59 +1,24 @@
 /* Qwen 3 as FLUX.2's text encoder: what its prompts are made of, what sees their padding, and how
  * many layers it must have. What it computes is held against golden/small/qwen3_joined. */
-#include "base/alloc.h"
-#include "engine/prompts/qwen3.h"
-#include "tests/engine/diffusers.h"
+#include "tests/engine/language.h"
 
-#define DEEP   GRAFT_SOURCE_DIR "/golden/small/qwen3_joined.safetensors"
-#define MERGES "t h\nth e\n\xc4\xa0 the\n\xc4\x8a \xc4\x8a\n"
+#define DEEP GRAFT_SOURCE_DIR "/golden/small/qwen3_joined.safetensors"
 
 static graft_engine *engine;
 
-static void add_merges(made_file *f)
-{
-    const size_t n = strlen(MERGES);
-    void *bytes = add_tensor(f, "merges_txt", 1, (int64_t[]){(int64_t)n / 4 + 1}, NULL, 0);
-    graft_st_tensor *t = &f->tensor[f->n - 1];
-    memcpy(bytes, MERGES, n);
-    t->dtype = GRAFT_U8;
-    t->shape[0] = (int64_t)n;
-    t->bytes = n;
-}
-
-static graft_cond *encoded(const graft_clip *c, const char *text)
-{
-    graft_err e = GRAFT_ERR_INIT;
-    graft_cond *out = NULL;
-    CHECK_OK(graft_clip_encode(c, text, NULL, &out, &e), &e);
-    if (!out) abort();
-    return out;
-}
-
 /* The one of golden/README.md with so many layers, and the small tokenizer. */
-static const char *write_deep(int layers)
+static made_file *deep(int layers)
 {
-    const char *path = temp_path("deep.safetensors");
     char name[40];
-    made_file *f = part_of_file(DEEP, "");
+    made_file *f = language_at(DEEP, "");
     snprintf(name, sizeof name, "model.layers.%d.", layers);
-    for (size_t i = f->n; i-- > 0;)
-        if (strncmp(f->tensor[i].name, "case", 4) == 0 ||
-            strncmp(f->tensor[i].name, name, strlen(name)) == 0)
-            drop_tensor(f, f->tensor[i].name);
-    add_merges(f);
-    write_file(f, path, NULL);
-    return path;
+    drop_tensors(f, name);
+    return f;
 }
 
 static graft_clip *flux2_clip(void)
 {
-    const char *path = write_deep(100);
-    graft_err e = GRAFT_ERR_INIT;
-    graft_clip *c = NULL;
-    CHECK_OK(graft_clip_load(engine, &path, 1, "flux2", NULL, &c, &e), &e);
-    if (!c) abort();
-    unlink(path);
-    return c;
+    return clip_as(engine, deep(100), "flux2");
 }
 
 /* A question, thoughts of nothing, and padding up to 512 tokens, which the network reads. */
@@ -130,46 +95,22 @@ static void padding_is_unseen(void)
 
 static void too_few_layers(void)
 {
-    const char *path = write_deep(27);
     graft_err e = GRAFT_ERR_INIT;
-    graft_clip *c = NULL;
-    CHECK_INT(graft_clip_load(engine, &path, 1, "flux2", NULL, &c, &e), GRAFT_E_UNSUPPORTED);
-    CHECK(strstr(e.text, "deep.safetensors: a Qwen 3 of 27 layers; FLUX.2 wants") != NULL);
-    CHECK_OK(graft_clip_load(engine, &path, 1, "lumina2", NULL, &c, &e), &e);
+    clip_refused(engine, deep(27), "flux2", GRAFT_E_UNSUPPORTED,
+                 "encoder.safetensors: a Qwen 3 of 27 layers; FLUX.2 wants");
+    graft_clip *c = clip_as(engine, deep(27), "lumina2");
     graft_qwen3_arch a = c->qwen3->arch;
     graft_graph *g = NULL;
     const graft_qwen3_shape s = {.batch = 1, .tokens = 32, .act_dtype = GRAFT_F32, .joined = 1};
     CHECK_INT(graft_qwen3_build(&a, &s, &g, &e), GRAFT_E_UNSUPPORTED);
     CHECK(!g && strstr(e.text, "27 layers"));
     graft_clip_release(c);
-    unlink(path);
 }
 
 static void no_memory(void)
 {
     graft_clip *c = flux2_clip();
-    graft_cond *want = encoded(c, "the");
-    const size_t bytes = 512 * (size_t)want->entry[0]->width * sizeof(float);
-    const int64_t live = live_blocks();
-    int failed = 0;
-    for (int n = 1; n < 1000; n++) {
-        graft_err e = GRAFT_ERR_INIT;
-        graft_cond *k = NULL;
-        graft_alloc_fail_at(n);
-        graft_status st = graft_clip_encode(c, "the", NULL, &k, &e);
-        graft_alloc_fail_at(0);
-        if (!st) {
-            CHECK(memcmp(k->entry[0]->data, want->entry[0]->data, bytes) == 0);
-            n = 1000;
-        } else {
-            CHECK_INT(st, GRAFT_E_NOMEM);
-            failed++;
-        }
-        graft_cond_release(k);
-    }
-    CHECK(failed > 8);
-    CHECK_INT(live_blocks(), live);
-    graft_cond_release(want);
+    encodes_short_of_memory(c, 9);
     graft_clip_release(c);
 }
 

@@ -2,20 +2,18 @@
  * which sizes pictures are seen, what a VAE adds, and files without what looks at pictures. What
  * the networks compute is held against golden/small/qwen_vision and qwen25_seen.
  */
-#include "base/alloc.h"
 #include "engine/conditioning.h"
 #include "engine/image/image.h"
 #include "engine/models/qwen_vision.h"
 #include "engine/pictures.h"
 #include "engine/prompts/qwen_vision.h"
-#include "tests/engine/diffusers.h"
+#include "tests/engine/language.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define SEEN     GRAFT_SOURCE_DIR "/golden/small/qwen25_seen.safetensors"
 #define VAE      MODELS "/../vae/tiny-qwen-image-vae.safetensors"
 #define CLIP     GRAFT_SOURCE_DIR "/golden/small/clip_gelu.safetensors"
 #define CONFIG   "{\"head_dim\": 16, \"vision_heads\": 2, \"vision_whole_every\": 2}"
-#define MERGES   "t h\nth e\n\xc4\xa0 the\n\xc4\x8a \xc4\x8a\n"
 #define BEFORE                                                                                     \
     "<|im_start|>system\nDescribe the key features of the input image (color, shape, size, "       \
     "texture, objects, background), then explain how the user's text instruction should alter or " \
@@ -70,12 +68,7 @@ static made_file *whole_file(void)
     add(f, "merger.mlp.0.bias", 4 * WIDE, 0);
     add(f, "merger.mlp.2.weight", WIDTH, 4 * WIDE);
     add(f, "merger.mlp.2.bias", WIDTH, 0);
-    const int64_t n = sizeof MERGES - 1;
-    void *bytes = add_tensor(f, "merges_txt", 1, &n, NULL, 0);
-    graft_st_tensor *t = &f->tensor[f->n - 1];
-    memcpy(bytes, MERGES, (size_t)n);
-    t->dtype = GRAFT_U8;
-    t->bytes = (uint64_t)n;
+    add_merges(f, "");
     return f;
 }
 
@@ -106,7 +99,7 @@ static graft_image *picture_of(int64_t height, int64_t width, uint64_t seed)
     return out;
 }
 
-static graft_cond *encoded(const graft_edit_prompt *p)
+static graft_cond *edited(const graft_edit_prompt *p)
 {
     graft_cond *c = NULL;
     graft_err e = GRAFT_ERR_INIT;
@@ -255,7 +248,7 @@ static void scaled(bool numbered, const graft_vae *vae)
                                  .vae = vae};
     graft_err e = GRAFT_ERR_INIT;
     graft_latent *want = NULL;
-    graft_cond *c = encoded(&p), *small = NULL;
+    graft_cond *c = edited(&p), *small = NULL;
     const int64_t width = numbered ? 515 : 1374, height = numbered ? 286 : 763;
     CHECK_OK(graft_image_scale(given, "area", width, height, false, &seen, &e), &e);
     CHECK_OK(graft_image_scale(given, "area", numbered ? 1376 : width, numbered ? 760 : height,
@@ -294,7 +287,7 @@ static void pictures_are_scaled(void)
 /* Without a picture or numbers it is an ordinary prompt. */
 static void without_pictures(void)
 {
-    graft_cond *c = encoded(&(graft_edit_prompt){.text = "the"}), *want = NULL;
+    graft_cond *c = edited(&(graft_edit_prompt){.text = "the"}), *want = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_clip_encode(clip, "the", NULL, &want, &e), &e);
     const graft_cond_entry *a = c->entry[0], *b = want->entry[0];

@@ -2,13 +2,10 @@
  * it decodes and encodes, transparency included, in tiles and in strips; its other names; and what
  * is wrong with files. */
 #include "engine/models/wan_vae.h"
-#include "tests/engine/diffusers.h"
-#include "tests/engine/vae_run.h"
+#include "tests/engine/vae_files.h"
 
-#define SMALL    GRAFT_SOURCE_DIR "/golden/small/qwen_image21_vae.safetensors"
-#define TINY     MODELS "/../vae/tiny-qwen-image21-vae.safetensors"
-#define SCALE    16 /* its pixels in a place */
-#define COUNT(a) (sizeof(a) / sizeof *(a))
+#define SMALL GRAFT_SOURCE_DIR "/golden/small/qwen_image21_vae.safetensors"
+#define TINY  MODELS "/../vae/tiny-qwen-image21-vae.safetensors"
 
 /* ------------------------------------------------------------------ what it is */
 
@@ -19,7 +16,7 @@ static void detected(void)
     static const int32_t times[] = {1, 2, 4, 8, 8}, timed[] = {0, 1, 1, 1, 0};
     CHECK(a->kind == GRAFT_VAE_WAN && a->residual && a->encoder && a->decoder && !a->fold);
     CHECK(a->z_channels == 6 && a->embed_dim == 6 && a->in_channels == 4 && a->out_channels == 4);
-    CHECK(a->levels == 5 && a->res_blocks == 2 && graft_vae_scale(a) == SCALE);
+    CHECK(a->levels == 5 && a->res_blocks == 2 && graft_vae_scale(a) == 16);
     for (int i = 0; i < 5; i++)
         CHECK(a->channels[i] == 4 * times[i] && a->decoder_channels[i] == 6 * times[i] &&
               a->temporal[i] == timed[i]);
@@ -102,91 +99,21 @@ static void strips(void)
 
 /* ------------------------------------------------------------------ other files */
 
-/* Without the file's cases. */
-static made_file *alone(void)
-{
-    made_file *f = part_of_file(SMALL, "");
-    for (size_t i = f->n; i-- > 0;)
-        if (strncmp(f->tensor[i].name, "case", 4) == 0) drop_tensor(f, f->tensor[i].name);
-    return f;
-}
-
-/* What diffusers calls the layers, written down here once more. */
-static const char *theirs(const char *ours)
-{
-    static const char *const renamed[][2] = {{"encoder.conv1.", "encoder.conv_in."},
-                                             {"decoder.conv1.", "decoder.conv_in."},
-                                             {"encoder.head.0.", "encoder.norm_out."},
-                                             {"encoder.head.2.", "encoder.conv_out."},
-                                             {"decoder.head.0.", "decoder.norm_out."},
-                                             {"decoder.head.2.", "decoder.conv_out."},
-                                             {"coder.middle.0.", "coder.mid_block.resnets.0."},
-                                             {"coder.middle.1.", "coder.mid_block.attentions.0."},
-                                             {"coder.middle.2.", "coder.mid_block.resnets.1."},
-                                             {".residual.0.", ".norm1."},
-                                             {".residual.2.", ".conv1."},
-                                             {".residual.3.", ".norm2."},
-                                             {".residual.6.", ".conv2."},
-                                             {".shortcut.", ".conv_shortcut."},
-                                             {"encoder.downsamples.", "encoder.down_blocks."},
-                                             {"decoder.upsamples.", "decoder.up_blocks."},
-                                             {".downsamples.2.", ".downsampler."},
-                                             {".upsamples.3.", ".upsampler."},
-                                             {".downsamples.", ".resnets."},
-                                             {".upsamples.", ".resnets."}};
-    static char text[256], other[256];
-    snprintf(text, sizeof text, "%s",
-             strcmp(ours, "conv1.weight") == 0   ? "quant_conv.weight"
-             : strcmp(ours, "conv1.bias") == 0   ? "quant_conv.bias"
-             : strcmp(ours, "conv2.weight") == 0 ? "post_quant_conv.weight"
-             : strcmp(ours, "conv2.bias") == 0   ? "post_quant_conv.bias"
-                                                 : ours);
-    for (size_t i = 0; i < COUNT(renamed); i++) {
-        const char *at = strstr(text, renamed[i][0]);
-        if (!at) continue;
-        snprintf(other, sizeof other, "%.*s%s%s", (int)(at - text), text, renamed[i][1],
-                 at + strlen(renamed[i][0]));
-        memcpy(text, other, sizeof text);
-    }
-    return text;
-}
-
-static made_file *in_diffusers_names(void)
-{
-    made_file *f = alone();
-    for (size_t i = 0; i < f->n; i++) call_tensor(&f->tensor[i], theirs(f->tensor[i].name));
-    return f;
-}
-
-static void same(const graft_vae *a, const graft_vae *b)
-{
-    graft_latent *l = latent_of((int64_t[]){1, 6, 3, 4});
-    graft_image *p = picture_of(1, 24, 32), *x = decoded(a, l, NULL), *y = decoded(b, l, NULL);
-    graft_latent *z = encoded(a, p, NULL), *w = encoded(b, p, NULL);
-    CHECK(memcmp(&a->arch, &b->arch, sizeof a->arch) == 0);
-    CHECK(images_apart(x, y) == 0 && latents_apart(z, w) == 0);
-    graft_image_release(p), graft_image_release(x), graft_image_release(y);
-    graft_latent_release(l), graft_latent_release(z), graft_latent_release(w);
-}
-
-/* The file, which is used up, is the same VAE. */
-static void same_in(made_file *f)
-{
-    const char *path = temp_path("vae.safetensors");
-    graft_vae *a = load_vae(SMALL), *b;
-    write_file(f, path, NULL);
-    b = load_vae(path);
-    same(a, b);
-    graft_vae_release(a);
-    graft_vae_release(b);
-    unlink(path);
-}
+static const renaming names[] = {
+#include "tests/engine/wan_vae_names.def"
+    {"encoder.downsamples.", {"encoder.down_blocks."}},
+    {"decoder.upsamples.", {"decoder.up_blocks."}},
+    {".downsamples.2.", {".downsampler."}},
+    {".upsamples.3.", {".upsampler."}},
+    {".downsamples.", {".resnets."}},
+    {".upsamples.", {".resnets."}},
+    {NULL}};
 
 static void diffusers_names(void)
 {
     const char *path = temp_path("vae.safetensors");
-    same_in(in_diffusers_names());
-    write_file(in_diffusers_names(), path, NULL);
+    same_vae_in(renamed_tensors(golden_file(SMALL), names, ""), SMALL);
+    write_file(renamed_tensors(golden_file(SMALL), names, ""), path, NULL);
     adopt_short_of_memory(path, graft_diffusers_adopt_vae);
     unlink(path);
 }
@@ -194,7 +121,7 @@ static void diffusers_names(void)
 /* Kernels over one picture of a video, and without what changes a video's length. */
 static void other_kernels(void)
 {
-    made_file *f = alone();
+    made_file *f = golden_file(SMALL);
     size_t kernels = 0;
     for (size_t i = f->n; i-- > 0;) {
         graft_st_tensor *t = &f->tensor[i];
@@ -208,49 +135,13 @@ static void other_kernels(void)
         }
     }
     CHECK(kernels > 40);
-    same_in(f);
+    same_vae_in(f, SMALL);
 }
 
-/* What VAESave writes is the same VAE; alone, a decoder is one. */
 static void saved(void)
 {
-    const char *path = temp_path("saved.safetensors");
-    graft_vae *a = load_vae(SMALL), *b = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_checkpoint_save(&(graft_checkpoint){.vae = a}, path, NULL, NULL, &e), &e);
-    b = load_vae(path);
-    same(a, b);
-    graft_vae_release(a);
-    graft_vae_release(b);
-    made_file *f = alone();
-    for (size_t i = f->n; i-- > 0;)
-        if (strncmp(f->tensor[i].name, "encoder.", 8) == 0) drop_tensor(f, f->tensor[i].name);
-    write_file(f, path, NULL);
-    b = load_vae(path);
-    CHECK(!b->arch.encoder && b->arch.residual && b->arch.in_channels == 4);
-    graft_vae_release(b);
-    unlink(path);
-}
-
-static void refused(made_file *f, graft_status status, const char *words)
-{
-    const char *path = temp_path("damaged.safetensors");
-    graft_vae *v = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    write_file(f, path, NULL);
-    CHECK_INT(graft_vae_load(engine, path, NULL, &v, &e), status);
-    CHECK(!v && strstr(e.text, words) && strstr(e.text, "damaged.safetensors"));
-    if (!strstr(e.text, words)) fprintf(stderr, "no \"%s\" in: %s\n", words, e.text);
-    unlink(path);
-}
-
-static void other_shape(const char *name, int rank, const int64_t *shape, graft_status status,
-                        const char *words)
-{
-    made_file *f = alone();
-    drop_tensor(f, name);
-    add_tensor(f, name, rank, shape, NULL, 0.1f);
-    refused(f, status, words);
+    saved_vae(SMALL);
+    decoder_alone(SMALL);
 }
 
 static void damaged(void)
@@ -266,75 +157,50 @@ static void damaged(void)
                                        "encoder.middle.2.residual.3.gamma",
                                        "conv1.weight",
                                        "conv2.bias"};
-    static const char last[] = "encoder.downsamples.4.downsamples.1.residual.2.weight";
     static const char first[] = "decoder.upsamples.2.upsamples.0.residual.2.weight";
-    for (size_t i = 0; i < COUNT(gone); i++) {
-        made_file *f = alone();
-        drop_tensor(f, gone[i]);
-        refused(f, GRAFT_E_FORMAT, gone[i]);
-    }
-    made_file *f = alone();
-    drop_tensor(f, last);
-    refused(f, GRAFT_E_UNSUPPORTED, "makes no sense");
-    f = alone();
-    drop_tensor(f, "decoder.upsamples.2.upsamples.2.residual.2.weight");
-    refused(f, GRAFT_E_UNSUPPORTED, "makes no sense");
-    other_shape(first, 4, (int64_t[]){24, 48, 2, 3}, GRAFT_E_FORMAT, first);
-    /* A way around a level that would make of three channels one. */
-    f = alone();
+    static const damage list[] = {
+        {NULL,
+         {0},
+         GRAFT_E_UNSUPPORTED,
+         "makes no sense",
+         {"encoder.downsamples.4.downsamples.1.residual.2.weight"}},
+        {NULL,
+         {0},
+         GRAFT_E_UNSUPPORTED,
+         "makes no sense",
+         {"decoder.upsamples.2.upsamples.2.residual.2.weight"}},
+        {first, {24, 48, 2, 3}, GRAFT_E_FORMAT},
+        /* A way around a level that would halve what it keeps, as of two pictures one is missing.
+         */
+        {"encoder.downsamples.0.downsamples.2.time_conv.weight",
+         {2},
+         GRAFT_E_UNSUPPORTED,
+         "makes no sense",
+         .added = true},
+        /* Wan 2.2's, whose kernels see three pictures, and whose pictures have 12 channels. */
+        {"decoder.conv1.weight", {48, 6, 3, 3, 3}, GRAFT_E_UNSUPPORTED, "Wan 2.2's VAE"},
+        {"decoder.head.2.weight", {12, 6, 3, 3}, GRAFT_E_UNSUPPORTED, "Wan 2.2's VAE"},
+        TOO_MUCH("decoder.up_blocks.0.attentions.0.weight",
+                 "VAE has no tensor decoder.up_blocks.0.attentions"),
+        TOO_MUCH("encoder.down_blocks.70000.resnets.0.conv1.weight",
+                 "VAE has no tensor encoder.down_blocks.70000"),
+        {NULL}};
+    vae_lacks(SMALL, gone, sizeof gone / sizeof *gone);
+    vaes_refused(SMALL, names, list);
+    /* Or that would make of three channels one. */
+    made_file *f = golden_file(SMALL);
     for (int i = 0; i < 3; i++) {
         char name[80];
         snprintf(name, sizeof name, "decoder.upsamples.2.upsamples.%d.residual.2.weight", i);
         drop_tensor(f, name);
         add_tensor(f, name, 4, (int64_t[]){16, i ? 16 : 48, 3, 3}, NULL, 0.1f);
     }
-    refused(f, GRAFT_E_UNSUPPORTED, "makes no sense");
-    /* Or that would halve what it keeps, as of two pictures one is missing. */
-    f = alone();
-    add_tensor(f, "encoder.downsamples.0.downsamples.2.time_conv.weight", 1, (int64_t[]){2}, NULL,
-               1);
-    refused(f, GRAFT_E_UNSUPPORTED, "makes no sense");
-    /* Wan 2.2's, whose kernels see three pictures, and whose pictures have 12 channels. */
-    other_shape("decoder.conv1.weight", 5, (int64_t[]){48, 6, 3, 3, 3}, GRAFT_E_UNSUPPORTED,
-                "Wan 2.2's VAE");
-    other_shape("decoder.head.2.weight", 4, (int64_t[]){12, 6, 3, 3}, GRAFT_E_UNSUPPORTED,
-                "Wan 2.2's VAE");
-    f = in_diffusers_names();
-    add_tensor(f, "decoder.up_blocks.0.attentions.0.weight", 1, (int64_t[]){4}, NULL, 1);
-    refused(f, GRAFT_E_UNSUPPORTED, "VAE has no tensor decoder.up_blocks.0.attentions");
-    f = in_diffusers_names();
-    add_tensor(f, "encoder.down_blocks.70000.resnets.0.conv1.weight", 1, (int64_t[]){4}, NULL, 1);
-    refused(f, GRAFT_E_UNSUPPORTED, "VAE has no tensor encoder.down_blocks.70000");
+    vae_refused(f, GRAFT_E_UNSUPPORTED, "makes no sense");
 }
 
-/* Whichever allocation fails: an error, nothing lost, and the same when none does. */
 static void short_of_memory(void)
 {
-    graft_vae *v = load_vae(SMALL);
-    graft_latent *l = latent_of((int64_t[]){1, 6, 3, 4});
-    graft_image *want = decoded(v, l, NULL);
-    const int64_t live = live_blocks();
-    int failed = 0;
-    for (int n = 1; n < 2000; n++) {
-        graft_err e = GRAFT_ERR_INIT;
-        graft_image *image = NULL;
-        graft_alloc_fail_at(n);
-        graft_status st = graft_vae_decode(v, l, NULL, NULL, &image, &e);
-        graft_alloc_fail_at(0);
-        if (!st) {
-            CHECK(images_apart(image, want) == 0);
-            n = 2000;
-        } else {
-            CHECK_INT(st, GRAFT_E_NOMEM);
-            failed++;
-        }
-        graft_image_release(image);
-    }
-    CHECK(failed > 1);
-    CHECK_INT(live_blocks(), live);
-    graft_latent_release(l);
-    graft_image_release(want);
-    graft_vae_release(v);
+    runs_short_of_memory(SMALL);
 }
 
 int main(void)

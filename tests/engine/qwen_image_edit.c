@@ -2,43 +2,19 @@
  * tell it that there is no noise in them. What the network computes is held against
  * golden/small/qwen_image_edit*.
  */
-#include <math.h>
-
 #include "engine/models/qwen_image.h"
-#include "tests/engine/network_changes.h"
+#include "tests/engine/family.h"
+#include "tests/engine/wan_planes.h"
 
-static graft_engine *engine;
+#define EDIT GRAFT_SOURCE_DIR "/golden/small/qwen_image_edit.safetensors"
+#define MARK "__index_timestep_zero__"
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-#define EDIT     GRAFT_SOURCE_DIR "/golden/small/qwen_image_edit.safetensors"
-#define MARK     "__index_timestep_zero__"
+enum { PLANES = 16, VALUES = PLANES * SIDE * SIDE, SHOWN = PLANES * 64, WORDS = 6 };
 
-enum { PLANES = 16, VALUES = PLANES * SIDE * SIDE, SHOWN = PLANES * 64, WORDS = 6, WIDTH = 24 };
-
-/* Two of the numbers that planes are normalized by; tests/engine/qwen_image.c has all. */
-static const double mean[2] = {-0.7571, -0.7089}, deviation[2] = {2.8184, 1.4541};
-
-static void evaluate(const graft_model *m, const graft_references *r, const float *x, float t,
-                     float out[VALUES])
-{
-    float context[WORDS * WIDTH], y = WORDS;
-    graft_binding *b = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    for (size_t i = 0; i < COUNT(context); i++) context[i] = fixed_value(20000 + i);
-    memset(out, 0, VALUES * sizeof *out);
-    const graft_unet_use use = {.pictures = 1,
-                                .entries = 1,
-                                .height = SIDE,
-                                .width = SIDE,
-                                .tokens = WORDS,
-                                .references = *r};
-    graft_status st = graft_model_bind_guided(m, &use, NULL, &b, &e);
-    if (!st)
-        st = graft_exe_run(b, m->engine->arenas, (const void *[]){x, &t, context, &y},
-                           (void *[]){out}, NULL, NULL, &e);
-    CHECK_OK(st, &e);
-    graft_binding_release(b);
-}
+static const family tested = {.name = "qwen_image_edit",
+                              .mean = wan_mean,
+                              .deviation = wan_deviation,
+                              .kept = {"img_in", "time_text_embed", "norm_out", "proj_out"}};
 
 static const graft_references one_shown = {.n = 1, .of = {{4, 6}}};
 
@@ -46,7 +22,7 @@ static void run_with(const graft_model *m, const graft_references *r, float out[
 {
     float x[VALUES + SHOWN];
     for (size_t i = 0; i < COUNT(x); i++) x[i] = fixed_value(i);
-    evaluate(m, r, x, 400, out);
+    evaluate(m, &(asked){.words = {WORDS}, .shown = r}, 0, x, 400, out);
 }
 
 static void run_shown(const graft_model *m, float out[VALUES])
@@ -55,23 +31,6 @@ static void run_shown(const graft_model *m, float out[VALUES])
 }
 
 /* ------------------------------------------------------------------ sampling */
-
-/* Euler's steps on the network itself. x: behind room for the latent the references, normalized. */
-static void by_hand(const graft_model *m, const graft_references *r, float *x, float out[VALUES])
-{
-    float v[VALUES];
-    double sigma[STEPS + 1] = {0};
-    memset(x, 0, VALUES * sizeof *x);
-    for (int i = 0; i < STEPS; i++) { /* "simple" */
-        double share = 1 - (double)(int)(i * (double)m->flow_steps / STEPS) / m->flow_steps;
-        sigma[i] = m->flow_shift * share / (1 + (m->flow_shift - 1) * share);
-    }
-    for (int i = 0; i < STEPS; i++) {
-        evaluate(m, r, x, (float)(1000 * sigma[i]), v);
-        for (int k = 0; k < VALUES; k++) x[k] += (float)(sigma[i + 1] - sigma[i]) * v[k];
-    }
-    graft_model_unscale_latent(m, x, VALUES, SIDE * SIDE, out);
-}
 
 /* A reference of any size, as the VAE would give it, behind those of the prompt, which is used up;
  * the same as the network is to see it. Returns how many values that are. */
@@ -98,8 +57,9 @@ static int64_t refer(const graft_model *m, graft_cond **c, int number, graft_une
                 seen[(p * rows + y) * columns + x] =
                     given[(p * of.rows + y % of.rows) * of.columns + x % of.columns];
     graft_model_scale_latent(m, seen, (size_t)(PLANES * rows * columns), rows * columns, seen);
-    CHECK_NEAR(seen[0], (given[0] - mean[0]) / deviation[0], 1e-5);
-    CHECK_NEAR(seen[rows * columns], (given[of.rows * of.columns] - mean[1]) / deviation[1], 1e-5);
+    CHECK_NEAR(seen[0], (given[0] - wan_mean[0]) / wan_deviation[0], 1e-5);
+    CHECK_NEAR(seen[rows * columns], (given[of.rows * of.columns] - wan_mean[1]) / wan_deviation[1],
+               1e-5);
     return PLANES * rows * columns;
 }
 
@@ -108,15 +68,15 @@ static int64_t refer(const graft_model *m, graft_cond **c, int number, graft_une
 static void references(void)
 {
     static const graft_unet_grid size[] = {{4, 6}, {3, 5}};
-    static float x[VALUES + 2 * SHOWN];
-    float got[VALUES], want[VALUES], before[VALUES] = {0};
+    static float seen[2 * SHOWN];
+    float got[ANSWER], want[ANSWER], before[ANSWER] = {0};
     graft_model *m = load_model(engine, EDIT);
     graft_cond *c = prompt_of(m, 20000, WORDS);
     graft_err e = GRAFT_ERR_INIT;
     graft_references r = {.n = 0};
-    int64_t at = VALUES;
+    int64_t at = 0;
     for (size_t i = 0; i < COUNT(size); i++) {
-        at += refer(m, &c, (int)i, size[i], x + at);
+        at += refer(m, &c, (int)i, size[i], seen + at);
         r.of[r.n++] = size[i];
         for (int how = GRAFT_PLACE_BESIDE; how <= GRAFT_PLACE_CLEAN; how++) {
             graft_cond *placed = NULL;
@@ -124,7 +84,7 @@ static void references(void)
             CHECK_OK(graft_cond_place_references(c, (graft_placing)how, &placed, &e), &e);
             r.placing = how;
             sampled(m, placed, placed, 1, got);
-            by_hand(m, &r, x, want);
+            by_hand(m, &(asked){.words = {WORDS}, .shown = &r, .seen = seen}, want);
             CHECK(difference(got, want, VALUES) < 2e-4);
             CHECK(same_answers(m, got, before) == (how == GRAFT_PLACE_BEHIND));
             memcpy(before, got, sizeof got);
@@ -175,12 +135,6 @@ static void marked_files(void)
 
 /* ------------------------------------------------------------------ what goes with it */
 
-static bool is_kept(const char *layer)
-{
-    return strstr(layer, "img_in") || strstr(layer, "time_text_embed") ||
-           strstr(layer, "norm_out") || strcmp(layer, "proj_out") == 0;
-}
-
 static void run_clean(const graft_model *m, float out[VALUES])
 {
     graft_references clean = one_shown;
@@ -189,7 +143,7 @@ static void run_clean(const graft_model *m, float out[VALUES])
 }
 
 /* The layers are those of the network without references. */
-static void quantized(void)
+static void quantized_alike(void)
 {
     const quantized_layers want = {
         .kept = is_kept, .tokens = 32, .attentions = 2, .linears = 2 * 14 - 3 + 6};
@@ -197,12 +151,12 @@ static void quantized(void)
     quantized_as(engine, EDIT, &want, run_clean);
 }
 
-static void halves(void)
+static void clean_halves(void)
 {
     halves_add_up(engine, EDIT, config_of(EDIT), run_clean);
 }
 
-static void unbuilt(const char *file, const graft_references *r, const char *words)
+static void not_built(const char *file, const graft_references *r, const char *words)
 {
     graft_model *m = load_model(engine, file);
     const graft_unet_shape shape = {.batch = 1,
@@ -219,18 +173,18 @@ static void unbuilt(const char *file, const graft_references *r, const char *wor
     graft_model_release(m);
 }
 
-static void refused(void)
+static void no_such_places(void)
 {
     graft_references r = one_shown;
     r.placing = GRAFT_PLACE_DIAGONAL;
-    unbuilt(EDIT, &r, "not along a diagonal");
+    not_built(EDIT, &r, "not along a diagonal");
     r.placing = GRAFT_PLACE_CLEAN;
-    unbuilt(GRAFT_SOURCE_DIR "/golden/small/flux_kontext.safetensors", &r, "FLUX.1's references");
-    unbuilt(GRAFT_SOURCE_DIR "/golden/small/flux2_klein.safetensors", &r, "FLUX.2's references");
+    not_built(GRAFT_SOURCE_DIR "/golden/small/flux_kontext.safetensors", &r, "FLUX.1's references");
+    not_built(GRAFT_SOURCE_DIR "/golden/small/flux2_klein.safetensors", &r, "FLUX.2's references");
     r.of[0].columns = 0;
-    unbuilt(EDIT, &r, "a reference of 0 x 4");
+    not_built(EDIT, &r, "a reference of 0 x 4");
     r.of[0].columns = 1 << 20;
-    unbuilt(EDIT, &r, "a reference of 1048576 x 4");
+    not_built(EDIT, &r, "a reference of 1048576 x 4");
 }
 
 int main(void)
@@ -238,9 +192,9 @@ int main(void)
     engine = make_engine("cpu");
     RUN(references);
     RUN(marked_files);
-    RUN(quantized);
-    RUN(halves);
-    RUN(refused);
+    RUN(quantized_alike);
+    RUN(clean_halves);
+    RUN(no_such_places);
     graft_engine_destroy(engine);
     return test_end();
 }

@@ -2,12 +2,10 @@
  * golden/small/wan_vae: what it decodes and encodes, in tiles and in strips; of its kernels over
  * time the last third; its other names; and what is wrong with files. */
 #include "engine/models/wan_vae.h"
-#include "tests/engine/diffusers.h"
-#include "tests/engine/vae_run.h"
+#include "tests/engine/vae_files.h"
 
 #define SMALL       GRAFT_SOURCE_DIR "/golden/small/wan_vae.safetensors"
 #define FOUR_LEVELS MODELS "/../vae/tiny-qwen-image-vae.safetensors"
-#define SCALE       4 /* its pixels in a place: it has three levels, real ones have four */
 #define COUNT(a)    (sizeof(a) / sizeof *(a))
 
 /* ------------------------------------------------------------------ what it is */
@@ -20,7 +18,7 @@ static void detected(void)
     CHECK(a->z_channels == 4 && a->embed_dim == 4 && a->in_channels == 3 && a->out_channels == 3);
     CHECK(a->levels == 3 && a->res_blocks == 1);
     CHECK(a->channels[0] == 8 && a->channels[1] == 16 && a->channels[2] == 16);
-    CHECK(graft_vae_scale(a) == SCALE && graft_vae_planes(a) == 4);
+    CHECK(graft_vae_scale(a) == 4 && graft_vae_planes(a) == 4);
     graft_vae_release(v);
     v = load_vae(FOUR_LEVELS);
     CHECK(v->arch.levels == 4 && graft_vae_scale(&v->arch) == 8 &&
@@ -47,15 +45,6 @@ static void golden(void)
     golden_batch(SMALL);
 }
 
-/* Without the file's cases. */
-static made_file *alone(void)
-{
-    made_file *f = part_of_file(SMALL, "");
-    for (size_t i = f->n; i-- > 0;)
-        if (strncmp(f->tensor[i].name, "case", 4) == 0) drop_tensor(f, f->tensor[i].name);
-    return f;
-}
-
 /* Of kernels over time only the last slice counts, in every type that files have. */
 static void earlier_slices(void)
 {
@@ -66,7 +55,7 @@ static void earlier_slices(void)
     for (size_t t = 0; t < COUNT(types); t++)
         for (int last = 0; last < 2; last++) {
             const char *path = temp_path("slices.safetensors");
-            made_file *f = alone();
+            made_file *f = golden_file(SMALL);
             size_t kernels = 0;
             for (size_t i = 0; i < f->n; i++) {
                 graft_st_tensor *k = &f->tensor[i];
@@ -112,139 +101,38 @@ static void strips(void)
 
 /* ------------------------------------------------------------------ other files */
 
-/* What diffusers calls the layers, written down here once more; levels of the small one have two
- * residual blocks in the decoder. */
-static const char *theirs(const char *ours)
-{
-    static const char *const renamed[][2] = {{"encoder.conv1.", "encoder.conv_in."},
-                                             {"decoder.conv1.", "decoder.conv_in."},
-                                             {"encoder.head.0.", "encoder.norm_out."},
-                                             {"encoder.head.2.", "encoder.conv_out."},
-                                             {"decoder.head.0.", "decoder.norm_out."},
-                                             {"decoder.head.2.", "decoder.conv_out."},
-                                             {"coder.middle.0.", "coder.mid_block.resnets.0."},
-                                             {"coder.middle.1.", "coder.mid_block.attentions.0."},
-                                             {"coder.middle.2.", "coder.mid_block.resnets.1."},
-                                             {".residual.0.", ".norm1."},
-                                             {".residual.2.", ".conv1."},
-                                             {".residual.3.", ".norm2."},
-                                             {".residual.6.", ".conv2."},
-                                             {".shortcut.", ".conv_shortcut."},
-                                             {".downsamples.", ".down_blocks."},
-                                             {".upsamples.0.", ".up_blocks.0.resnets.0."},
-                                             {".upsamples.1.", ".up_blocks.0.resnets.1."},
-                                             {".upsamples.2.", ".up_blocks.0.upsamplers.0."},
-                                             {".upsamples.3.", ".up_blocks.1.resnets.0."},
-                                             {".upsamples.4.", ".up_blocks.1.resnets.1."},
-                                             {".upsamples.5.", ".up_blocks.1.upsamplers.0."},
-                                             {".upsamples.6.", ".up_blocks.2.resnets.0."},
-                                             {".upsamples.7.", ".up_blocks.2.resnets.1."}};
-    static char text[256], other[256];
-    snprintf(text, sizeof text, "%s%s",
-             strncmp(ours, "conv1.", 6) == 0   ? "quant_"
-             : strncmp(ours, "conv2.", 6) == 0 ? "post_quant_"
-                                               : "",
-             ours);
-    if (ours[0] == 'c') { /* without the number */
-        char *number = strstr(text, "conv") + 4;
-        memmove(number, number + 1, strlen(number));
-    }
-    for (size_t i = 0; i < COUNT(renamed); i++) {
-        const char *at = strstr(text, renamed[i][0]);
-        if (!at) continue;
-        snprintf(other, sizeof other, "%.*s%s%s", (int)(at - text), text, renamed[i][1],
-                 at + strlen(renamed[i][0]));
-        memcpy(text, other, sizeof text);
-    }
-    return text;
-}
-
-static made_file *in_diffusers_names(void)
-{
-    made_file *f = alone();
-    for (size_t i = 0; i < f->n; i++) call_tensor(&f->tensor[i], theirs(f->tensor[i].name));
-    return f;
-}
-
-static void same(const graft_vae *a, const graft_vae *b)
-{
-    graft_latent *l = latent_of((int64_t[]){1, 4, 3, 4});
-    graft_image *p = picture_of(1, 12, 16), *x = decoded(a, l, NULL), *y = decoded(b, l, NULL);
-    graft_latent *z = encoded(a, p, NULL), *w = encoded(b, p, NULL);
-    CHECK(memcmp(&a->arch, &b->arch, sizeof a->arch) == 0);
-    CHECK(images_apart(x, y) == 0 && latents_apart(z, w) == 0);
-    graft_image_release(p), graft_image_release(x), graft_image_release(y);
-    graft_latent_release(l), graft_latent_release(z), graft_latent_release(w);
-}
+/* Levels of the small one have two residual blocks in the decoder. */
+static const renaming names[] = {
+#include "tests/engine/wan_vae_names.def"
+    {".downsamples.", {".down_blocks."}},
+    {".upsamples.0.", {".up_blocks.0.resnets.0."}},
+    {".upsamples.1.", {".up_blocks.0.resnets.1."}},
+    {".upsamples.2.", {".up_blocks.0.upsamplers.0."}},
+    {".upsamples.3.", {".up_blocks.1.resnets.0."}},
+    {".upsamples.4.", {".up_blocks.1.resnets.1."}},
+    {".upsamples.5.", {".up_blocks.1.upsamplers.0."}},
+    {".upsamples.6.", {".up_blocks.2.resnets.0."}},
+    {".upsamples.7.", {".up_blocks.2.resnets.1."}},
+    {NULL}};
 
 static void diffusers_names(void)
 {
     const char *path = temp_path("wan-vae.safetensors");
-    graft_vae *a = load_vae(SMALL);
-    write_file(in_diffusers_names(), path, NULL);
-    graft_vae *b = load_vae(path);
-    same(a, b);
+    same_vae_in(renamed_tensors(golden_file(SMALL), names, ""), SMALL);
+    write_file(renamed_tensors(golden_file(SMALL), names, ""), path, NULL);
     adopt_short_of_memory(path, graft_diffusers_adopt_vae);
-    graft_vae_release(a);
-    graft_vae_release(b);
     unlink(path);
 }
 
-/* What VAESave writes is the same VAE, also below a checkpoint's prefix; alone, a decoder is one.
- */
 static void saved(void)
 {
-    const char *path = temp_path("saved.safetensors");
-    graft_vae *a = load_vae(SMALL), *b = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_checkpoint_save(&(graft_checkpoint){.vae = a}, path, NULL, NULL, &e), &e);
-    b = load_vae(path);
-    same(a, b);
-    graft_vae_release(b);
-    made_file *f = part_of_file(path, "");
-    char name[300];
-    for (size_t i = 0; i < f->n; i++) {
-        snprintf(name, sizeof name, "vae.%s", f->tensor[i].name);
-        call_tensor(&f->tensor[i], name);
-    }
-    write_file(f, path, NULL);
-    b = load_vae(path);
-    same(a, b);
-    graft_vae_release(a);
-    graft_vae_release(b);
-    f = alone();
-    for (size_t i = f->n; i-- > 0;)
-        if (strncmp(f->tensor[i].name, "encoder.", 8) == 0) drop_tensor(f, f->tensor[i].name);
-    write_file(f, path, NULL);
-    b = load_vae(path);
-    CHECK(!b->arch.encoder);
-    graft_vae_release(b);
-    unlink(path);
-}
-
-static void refused(made_file *f, graft_status status, const char *words)
-{
-    const char *path = temp_path("damaged.safetensors");
-    graft_vae *v = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    write_file(f, path, NULL);
-    CHECK_INT(graft_vae_load(engine, path, NULL, &v, &e), status);
-    CHECK(!v && strstr(e.text, words) && strstr(e.text, "damaged.safetensors"));
-    if (!strstr(e.text, words)) fprintf(stderr, "no \"%s\" in: %s\n", words, e.text);
-    unlink(path);
-}
-
-static void other_shape(const char *name, int rank, const int64_t *shape, graft_status status,
-                        const char *words)
-{
-    made_file *f = alone();
-    drop_tensor(f, name);
-    add_tensor(f, name, rank, shape, NULL, 0.1f);
-    refused(f, status, words);
+    saved_vae(SMALL);
+    decoder_alone(SMALL);
 }
 
 static void damaged(void)
 {
+    static const char kernel[] = "decoder.upsamples.0.residual.2.weight";
     static const char *const gone[] = {"decoder.conv1.weight",
                                        "decoder.head.2.weight",
                                        "decoder.head.0.gamma",
@@ -256,57 +144,28 @@ static void damaged(void)
                                        "encoder.middle.2.residual.3.gamma",
                                        "conv1.weight",
                                        "conv2.bias"};
-    for (size_t i = 0; i < COUNT(gone); i++) {
-        made_file *f = alone();
-        drop_tensor(f, gone[i]);
-        refused(f, GRAFT_E_FORMAT, gone[i]);
-    }
-    /* Kernels of single pictures, and over two. */
-    other_shape("decoder.upsamples.0.residual.2.weight", 4, (int64_t[]){16, 16, 3, 3},
-                GRAFT_E_FORMAT, "decoder.upsamples.0.residual.2.weight");
-    other_shape("decoder.upsamples.0.residual.2.weight", 5, (int64_t[]){16, 16, 2, 3, 3},
-                GRAFT_E_FORMAT, "where (16,16,3,3,3) belongs");
-    other_shape("decoder.upsamples.0.residual.2.weight", 1, (int64_t[]){0}, GRAFT_E_UNSUPPORTED,
-                "makes no sense");
-    made_file *f = alone();
-    add_tensor(f, "decoder.upsamples.0.upsamples.0.residual.2.weight", 1, (int64_t[]){4}, NULL, 1);
-    refused(f, GRAFT_E_UNSUPPORTED, "Wan 2.2's VAE");
-    f = in_diffusers_names();
-    add_tensor(f, "decoder.up_blocks.0.attentions.0.weight", 1, (int64_t[]){4}, NULL, 1);
-    refused(f, GRAFT_E_UNSUPPORTED, "Wan 2.1's VAE has no tensor decoder.up_blocks.0.attentions");
-    f = in_diffusers_names();
-    add_tensor(f, "decoder.up_blocks.70000.resnets.0.conv1.weight", 1, (int64_t[]){4}, NULL, 1);
-    refused(f, GRAFT_E_UNSUPPORTED, "Wan 2.1's VAE has no tensor decoder.up_blocks.70000");
+    static const damage list[] = {
+        /* Kernels of single pictures, and over two. */
+        {kernel, {16, 16, 3, 3}, GRAFT_E_FORMAT},
+        {kernel, {16, 16, 2, 3, 3}, GRAFT_E_FORMAT, "where (16,16,3,3,3) belongs"},
+        {kernel, {0}, GRAFT_E_UNSUPPORTED, "makes no sense"},
+        {"decoder.upsamples.0.upsamples.0.residual.2.weight",
+         {4},
+         GRAFT_E_UNSUPPORTED,
+         "Wan 2.2's VAE",
+         .added = true},
+        TOO_MUCH("decoder.up_blocks.0.attentions.0.weight",
+                 "Wan 2.1's VAE has no tensor decoder.up_blocks.0.attentions"),
+        TOO_MUCH("decoder.up_blocks.70000.resnets.0.conv1.weight",
+                 "Wan 2.1's VAE has no tensor decoder.up_blocks.70000"),
+        {NULL}};
+    vae_lacks(SMALL, gone, COUNT(gone));
+    vaes_refused(SMALL, names, list);
 }
 
-/* Whichever allocation fails: an error, nothing lost, and the same when none does. */
 static void short_of_memory(void)
 {
-    graft_vae *v = load_vae(SMALL);
-    graft_latent *l = latent_of((int64_t[]){1, 4, 3, 4});
-    graft_image *want = decoded(v, l, NULL);
-    const int64_t live = live_blocks();
-    int failed = 0;
-    for (int n = 1; n < 2000; n++) {
-        graft_err e = GRAFT_ERR_INIT;
-        graft_image *image = NULL;
-        graft_alloc_fail_at(n);
-        graft_status st = graft_vae_decode(v, l, NULL, NULL, &image, &e);
-        graft_alloc_fail_at(0);
-        if (!st) {
-            CHECK(images_apart(image, want) == 0);
-            n = 2000;
-        } else {
-            CHECK_INT(st, GRAFT_E_NOMEM);
-            failed++;
-        }
-        graft_image_release(image);
-    }
-    CHECK(failed > 1);
-    CHECK_INT(live_blocks(), live);
-    graft_latent_release(l);
-    graft_image_release(want);
-    graft_vae_release(v);
+    runs_short_of_memory(SMALL);
 }
 
 int main(void)
