@@ -12,6 +12,7 @@
 #include "compile_version.h"
 #include "engine/exec/invariants.h"
 #include "engine/passes/passes.h"
+#include "engine/quant/kept.h"
 #include "kernels/quant.h"
 
 #define WAIT_NS 10000000 /* between two looks whether a waiting caller is cancelled */
@@ -73,6 +74,10 @@ graft_hash graft_compile_key(const graft_compile_job *job)
     h = graft_hash_mix(h, job->arch, job->arch_bytes);
     h = graft_hash_mix(h, job->shape, job->shape_bytes);
     h = graft_hash_mix(h, numbers, sizeof numbers);
+    if (job->packed) {
+        const graft_hash kept = graft_kept_hash(job->packed);
+        h = graft_hash_mix(h, &kept, sizeof kept);
+    }
     h = graft_hash_mix(h, &job->max_bytes, sizeof job->max_bytes);
     if (job->max_bytes) h = graft_hash_mix(h, &job->beside_bytes, sizeof job->beside_bytes);
     return graft_hash_mix(h, &job->backend->identity, sizeof job->backend->identity);
@@ -254,6 +259,7 @@ static graft_status build(graft_compiled *c, const graft_compile_job *job, const
     graft_status st = GRAFT_OK;
     graft_task_phase(task, "compile");
     GRAFT_TRY(job->build(job->arch, job->shape, &g, e));
+    if (job->packed) graft_kept_apply(job->packed, g);
     GRAFT_TRY(graft_passes_run(g, e));
     turn_back(g, job->backend);
     without_blocks(g, job->backend);

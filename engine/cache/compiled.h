@@ -28,11 +28,13 @@ typedef struct graft_compile_job {
     bool use_disk;
     uint32_t steady;   /* a bit for each of the graph's inputs that may be the same in many runs */
     int64_t max_bytes; /* of arena, workspace and packed weights; 0: no limit */
-    int64_t beside_bytes;   /* of packed weights that others need at the same time */
-    int64_t arena_bytes;    /* of activations of others that run in turn with it, at most */
-    uint64_t behind_bytes;  /* of weights that will be needed at the same time */
-    bool part;              /* it will be among them: what it needs is not all that is needed */
-    bool offload;           /* weights may stay in memory of the host (offload.h) */
+    int64_t beside_bytes;  /* of packed weights that others need at the same time */
+    int64_t arena_bytes;   /* of activations of others that run in turn with it, at most */
+    uint64_t behind_bytes; /* of weights that will be needed at the same time */
+    bool part;             /* it will be among them: what it needs is not all that is needed */
+    bool offload;          /* weights may stay in memory of the host (offload.h) */
+    /* Linear layers stay packed as in these (quant/kept.h), which are the caller's; NULL: none. */
+    const graft_weights *packed;
     graft_dtype narrow;     /* what all weights are in their files: F16, BF16; else NONE */
     int64_t resident_bytes; /* packed weights in memory now, which trials must leave room for */
     int64_t process_bytes;  /* that all may take together, trials, too; 0: no limit */

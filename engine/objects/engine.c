@@ -316,6 +316,20 @@ static graft_status bind_within(graft_engine *g, graft_exe *x, const graft_compi
     return st;
 }
 
+bool graft_engine_keeps(const graft_engine *engine, const graft_build_options *o,
+                        const graft_backend *b, graft_dtype act_dtype, const graft_weights *w)
+{
+    const uint64_t limit = (uint64_t)o->max_bytes / 2;
+    uint64_t most = engine->floats_most;
+    if (most == UINT64_MAX || !graft_backend_wants(b, GRAFT_WANTS_BLOCKS)) return false;
+    if (!b->info.host_memory && b->info.memory_total) {
+        const uint64_t half = b->info.memory_total / 2;
+        if (engine->floats_of_host || half < most) most = half;
+    }
+    if (limit && limit < most) most = limit;
+    return graft_weights_packed_values(w) > most / graft_dtype_size(act_dtype);
+}
+
 graft_status graft_engine_bind(graft_engine *g, const graft_build_options *o,
                                graft_compile_job *job, graft_weights *weights,
                                const graft_task *task, graft_binding **out, graft_err *e)

@@ -67,6 +67,11 @@ graft_status graft_options_from(graft_engine *engine, const graft_compile_option
 /* The tokenizer, made at first use; lives as long as the engine. */
 graft_status graft_engine_tokenizer(graft_engine *engine, const graft_tokenizer **out,
                                     graft_err *e);
+/* Whether linear layers stay packed as these weights have them in graphs for this backend: not
+ * where it cannot multiply them, and where as floats, in this dtype, what is packed takes at most
+ * half of the memory that the options or the engine allow. */
+bool graft_engine_keeps(const graft_engine *engine, const graft_build_options *o,
+                        const graft_backend *b, graft_dtype act_dtype, const graft_weights *w);
 /* Compiles (or finds) what the job describes for these options, and binds the weights. */
 graft_status graft_engine_bind(graft_engine *engine, const graft_build_options *o,
                                graft_compile_job *job, graft_weights *weights,
@@ -178,11 +183,9 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
 graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
                                       int64_t batch, int64_t height, int64_t width, int64_t tokens,
                                       const graft_task *task, graft_binding **out, graft_err *e);
-/* What of its file stays packed in graphs for this backend, with these weights of its own:
- * nothing where another choice is made, where the backend cannot, and where as floats, in this
- * dtype, they take at most half of the memory that it or the engine may have. */
-graft_status graft_model_kept(const graft_model *m, const graft_backend *b, graft_dtype act_dtype,
-                              const graft_weights *w, graft_quant_choice *out, graft_err *e);
+/* graft_engine_keeps() of weights of its own, unless another choice is made for it. */
+bool graft_model_keeps(const graft_model *m, const graft_backend *b, graft_dtype act_dtype,
+                       const graft_weights *w);
 /* What compiled graphs of such a network are called. */
 const char *graft_net_kind_name(const graft_net_arch *a);
 /* Whether a compiled graph of this kind is a model's network. */

@@ -3,7 +3,6 @@
 
 #include "engine/objects/objects.h"
 #include "engine/objects/sight.h"
-#include "engine/quant/kept.h"
 
 /* What a compiled UNet depends on besides the architecture; the whole is a key. */
 typedef struct unet_job {
@@ -68,21 +67,11 @@ static graft_status weights_of(const graft_model *m, graft_weights **out, graft_
     return GRAFT_OK;
 }
 
-graft_status graft_model_kept(const graft_model *m, const graft_backend *b, graft_dtype act_dtype,
-                              const graft_weights *w, graft_quant_choice *out, graft_err *e)
+bool graft_model_keeps(const graft_model *m, const graft_backend *b, graft_dtype act_dtype,
+                       const graft_weights *w)
 {
-    const uint64_t limit = (uint64_t)m->options.max_bytes / 2;
-    uint64_t most = m->engine->floats_most;
-    memset(out, 0, sizeof *out);
-    if (m->quant.bits || m->as_floats || most == UINT64_MAX ||
-        !graft_backend_wants(b, GRAFT_WANTS_BLOCKS))
-        return GRAFT_OK;
-    if (!b->info.host_memory && b->info.memory_total) {
-        const uint64_t half = b->info.memory_total / 2;
-        if (m->engine->floats_of_host || half < most) most = half;
-    }
-    if (limit && limit < most) most = limit;
-    return graft_kept_choose(&m->arch, w, most / graft_dtype_size(act_dtype), out, e);
+    return !m->quant.bits && !m->as_floats &&
+           graft_engine_keeps(m->engine, &m->options, b, act_dtype, w);
 }
 
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
@@ -135,8 +124,8 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     if (st) return st;
     graft_weights *weights = NULL;
     st = weights_of(m, &weights, e);
-    if (!st && !unet.quant.bits)
-        st = graft_model_kept(m, job.backend, unet.shape.act_dtype, weights, &unet.quant, e);
+    if (!st && graft_model_keeps(m, job.backend, unet.shape.act_dtype, weights))
+        job.packed = weights;
     if (!st) st = graft_engine_bind(m->engine, &m->options, &job, weights, task, out, e);
     graft_weights_release(weights);
     return st;

@@ -112,7 +112,10 @@ static graft_status bind(const qwen3_run *r, const graft_task *task, graft_bindi
     shape.placed = r->n_pictures > 0;
     graft_status st =
         graft_options_resolve_wide(r->engine, r->options, &job.backend, &shape.act_dtype, e);
-    return st ? st : graft_engine_bind(r->engine, r->options, &job, r->weights, task, out, e);
+    if (st) return st;
+    if (graft_engine_keeps(r->engine, r->options, job.backend, shape.act_dtype, r->weights))
+        job.packed = r->weights;
+    return graft_engine_bind(r->engine, r->options, &job, r->weights, task, out, e);
 }
 
 /* What the graph is given beside embeddings, and what it gives. */

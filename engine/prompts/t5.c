@@ -78,7 +78,10 @@ static graft_status bind(const t5_run *r, const graft_task *task, graft_binding 
     shape.tokens = r->tokens;
     graft_status st =
         graft_options_resolve_wide(r->engine, r->options, &job.backend, &shape.act_dtype, e);
-    return st ? st : graft_engine_bind(r->engine, r->options, &job, r->weights, task, out, e);
+    if (st) return st;
+    if (graft_engine_keeps(r->engine, r->options, job.backend, shape.act_dtype, r->weights))
+        job.packed = r->weights;
+    return graft_engine_bind(r->engine, r->options, &job, r->weights, task, out, e);
 }
 
 static graft_status check_shape(const t5_run *r, int64_t *values, int64_t *scores, graft_err *e)

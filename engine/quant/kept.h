@@ -1,17 +1,24 @@
-/* Which linear layers keep their weights as a file packs them (kernels/blocks.h: GGUF, FP8, MXFP8,
- * NVFP4), to become floats just ahead of each multiplication. Any thread. */
+/* Which linear layers keep their weights as files pack them (kernels/blocks.h: GGUF, FP8, MXFP8,
+ * NVFP4), to become floats just ahead of each multiplication. Any thread.
+ *
+ * A layer whose tensor is a file's own has the type of that. One that is patched or a sum, of
+ * tensors that are all packed, is Q8_0, which costs 8.5 bits a value: so a LoRA of another
+ * strength, or another on the same layers, asks for no other graph. Embeddings and other layers
+ * that are never quantized are floats, as are those that an architecture joins of tensors of
+ * several types. */
 #ifndef GRAFT_QUANT_KEPT_H
 #define GRAFT_QUANT_KEPT_H
-#include "engine/quant/plan.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "engine/graph/graph.h"
+#include "engine/weights/weights.h"
 
-/* A choice of GRAFT_FORMAT_BLOCKS, or nothing. A layer whose tensor is a file's own has the type of
- * that. One that is patched or a sum, of tensors that are all of blocks, is Q8_0, which costs 8.5
- * bits a value: so a LoRA of another strength, or another on the same layers, is no other choice.
- * Embeddings and other layers that are never quantized are floats, as are those that the
- * architecture joins of several tensors. Nothing where all that would be chosen has at most so many
- * values. */
-graft_status graft_kept_choose(const graft_net_arch *a, const graft_weights *w, uint64_t most,
-                               graft_quant_choice *out, graft_err *e);
-/* The types of such a choice as in "Q4_K, Q6_K"; appends nothing where there are none. */
-void graft_kept_print(const graft_quant_choice *c, graft_str *out);
+/* Of the names of all packed tensors and what they stay in: for keys of graphs that
+ * graft_kept_apply() has seen. Files that have the same in another order have the same. */
+graft_hash graft_kept_hash(const graft_weights *w);
+/* Gives linear layers of a graph, as models describe it, the types of their weights. Those that are
+ * quantized already stay as they are. */
+void graft_kept_apply(const graft_weights *w, graft_graph *g);
+/* The types of the set's matrices as in "Q4_K, Q6_K"; appends nothing where there are none. */
+void graft_kept_print(const graft_weights *w, graft_str *out);
 #endif

@@ -496,8 +496,6 @@ static int32_t turned_by(const graft_quant_choice *c, size_t layer)
 /* What operators of a layer have. */
 static graft_quant quant_of(const graft_quant_choice *c, size_t layer)
 {
-    if (c->format == GRAFT_FORMAT_BLOCKS)
-        return c->blocks[layer] ? GRAFT_QUANT_BLOCKS + c->blocks[layer] : GRAFT_QUANT_NONE;
     return c->set[layer / 8] >> layer % 8 & 1 ? graft_quant_of(c->bits, c->format)
                                               : GRAFT_QUANT_NONE;
 }
@@ -508,7 +506,7 @@ graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_n
     graft_quant_plan *all = NULL;
     graft_map chosen = GRAFT_MAP_INIT;
     char name[128];
-    if (!c->bits && c->format != GRAFT_FORMAT_BLOCKS) return GRAFT_OK;
+    if (!c->bits) return GRAFT_OK;
     graft_status st = graft_quant_layers(a, &all, e);
     for (size_t i = 0; !st && i < all->n; i++)
         if (quant_of(c, i) && graft_map_put(&chosen, all->layer[i].name, &all->layer[i]))

@@ -31,11 +31,7 @@ typedef enum graft_quant_reason {
 
 /* What 8 bits are. */
 typedef int32_t graft_quant_format; /* numbers are stable: they go into keys */
-enum {
-    GRAFT_FORMAT_INT = 0,
-    GRAFT_FORMAT_FP8 = 1,
-    GRAFT_FORMAT_BLOCKS = 2 /* no plan has it: kept.h */
-};
+enum { GRAFT_FORMAT_INT = 0, GRAFT_FORMAT_FP8 = 1 };
 /* As users name it: "int", "fp8_e4m3fn". read: false for other names. */
 const char *graft_quant_format_name(graft_quant_format f);
 bool graft_quant_format_read(const char *name, graft_quant_format *out);
@@ -152,13 +148,11 @@ graft_status graft_quant_plan_read(const char *text, size_t n, const char *what,
 
 /* The choice alone, as plain data for keys: bit i stands for layer i. */
 typedef struct graft_quant_choice {
-    int32_t bits; /* 0: nothing is quantized, unless the format is BLOCKS */
+    int32_t bits; /* 0: nothing is quantized */
     graft_quant_format format;
     uint8_t set[GRAFT_QUANT_LAYERS / 8];
     /* Four bits a layer: k where its rows are turned in groups of 4^k, 0 where they are not. */
     uint8_t turned[GRAFT_QUANT_LAYERS / 2];
-    uint8_t
-        blocks[GRAFT_QUANT_LAYERS]; /* of BLOCKS: a layer's type (kernels/blocks.h); 0: floats */
 } graft_quant_choice;
 /* GRAFT_E_ARG when the plan's layers are not those of the architecture. */
 graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_net_arch *a,

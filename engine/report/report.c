@@ -310,12 +310,11 @@ static void print_kept(graft_str *s, const graft_model *m)
 {
     graft_backend *b;
     graft_dtype act;
-    graft_quant_choice kept;
     if (graft_options_resolve(m->engine, &m->options, &b, &act, NULL) ||
-        graft_model_kept(m, b, act, m->weights, &kept, NULL) || kept.format != GRAFT_FORMAT_BLOCKS)
+        !graft_model_keeps(m, b, act, m->weights))
         return;
     graft_str_puts(s, "  linear       weights stay ");
-    graft_kept_print(&kept, s);
+    graft_kept_print(m->weights, s);
     graft_str_puts(s, " in memory\n");
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "base/str.h"
 #include "engine/weights/packed.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/set.h"
@@ -456,21 +457,34 @@ bool graft_weights_packed(const graft_weights *w, const char *name, graft_weight
     return graft_weights_only(w, name, out) && graft_packed_type(out->tensor);
 }
 
-static uint64_t packed_values_at(const graft_set_place *p)
+/* Tensor `at` of the set's own file, where it is among the set's and packed; else NULL. */
+static const graft_st_tensor *packed_at(const graft_weights *w, size_t at)
 {
-    uint64_t values = 0;
-    for (size_t i = 0; i < graft_safetensors_count(p->file->file); i++) {
-        const graft_st_tensor *t = graft_safetensors_at(p->file->file, i);
-        if (graft_packed_type(t)) values += (uint64_t)graft_st_values(t);
+    const graft_st_tensor *t = graft_safetensors_at(w->place.file->file, at);
+    return graft_packed_type(t) && graft_str_starts(t->name, w->place.prefix) ? t : NULL;
+}
+
+const char *graft_weights_next_packed(const graft_weights *w, size_t *at)
+{
+    const size_t own = graft_safetensors_count(w->place.file->file);
+    while (*at < own) {
+        const graft_st_tensor *t = packed_at(w, (*at)++);
+        if (t) return t->name + strlen(w->place.prefix);
     }
-    return values;
+    if (!w->below) return NULL;
+    size_t rest = *at - own;
+    const char *name = graft_weights_next_packed(w->below, &rest);
+    *at = own + rest;
+    return name;
 }
 
 uint64_t graft_weights_packed_values(const graft_weights *w)
 {
-    uint64_t values = w->term ? 0 : packed_values_at(&w->place);
-    if (w->below) values += graft_weights_packed_values(w->below);
-    for (size_t i = 0; i < w->n_terms; i++) values += packed_values_at(&w->term[i].place);
+    uint64_t values = w->below ? graft_weights_packed_values(w->below) : 0;
+    for (size_t i = 0; i < graft_safetensors_count(w->place.file->file); i++) {
+        const graft_st_tensor *t = packed_at(w, i);
+        if (t) values += (uint64_t)graft_st_values(t);
+    }
     return values;
 }
 

@@ -2,7 +2,6 @@
  * gives as floats but for the order of sums, whatever else is done to the model. */
 #include <math.h>
 
-#include "engine/quant/kept.h"
 #include "tests/engine/calibrate.h"
 #include "tests/engine/gguf_network.h"
 #include "tests/engine/kept.h"
@@ -275,16 +274,13 @@ static void reports(void)
 static bool kept_on(const graft_model *m, uint64_t device)
 {
     graft_backend b = m->engine->backends.list[0];
-    graft_quant_choice c;
-    graft_err e = GRAFT_ERR_INIT;
     b.info.host_memory = 0;
     b.info.memory_total = device;
-    CHECK_OK(graft_model_kept(m, &b, GRAFT_BF16, m->weights, &c, &e), &e);
-    return c.format == GRAFT_FORMAT_BLOCKS;
+    return graft_model_keeps(m, &b, GRAFT_BF16, m->weights);
 }
 
-/* What a device has counts in the place of the host's memory, and beside every limit. `all`: values
- * of the layers. */
+/* What a device has counts in the place of the host's memory, and beside every limit. `all`: packed
+ * values. */
 static void half_of_a_device(const graft_model *m, uint64_t all)
 {
     graft_engine *g = m->engine;
@@ -318,21 +314,18 @@ static void half_of_the_memory(void)
     CHECK(count_kept(m) > 30);
     usual->floats_most = most;
     uint64_t all = 0;
-    graft_quant_choice c;
-    graft_quant_plan *layers = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_kept_choose(&m->arch, m->weights, 0, &c, &e), &e);
-    CHECK_OK(graft_quant_layers(&m->arch, &layers, &e), &e);
-    for (size_t i = 0; i < layers->n; i++)
-        if (c.blocks[i]) all += (uint64_t)(layers->layer[i].dim[0] * layers->layer[i].dim[1]);
-    graft_quant_plan_destroy(layers);
+    graft_safetensors *f = open_file(path);
+    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
+        const graft_st_tensor *t = graft_safetensors_at(f, i);
+        if (t->blocks) all += (uint64_t)graft_st_values(t);
+    }
+    graft_safetensors_close(f);
     CHECK(all > 100000);
+    const graft_backend *b = &usual->backends.list[0];
     for (int k = 0; k < 2; k++) { /* a model's own limit, of twice as many bytes and one less */
         m->options.max_bytes = (int64_t)(2 * 4 * all) - 2 * k;
-        CHECK_OK(graft_model_kept(m, &usual->backends.list[0], GRAFT_F32, m->weights, &c, &e), &e);
-        CHECK_INT(c.format == GRAFT_FORMAT_BLOCKS, k);
-        CHECK_OK(graft_model_kept(m, &usual->backends.list[0], GRAFT_BF16, m->weights, &c, &e), &e);
-        CHECK_INT(c.format == GRAFT_FORMAT_BLOCKS, 0);
+        CHECK_INT(graft_model_keeps(m, b, GRAFT_F32, m->weights), k);
+        CHECK(!graft_model_keeps(m, b, GRAFT_BF16, m->weights));
     }
     m->options.max_bytes = 0;
     half_of_a_device(m, all);

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "engine/passes/passes.h"
 #include "tests/engine/language.h"
+#include "tests/engine/texts_packed.h"
 #include "tests/gguf_file.h"
 
 enum { LAYERS = 3, WIDTH = 32, HEADS = 6, SHARED = 2, HEAD = 8, DENSE = 64, VOCAB = 300, T = 5 };
@@ -335,6 +336,31 @@ static void refuses_runs(void)
     finish_file(f);
 }
 
+/* Matrices in FP8 stay so in memory, and compute what they do as floats but for the order of sums;
+ * the table of tokens is none of them. */
+static void stays_packed(void)
+{
+    const int32_t ids[T] = {1, 2, 3, 4, 5};
+    const graft_build_options o = {.no_disk = true};
+    float hidden[2][T * WIDTH];
+    graft_err e = GRAFT_ERR_INIT;
+    made_file *f = make_file();
+    store_matrices_as_e4m3(f);
+    for (int keeps = 0; keeps < 2; keeps++) {
+        graft_qwen3_arch a;
+        graft_weights *w = weights_of(f, &a);
+        graft_engine *g = packing_engine(keeps);
+        CHECK_OK(
+            graft_qwen3_run(g, &o, &a, w, GRAFT_QWEN3_TAKE_MOST, ids, T, NULL, hidden[keeps], &e),
+            &e);
+        CHECK_INT(packed_in(g), keeps ? 7 * (LAYERS - 1) : 0);
+        graft_weights_release(w);
+        graft_engine_destroy(g);
+    }
+    CHECK(difference(hidden[0], hidden[1], T * WIDTH) < 1e-5);
+    finish_file(f);
+}
+
 /* Compiled alone, nothing is computed. */
 static void compiles_only(void)
 {
@@ -639,6 +665,7 @@ int main(void)
     RUN(refuses_shapes);
     RUN(sees_what_is_before);
     RUN(refuses_runs);
+    RUN(stays_packed);
     RUN(compiles_only);
     RUN(prompts);
     RUN(tokenizers_beside);
