@@ -60,7 +60,7 @@ static uint64_t bytes_of(const char *name, uint64_t usual)
 
 static graft_status describe(graft_device *d, graft_err *e)
 {
-    char name[96] = "NVIDIA GPU", pieces[24] = "";
+    char name[96] = "NVIDIA GPU";
     int driver = 0, cache = 0;
     size_t free_bytes = 0, total = 0;
     TRY_DRIVER(d->drv.device_name(name, sizeof name, d->id), "the device's name");
@@ -85,17 +85,16 @@ static graft_status describe(graft_device *d, graft_err *e)
     d->dnn_int8 = wanted && strcmp(wanted, "on") == 0;
     d->band_bytes = bytes_of("GRAFT_CUDA_BANDS", GRAFT_CUDA_BAND_BYTES);
     d->piece_bytes = bytes_of("GRAFT_CUDA_PIECES", PIECE_BYTES);
-    if (d->piece_bytes != PIECE_BYTES)
-        snprintf(pieces, sizeof pieces, " pieces %d", (int)(d->piece_bytes >> 10));
     snprintf(d->info.name, sizeof d->info.name, "%s (compute %d.%d)", name, d->capability / 10,
              d->capability % 10);
     snprintf(d->info.identity, sizeof d->info.identity,
-             "cuda %.34s %d.%d%s%s%s%s%s%s%s sms %d driver %d lt %zu dnn %zu bands %d", name,
+             "cuda %.34s %d.%d%s%s%s%s%s%s sms %d driver %d lt %zu dnn %zu bands %d/%d", name,
              d->capability / 10, d->capability % 10, d->wgmma ? " wgmma" : "",
              d->wgmma_turns ? " turns" : "", d->wgmma8 ? " wgmma8" : "",
              d->flash_ahead ? " ahead" : "", d->fp8 ? " fp8" : "", d->dnn_int8 ? " dnn8" : "",
-             pieces, d->processors, driver, d->lt ? graft_cuda_lt_version(d->lt) : 0,
-             d->dnn ? graft_cuda_dnn_version(d->dnn) : 0, (int)(d->band_bytes >> 10));
+             d->processors, driver, d->lt ? graft_cuda_lt_version(d->lt) : 0,
+             d->dnn ? graft_cuda_dnn_version(d->dnn) : 0, (int)(d->band_bytes >> 10),
+             (int)(d->piece_bytes >> 10));
     return GRAFT_OK;
 }
 

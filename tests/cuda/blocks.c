@@ -400,7 +400,7 @@ static void in_pieces(void)
     }
     for (size_t t = 0; t < 3; t++) {
         if (t != 1) reopen(dtypes[t] == GRAFT_F32 ? "32" : "16");
-        CHECK(strstr(cuda.info.identity, " pieces ") != NULL);
+        CHECK(strstr(cuda.info.identity, t < 2 ? "/16" : "/32") != NULL);
         for (size_t i = 0; i < N_LARGE; i++) run += one_in_pieces(&ref, i, dtypes[t], whole[t][i]);
     }
     printf("     %d cases and variants, %d by libraries\n", run, by_library);
