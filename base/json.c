@@ -278,27 +278,33 @@ static graft_status fail_at(const scan *s, const char *what, graft_err *e)
                       s->at >= s->end ? "the text ends too early" : s->fault);
 }
 
+static graft_status check_size(size_t n, const char *what, graft_err *e)
+{
+    return n > GRAFT_JSON_MAX_BYTES
+               ? graft_fail(e, GRAFT_E_LIMIT, "%s: more than %zu bytes of JSON", what,
+                            GRAFT_JSON_MAX_BYTES)
+               : GRAFT_OK;
+}
+
+/* The tree of a text that is known to be good, so that all that can fail is memory. */
+static graft_status build(const scan *s, const char *what, cJSON **out, graft_err *e)
+{
+    *out = s->out.failed ? NULL : cJSON_ParseWithLength(s->out.data, s->out.len);
+    if (!*out) return graft_fail_nomem(e, what);
+    if (s->marked) unmark(*out);
+    return GRAFT_OK;
+}
+
 static graft_status parse(const char *text, size_t n, const char *what, bool python, cJSON **out,
                           graft_err *e)
 {
     *out = NULL;
-    if (n > GRAFT_JSON_MAX_BYTES)
-        return graft_fail(e, GRAFT_E_LIMIT, "%s: more than %zu bytes of JSON", what,
-                          GRAFT_JSON_MAX_BYTES);
+    graft_status st = check_size(n, what, e);
+    if (st) return st;
     scan s = {.begin = text, .p = text, .end = text + n, .out = GRAFT_STR_INIT, .python = python};
-    graft_status st = GRAFT_OK;
     bool good = scan_value(&s, 0);
     if (good && s.p < s.end) good = fault(&s, s.p, "more text after the value");
-    if (!good) {
-        st = fail_at(&s, what, e);
-    } else if (s.out.failed) {
-        st = graft_fail_nomem(e, what);
-    } else {
-        /* The text is known to be good, so all that can fail here is memory. */
-        *out = cJSON_ParseWithLength(s.out.data, s.out.len);
-        if (!*out) st = graft_fail_nomem(e, what);
-        if (s.marked) unmark(*out);
-    }
+    st = good ? build(&s, what, out, e) : fail_at(&s, what, e);
     graft_str_finish(&s.out);
     return st;
 }
@@ -313,6 +319,21 @@ graft_status graft_json_parse_python(const char *text, size_t n, const char *wha
                                      graft_err *e)
 {
     return parse(text, n, what, true, out, e);
+}
+
+graft_status graft_json_find_object(const char *text, size_t n, const char *what, cJSON **out,
+                                    graft_err *e)
+{
+    const char *end = text + n;
+    *out = NULL;
+    graft_status st = check_size(n, what, e);
+    for (const char *p = memchr(text, '{', n); p && !*out && !st;
+         p = memchr(p + 1, '{', (size_t)(end - p) - 1)) {
+        scan s = {.begin = p, .p = p, .end = end, .out = GRAFT_STR_INIT, .python = true};
+        if (scan_value(&s, 0)) st = build(&s, what, out, e);
+        graft_str_finish(&s.out);
+    }
+    return st;
 }
 
 /* The text of a raw item if it is a number that `scan` put there or graft_json_new_* made. */

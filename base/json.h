@@ -28,6 +28,10 @@ graft_status graft_json_parse(const char *text, size_t n, const char *what, cJSO
  * its json module puts them, are null. */
 graft_status graft_json_parse_python(const char *text, size_t n, const char *what, cJSON **out,
                                      graft_err *e);
+/* The first object in a text that has other things around it, read as by graft_json_parse_python();
+ * *out NULL: there is none. */
+graft_status graft_json_find_object(const char *text, size_t n, const char *what, cJSON **out,
+                                    graft_err *e);
 /* True when the item is a whole number in range; *out is set. Doubles with a fraction: false. */
 bool graft_json_i64(const cJSON *item, int64_t *out);
 bool graft_json_u64(const cJSON *item, uint64_t *out);

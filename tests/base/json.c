@@ -256,6 +256,41 @@ static void reads_python(void)
     CHECK_INT(graft_json_parse("-Infinity", 9, "x", &item, &e), GRAFT_E_FORMAT);
 }
 
+/* An object with other things around it; of several that are whole the first. */
+static void finds_objects(void)
+{
+    static const struct {
+        const char *text, *want; /* NULL: there is none */
+    } all[] = {{"{\"a\": 1}", "{\"a\":1}"},
+               {"x {\"a\": [2, 5.0]} y", "{\"a\":[2,5.0]}"},
+               {"{ {\"b\":\"}\"}", "{\"b\":\"}\"}"},
+               {"{\"a\": {\"b\": 1}", "{\"b\":1}"},
+               {"{\"a\": NaN}{}", "{\"a\":null}"},
+               {"[1, {}]", "{}"},
+               {"{a: 1}", NULL},
+               {"[]", NULL},
+               {"", NULL}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        graft_err e = GRAFT_ERR_INIT;
+        cJSON *object = NULL;
+        CHECK_OK(graft_json_find_object(all[i].text, strlen(all[i].text), "text", &object, &e), &e);
+        CHECK(!object == !all[i].want);
+        char *printed = object ? graft_json_print(object) : NULL;
+        if (all[i].want) CHECK_STR(printed, all[i].want);
+        graft_free(printed);
+        cJSON_Delete(object);
+    }
+    enum { MANY = 200000 }; /* is no work of hours */
+    char *many = malloc(MANY);
+    graft_err e = GRAFT_ERR_INIT;
+    cJSON *object = NULL;
+    if (!many) abort();
+    memset(many, '{', MANY);
+    CHECK_OK(graft_json_find_object(many, MANY, "text", &object, &e), &e);
+    CHECK(!object);
+    free(many);
+}
+
 static void limits_depth(void)
 {
     char text[2 * GRAFT_JSON_MAX_DEPTH + 8];
@@ -324,6 +359,7 @@ int main(void)
     RUN(round_trips);
     RUN(refuses_garbage);
     RUN(reads_python);
+    RUN(finds_objects);
     RUN(limits_depth);
     RUN(survives_no_memory);
     RUN(survives_damage);

@@ -52,6 +52,51 @@ static void lengths(void)
     }
 }
 
+/* The first object of a text that has one; of a name twice the last, as Python's json has it. */
+static void json_values(void)
+{
+    static const struct {
+        const char *text, *key, *want;
+    } all[] = {{"{\"a\": \"b c\", \"n\": 20}", "a", "b c"},
+               {"{\"a\": \"b c\", \"n\": 20}", "n", "20"},
+               {"{\"a\": \"b c\", \"n\": 20}", "N", ""},
+               {"{\"std\": 1.75, \"mu\": -0.5}", "std", "1.75"},
+               {"{\"std\": 1.75, \"mu\": -0.5}", "mu", "-0.5"},
+               {"{\"x\": 20.0}", "x", "20.0"},
+               {"{\"x\": 18446744073709551615}", "x", "18446744073709551615"},
+               {"{\"x\": null, \"y\": true, \"z\": false}", "x", ""},
+               {"{\"x\": null, \"y\": true, \"z\": false}", "y", "True"},
+               {"{\"x\": null, \"y\": true, \"z\": false}", "z", "False"},
+               {"{\"a\": 1, \"a\": 2}", "a", "2"},
+               {"{\"a\": [1, {\"b\": \"c\"}]}", "a", "[1,{\"b\":\"c\"}]"},
+               {"Sure!\n```json\n{\"prompt\": \"a cat\"}\n```\nEnjoy {it}", "prompt", "a cat"},
+               {"{no {\"a\": {\"b\": 1}} {\"b\": 2}", "b", ""},
+               {"{\"a\": {\"b\": 3}, oops {\"b\": 4}", "b", "3"},
+               {"{\"a\": \"\\u00fc\\n\"}", "a", "\u00fc\n"},
+               {"[1, 2]", "a", ""},
+               {"no JSON", "a", ""},
+               {"{", "a", ""},
+               {"", "", ""}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        expect("JsonExtractString", TEXTS(all[i].text, all[i].key), NULL, NULL, all[i].want);
+}
+
+static void combos(void)
+{
+    expect("CustomCombo", TEXTS("Turbo"), NULL, NUMBERS(2), "Turbo");
+    char text[64];
+    graft_arg in[24], out[4];
+    const graft_node *n = fake_host_node("CustomCombo");
+    fake_host_defaults(n, in);
+    in[0].u.s = "Quality";
+    in[1].u.i = 7;
+    fake_engine_reset();
+    fake_host_clear(&host);
+    CHECK_INT(fake_host_run(&host, n, in, out, text, sizeof text), GRAFT_OK);
+    CHECK(out[1].kind == GRAFT_INT);
+    CHECK_INT(out[1].u.i, 7);
+}
+
 static void parts(void)
 {
     static const struct {
@@ -131,6 +176,8 @@ int main(void)
     if (fake_host_init(&host)) return 1;
     CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
     RUN(lengths);
+    RUN(json_values);
+    RUN(combos);
     RUN(parts);
     RUN(trimmed);
     RUN(replaced);
