@@ -13,7 +13,7 @@ static int32_t type_of(const graft_weights *w, const char *name)
     graft_weight_term t;
     int32_t own = 0;
     for (size_t at = 0; graft_weights_next_term(w, name, &at, &t);) {
-        own = t.tensor ? graft_packed_type(t.tensor) : 0;
+        own = t.tensor ? graft_packed_as(t.tensor) : 0;
         if (!own) return 0;
     }
     if (!own) return 0;

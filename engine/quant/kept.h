@@ -1,11 +1,11 @@
-/* Which linear layers keep their weights as files pack them (kernels/blocks.h: GGUF, FP8, MXFP8,
- * NVFP4), to become floats just ahead of each multiplication. Any thread.
+/* Which linear layers keep their weights packed (kernels/blocks.h: GGUF, FP8, MXFP8, NVFP4), to
+ * become floats just ahead of each multiplication. Any thread.
  *
- * A layer whose tensor is a file's own has the type of that. One that is patched or a sum, of
- * tensors that are all packed, is Q8_0, which costs 8.5 bits a value: so a LoRA of another
- * strength, or another on the same layers, asks for no other graph. Embeddings and other layers
- * that are never quantized are floats, as are those that an architecture joins of tensors of
- * several types. */
+ * A layer whose tensor is a file's own has the type of that. One of integers that another program
+ * made, and one that is patched or a sum, of tensors that are all packed, is Q8_0, which costs 8.5
+ * bits a value: so a LoRA of another strength, or another on the same layers, asks for no other
+ * graph. Embeddings and other layers that are never quantized are floats, as are those that an
+ * architecture joins of tensors of several types. */
 #ifndef GRAFT_QUANT_KEPT_H
 #define GRAFT_QUANT_KEPT_H
 #include "base/hash.h"

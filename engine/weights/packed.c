@@ -27,6 +27,12 @@ int32_t graft_packed_type(const graft_st_tensor *t)
     }
 }
 
+int32_t graft_packed_as(const graft_st_tensor *t)
+{
+    const int32_t own = graft_packed_type(t);
+    return own || t->part || t->rank < 2 || !t->coded ? own : GRAFT_GGML_Q8_0;
+}
+
 void graft_packed_copy(const graft_st_tensor *t, uint8_t *blocks, uint8_t *scales)
 {
     if (t->coded)

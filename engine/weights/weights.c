@@ -457,11 +457,11 @@ bool graft_weights_packed(const graft_weights *w, const char *name, graft_weight
     return graft_weights_only(w, name, out) && graft_packed_type(out->tensor);
 }
 
-/* Tensor `at` of the set's own file, where it is among the set's and packed; else NULL. */
+/* Tensor `at` of the set's own file, where it is among the set's and can stay packed; else NULL. */
 static const graft_st_tensor *packed_at(const graft_weights *w, size_t at)
 {
     const graft_st_tensor *t = graft_safetensors_at(w->place.file->file, at);
-    return graft_packed_type(t) && graft_str_starts(t->name, w->place.prefix) ? t : NULL;
+    return graft_packed_as(t) && graft_str_starts(t->name, w->place.prefix) ? t : NULL;
 }
 
 const char *graft_weights_next_packed(const graft_weights *w, size_t *at)

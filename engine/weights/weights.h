@@ -176,10 +176,11 @@ bool graft_weights_next_term(const graft_weights *w, const char *name, size_t *a
 /* Whether the tensor is one of a file alone, once and without patches; *out is its only term then.
  */
 bool graft_weights_only(const graft_weights *w, const char *name, graft_weight_term *out);
-/* The same of one that can stay packed (packed.h). */
+/* The same of one that can stay packed as it is (packed.h). */
 bool graft_weights_packed(const graft_weights *w, const char *name, graft_weight_term *out);
-/* Names of tensors that their files have packed, whether or not patches or other terms of a sum
- * change them: the next one from number *at on, which is 0 at first; NULL at the end. */
+/* Names of tensors that can stay packed, as they are or as Q8_0 (graft_packed_as()), whether or not
+ * patches or other terms of a sum change them: the next one from number *at on, which is 0 at
+ * first; NULL at the end. */
 const char *graft_weights_next_packed(const graft_weights *w, size_t *at);
 /* The values of all of them. */
 uint64_t graft_weights_packed_values(const graft_weights *w);

@@ -336,16 +336,13 @@ static void refuses_runs(void)
     finish_file(f);
 }
 
-/* Matrices in FP8 stay so in memory, and compute what they do as floats but for the order of sums;
- * the table of tokens is none of them. */
-static void stays_packed(void)
+/* Takes f. Returns how far what is computed with these packed weights is from that as floats. */
+static double packed_difference(made_file *f, int32_t type)
 {
     const int32_t ids[T] = {1, 2, 3, 4, 5};
     const graft_build_options o = {.no_disk = true};
     float hidden[2][T * WIDTH];
     graft_err e = GRAFT_ERR_INIT;
-    made_file *f = make_file();
-    store_matrices_as_e4m3(f);
     for (int keeps = 0; keeps < 2; keeps++) {
         graft_qwen3_arch a;
         graft_weights *w = weights_of(f, &a);
@@ -353,12 +350,24 @@ static void stays_packed(void)
         CHECK_OK(
             graft_qwen3_run(g, &o, &a, w, GRAFT_QWEN3_TAKE_MOST, ids, T, NULL, hidden[keeps], &e),
             &e);
-        CHECK_INT(packed_in(g), keeps ? 7 * (LAYERS - 1) : 0);
+        CHECK_INT(packed_in(g, type), keeps ? 7 * (LAYERS - 1) : 0);
         graft_weights_release(w);
         graft_engine_destroy(g);
     }
-    CHECK(difference(hidden[0], hidden[1], T * WIDTH) < 1e-5);
     finish_file(f);
+    return difference(hidden[0], hidden[1], T * WIDTH);
+}
+
+/* Matrices in FP8 stay so in memory, and compute what they do as floats but for the order of sums;
+ * the table of tokens is none of them. Another program's integers become Q8_0. */
+static void stays_packed(void)
+{
+    made_file *floats = make_file(), *integers = make_file();
+    store_matrices_as_e4m3(floats);
+    store_matrices_as_int8(integers);
+    CHECK(packed_difference(floats, GRAFT_FLOAT_E4M3) < 1e-5);
+    const double rounded = packed_difference(integers, GRAFT_GGML_Q8_0);
+    CHECK(rounded > 1e-5 && rounded < 0.02);
 }
 
 /* Compiled alone, nothing is computed. */

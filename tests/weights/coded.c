@@ -197,19 +197,22 @@ static void blocks_stay(void)
 {
     graft_weights *w = weights_of(GOLDEN "layers.safetensors");
     graft_safetensors *f = opened(GOLDEN "layers.safetensors");
-    size_t seen[4] = {0}, scaled = 0, others = 0;
+    size_t seen[4] = {0}, scaled = 0, others = 0, turned = 0;
     uint64_t values = 0;
     for (size_t i = 0; i < graft_safetensors_count(f); i++) {
         const graft_st_tensor *t = graft_safetensors_at(f, i);
         const int32_t type = t->part || t->rank < 2 ? 0 : type_of(t);
+        const bool integers = t->coded && !t->part && !type;
         CHECK_INT(graft_packed_type(t), type);
+        CHECK_INT(graft_packed_as(t), integers ? GRAFT_GGML_Q8_0 : type);
         if (type && t->rank == 2) check_blocks(w, t, type);
-        values += type ? (uint64_t)graft_st_values(t) : 0;
+        values += type || integers ? (uint64_t)graft_st_values(t) : 0;
+        turned += integers && t->coded->hadamard;
         others += !type;
         scaled += type && !t->coded && t->scale != 0;
         if (type) seen[type - GRAFT_FLOAT_E4M3]++;
     }
-    CHECK(seen[0] > 1 && seen[1] && seen[2] && seen[3] && scaled && others > 3);
+    CHECK(seen[0] > 1 && seen[1] && seen[2] && seen[3] && scaled && others > 3 && turned);
     CHECK_INT(graft_weights_packed_values(w), values);
     graft_safetensors_close(f);
     graft_weights_release(w);
