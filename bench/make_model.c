@@ -601,7 +601,7 @@ int main(int argc, char **argv)
     int64_t values = 0;
     if (!parse(argc, argv, &o)) return usage();
     graft_status st = add_parts(&o, &l, &e);
-    if (!st && !l.n) st = graft_fail(&e, GRAFT_E_ARG, "%s names no part", o.parts);
+    if (!st && !l.n) st = graft_fail(&e, GRAFT_E_ARG, "this kind has no part \"%s\"", o.parts);
     const model_file file = {o.path, o.dtype, o.seed, o.zeros, o.kind->config, o.kind->model_type};
     if (!st) st = model_file_write(&file, &l, &e);
     for (size_t i = 0; i < l.n; i++) values += model_tensor_count(&l.at[i]);

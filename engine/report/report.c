@@ -310,12 +310,14 @@ static void print_kept(graft_str *s, const graft_model *m)
 {
     graft_backend *b;
     graft_dtype act;
-    if (graft_options_resolve(m->engine, &m->options, &b, &act, NULL) ||
+    graft_str types = GRAFT_STR_INIT;
+    /* Which layers a quantizer takes is told by its own report. */
+    if (m->quantizer || graft_options_resolve(m->engine, &m->options, &b, &act, NULL) ||
         !graft_model_keeps(m, b, act, m->weights))
         return;
-    graft_str_puts(s, "  linear       weights stay ");
-    graft_kept_print(m->weights, s);
-    graft_str_puts(s, " in memory\n");
+    graft_kept_print(m->weights, &types);
+    if (types.len) graft_str_printf(s, "  linear       weights stay %s in memory\n", types.data);
+    graft_str_finish(&types);
 }
 
 static void print_freeu(graft_str *s, const graft_model *m)
@@ -508,7 +510,7 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
     }
     print_files(s, p->weights, stored);
     graft_str_printf(s, "  runs on      %s in %s\n", p->backend, p->precision);
-    graft_str_printf(s, "  resident     %s of packed weights\n", resident);
+    graft_str_printf(s, "  resident     %s of weights as kernels want them\n", resident);
     print_loras(s, p->weights);
     if (p == &r->part[0]) {
         print_kept(s, r->model);
@@ -571,7 +573,7 @@ static void print_engine(graft_str *s, const graft_report *r)
                      (unsigned long long)r->compiled.from_disk, built,
                      (unsigned long long)r->compiled.hits, plural(r->compiled.hits));
     graft_str_printf(s,
-                     "  weights      %s packed in %llu piece%s, %s in use now, %s of other models; "
+                     "  weights      %s in %llu piece%s, %s in a run just now, %s of other models; "
                      "%llu made, %llu shared\n"
                      "  activations  %s in arenas\n",
                      all, (unsigned long long)r->packs.count, plural(r->packs.count), used, other,
@@ -580,8 +582,8 @@ static void print_engine(graft_str *s, const graft_report *r)
     graft_bytes_text(r->offloaded.bytes, all);
     graft_bytes_text(r->offloaded.used_bytes, used);
     graft_str_printf(s,
-                     "  offloaded    %s packed in the host's memory, or files, for lack of room, "
-                     "%s in use now: these come anew in each run\n",
+                     "  offloaded    %s in the host's memory, or files, for lack of room, "
+                     "%s in a run just now: these come anew in each run\n",
                      all, used);
 }
 

@@ -314,8 +314,9 @@ static void print_results(const comparison *c)
     for (size_t i = 0; i < STEPS_MAX && c->n_mse[i]; i++)
         most = fmax(most, c->mse[i] / (double)c->n_mse[i]);
     if (c->uneven[0] || c->uneven[1])
-        printf("the latents are not compared: %zu step%s in A, %zu in B\n", c->uneven[0],
-               c->uneven[0] == 1 ? "" : "s", c->uneven[1]);
+        printf("the latents are not compared: %zu step%s in A, %zu in B%s\n", c->uneven[0],
+               c->uneven[0] == 1 ? "" : "s", c->uneven[1],
+               c->uneven[1] ? "" : ", which the same nodes had computed already");
     if (c->n_mse[0]) printf("MSE of the latent after each step\n");
     for (size_t i = 0; i < STEPS_MAX && c->n_mse[i]; i++) {
         double mse = c->mse[i] / (double)c->n_mse[i];

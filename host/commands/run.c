@@ -131,6 +131,17 @@ static void print_file(const graft_options *o, const cJSON *item)
            *sub ? "/" : "", name, of_plan ? ", a picture of the plan" : "");
 }
 
+/* The plan's file, which QuantizeModel's report has a line for. */
+static void print_plan(const char *report)
+{
+    static const char line[] = "\n  plan ";
+    const char *at = strstr(report, line);
+    if (!at) return;
+    at += strlen(line);
+    at += strspn(at, " ");
+    printf("%.*s\n", (int)strcspn(at, "\n"), at);
+}
+
 /* Written files, and the texts that nodes show; of quantize not its report, which is there twice.
  */
 static void print_outputs(const graft_options *o, const cJSON *outputs)
@@ -144,6 +155,8 @@ static void print_outputs(const graft_options *o, const cJSON *outputs)
             print_file(o, item);
         else if (cJSON_IsString(item) && !o->quiet)
             printf("%s\n", item->valuestring);
+        else if (cJSON_IsString(item) && o->command == GRAFT_COMMAND_QUANTIZE)
+            print_plan(item->valuestring);
     }
 }
 

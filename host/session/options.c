@@ -150,6 +150,7 @@ static graft_status option(int argc, char **argv, int *i, graft_options *o, graf
         if (!run && !serve && !folders[k].always && o->command != GRAFT_COMMAND_NODES) break;
         graft_status st = value_of(argc, argv, i, &value, e);
         if (st) return st;
+        if (!*value) return graft_fail(e, GRAFT_E_ARG, "%s must not be empty", folders[k].name);
         graft_free(*folders[k].where);
         *folders[k].where = NULL;
         return fill(folders[k].where, value, e);

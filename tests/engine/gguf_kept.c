@@ -268,6 +268,18 @@ static void reports(void)
         free(text);
         graft_model_release(m);
     }
+    engine = kept; /* what a quantizer takes is told by its own report */
+    scene s = open_scene(path);
+    graft_quantize_options o = options(&s);
+    o.positive = o.negative = NULL;
+    o.latent = NULL;
+    graft_model *q = quantize(s.model, &o);
+    char *text = NULL;
+    CHECK_OK(graft_model_report(q, NULL, NULL, &text, NULL, &e), &e);
+    CHECK(q->quantizer && text && !strstr(text, "weights stay"));
+    free(text);
+    graft_model_release(q);
+    close_scene(&s);
     unlink(path);
 }
 

@@ -30,14 +30,19 @@ static int quantize(process *p, const char *const *more)
 static void writes_a_plan_and_reads_it(void)
 {
     process p = {.output = "quantize"};
-    const char *const none[] = {NULL}, *const zero[] = {"--conv-mse", "0", "--linear-mse=0",
-                                                        "--attention-mse=0", NULL};
+    const char *const none[] = {NULL}, *const quiet[] = {"-q", NULL};
+    const char *const zero[] = {"--conv-mse", "0", "--linear-mse=0", "--attention-mse=0", NULL};
     unlink(scratch(PLAN));
     CHECK_INT(quantize(&p, none), 0);
     CHECK(strstr(p.text, "calibrate ") && strstr(p.text, "layers  "));
     CHECK(graft_file_exists(scratch(PLAN)));
     CHECK(strstr(p.text, "/quantization/tiny-sd1.json\n")); /* where the plan is */
     CHECK(strstr(p.text, "/quantize/temp/ComfyUI_temp_"));  /* its picture, likewise */
+    process_finish(&p);
+    p = (process){.output = "quantize-log"}; /* the files alone */
+    CHECK_INT(quantize(&p, quiet), 0);
+    CHECK(*p.text == '/' && strstr(p.text, "/quantization/tiny-sd1.json\n/") &&
+          strstr(p.text, "/quantize/temp/ComfyUI_temp_") && !strstr(p.text, "plan "));
     process_finish(&p);
     p = (process){.output = "quantize-log"};
     CHECK_INT(quantize(&p, zero), 0);
@@ -64,6 +69,7 @@ static void bad_options(void)
                {{"--steps=0"}, "--steps 0 measures no error: it needs --conv-mse 1 and --linear"},
                {{"--steps=0", "--conv-mse=1"}, "and --linear-mse 1"},
                {{"--seed=-1"}, "--seed must be a whole number from 0 to 18446744073709551615"},
+               {{"--output="}, "--output must not be empty"},
                {{"--plan", "../out"}, "--plan must be a name without a folder"},
                {{"--plan", "."}, "--plan must be a name"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

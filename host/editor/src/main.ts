@@ -219,7 +219,7 @@ const shortcuts: Shortcut[] = [
   { keys: "Ctrl+V", text: "Paste" },
   { keys: "Ctrl+Shift+V", text: "Paste with the links from outside" },
   { keys: "Delete", text: "Delete the selected nodes" },
-  { keys: "Ctrl+A", text: "Select all nodes" },
+  { keys: "Ctrl+A", text: "Select all nodes", run: () => editor.selectAll() },
   { keys: "Ctrl+G", text: "Group the selected nodes", run: () => editor.addGroup() },
   { keys: "Ctrl+M", text: "Mute or unmute the selected nodes", run: () => editor.setMode(2) },
   { keys: "Ctrl+B", text: "Bypass the selected nodes, or end that", run: () => editor.setMode(4) },

@@ -512,6 +512,11 @@ export class Editor {
     return [clientWidth / scale / 2 - offset[0], clientHeight / scale / 2 - offset[1]]
   }
 
+  selectAll() {
+    this.canvas.selectItems()
+    this.canvas.setDirty(true, true)
+  }
+
   cut() {
     this.canvas.copyToClipboard()
     this.canvas.deleteSelected()
