@@ -375,6 +375,27 @@ test("menus of nodes and of the canvas go by keyboard", async () => {
   assert.equal(await count(), before + 1)
 })
 
+test("all nodes are selected wherever the focus is, but in a field its text", async () => {
+  await fresh()
+  const counts = () =>
+    page.evaluate(() => [graft.editor.selected.length, graft.editor.nodes.length])
+  for (const focus of ["blur", "focus"]) {
+    await page.evaluate((focus) => {
+      graft.editor.canvas.deselectAll()
+      document.activeElement.blur()
+      document.querySelector("#canvas")[focus]()
+    }, focus)
+    await page.keyboard.press("Control+a")
+    const [selected, all] = await counts()
+    assert.ok(all > 3 && selected === all, `${focus}: ${selected} of ${all}`)
+    assert.equal(await page.evaluate(() => getSelection().toString()), "")
+  }
+  await page.evaluate(() => graft.editor.canvas.deselectAll())
+  await page.locator("#count, input[type=number]").first().focus()
+  await page.keyboard.press("Control+a")
+  assert.equal((await counts())[0], 0)
+})
+
 test("faults are shown at the node and input, and go away", async () => {
   await fresh()
   await page.evaluate(() => {
