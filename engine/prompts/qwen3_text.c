@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "engine/models/flux2.h"
+#include "engine/models/qwen3_vision.h"
 #include "engine/models/qwen_vision.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
@@ -105,19 +106,24 @@ static graft_status load_tokenizer(graft_engine *engine, graft_qwen3 *q, const g
 
 /* ------------------------------------------------------------------ loading */
 
+static graft_status build_sight(const graft_qwen3 *q, graft_graph **out, graft_err *e)
+{
+    const graft_qwen_vision_shape one = {.rows = 1, .columns = 1, .act_dtype = GRAFT_F32};
+    const graft_qwen3_vision_shape one3 = {.rows = 1, .columns = 1, .act_dtype = GRAFT_F32};
+    return q->arch.biased ? graft_qwen_vision_build(&q->vision, &one, out, e)
+                          : graft_qwen3_vision_build(&q->vision3, &one3, out, e);
+}
+
 static graft_status check_sight(const graft_qwen3 *q, const graft_safetensors *f, graft_err *e)
 {
+    const int32_t given = q->arch.biased ? q->vision.out : q->vision3.out;
     graft_graph *g = NULL;
-    graft_qwen_vision_shape shape;
-    memset(&shape, 0, sizeof shape);
-    shape.rows = shape.columns = 1;
-    shape.act_dtype = GRAFT_F32;
-    if (q->vision.out != q->arch.width)
+    if (given != q->arch.width)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "%s: what looks at pictures gives %d numbers a token, and the language "
                           "model has %d",
-                          graft_safetensors_path(f), q->vision.out, q->arch.width);
-    graft_status st = graft_qwen_vision_build(&q->vision, &shape, &g, e);
+                          graft_safetensors_path(f), given, q->arch.width);
+    graft_status st = build_sight(q, &g, e);
     if (!st) st = graft_weights_check(q->sight, g, e);
     graft_graph_destroy(g);
     return st;
@@ -132,8 +138,9 @@ static graft_status load_sight(graft_qwen3 *q, graft_weights *file, const char *
     snprintf(prefix, sizeof prefix, "%svisual.",
              strcmp(place, "model.language_") == 0 ? "model." : place);
     snprintf(first, sizeof first, "%s" GRAFT_QWEN_VISION_TENSOR, prefix);
-    if (!q->arch.biased || !graft_safetensors_find(f, first)) return GRAFT_OK;
-    graft_status st = graft_qwen_vision_detect(f, prefix, &q->vision, &q->blind);
+    if (!graft_safetensors_find(f, first)) return GRAFT_OK;
+    graft_status st = q->arch.biased ? graft_qwen_vision_detect(f, prefix, &q->vision, &q->blind)
+                                     : graft_qwen3_vision_detect(f, prefix, &q->vision3, &q->blind);
     if (!st) st = graft_weights_part(file, prefix, &q->sight, &q->blind);
     if (!st) st = check_sight(q, f, &q->blind);
     if (!st) return GRAFT_OK;

@@ -124,8 +124,9 @@ graft_status graft_clip_encode_seen(const graft_clip *c, const graft_edit_prompt
         st = graft_fail_nomem(e, "text encoder");
         goto out;
     }
-    GRAFT_TRY(graft_qwen3_run_seen(c->engine, &c->t5_options, &p.q->arch, p.q->weights, p.ids,
-                                   (int64_t)p.n, p.picture, p.n_pictures, task, hidden, e));
+    GRAFT_TRY(graft_qwen3_run_seen(c->engine, &c->t5_options, &p.q->arch, p.q->weights,
+                                   GRAFT_QWEN3_TAKE_NORMED, p.ids, (int64_t)p.n, p.picture,
+                                   p.n_pictures, task, hidden, e));
     memmove(hidden, hidden + before * width, (p.n - before) * width * sizeof *hidden);
     st = graft_cond_create((int64_t)(p.n - before), (int64_t)width, hidden, 0, NULL, NULL, out, e);
     hidden = NULL;
