@@ -32,6 +32,11 @@ const char *graft_qwen3_family(const graft_qwen3_arch *a)
     return a->biased ? "Qwen 2.5" : "Qwen 3";
 }
 
+int64_t graft_qwen3_most(const graft_qwen3_arch *a, bool with_pictures)
+{
+    return with_pictures && !a->biased ? GRAFT_QWEN3_MAX_SEEN : GRAFT_QWEN3_MAX_TOKENS;
+}
+
 static graft_vid linear(const qwen3 *m, graft_name name, graft_vid x, int32_t width)
 {
     return graft_build_linear(&m->b, name, x, width, false);
@@ -172,9 +177,10 @@ static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_g
     if (s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "%s runs in float32 and bfloat16 only",
                          graft_qwen3_family(a));
-    if (s->tokens > GRAFT_QWEN3_MAX_TOKENS)
-        graft_graph_fail(g, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by %s",
-                         (long long)s->tokens, GRAFT_QWEN3_MAX_TOKENS, graft_qwen3_family(a));
+    if (s->tokens > graft_qwen3_most(a, s->placed))
+        graft_graph_fail(g, GRAFT_E_LIMIT, "a text of %lld tokens; at most %lld are read by %s",
+                         (long long)s->tokens, (long long)graft_qwen3_most(a, s->placed),
+                         graft_qwen3_family(a));
     if (!!s->joined + !!s->normed + !!s->layered + !!s->whole > 1)
         graft_graph_fail(g, GRAFT_E_ARG, "a text for several networks");
     if (s->placed && s->batch != 1)

@@ -26,6 +26,8 @@
 #include "engine/models/arch.h"
 
 #define GRAFT_QWEN3_MAX_TOKENS 2048 /* of one text */
+/* With pictures, for Qwen 3-VL: eight of 1024 x 1024 pixels beside a text. */
+#define GRAFT_QWEN3_MAX_SEEN (GRAFT_QWEN3_MAX_TOKENS + 8 * 1024)
 /* Behind so many layers FLUX.2 takes the stream; the model must have more layers than the last. */
 #define GRAFT_QWEN3_JOINED 3
 #define GRAFT_QWEN3_JOINED_AT                                                                      \
@@ -89,6 +91,8 @@ void graft_qwen3_bias(const graft_qwen3_arch *a, int64_t words, int64_t tokens, 
  * and do not reach behind the last token. */
 void graft_qwen3_angles(const graft_qwen3_arch *a, const graft_qwen3_picture *picture, size_t n,
                         int64_t tokens, float *cosines, float *sines);
+/* How many tokens one text has at most, pictures among them. */
+int64_t graft_qwen3_most(const graft_qwen3_arch *a, bool with_pictures);
 /* "Qwen 3" or "Qwen 2.5". Static. */
 const char *graft_qwen3_family(const graft_qwen3_arch *a);
 /* Name of the tokens' table (vocab,width). Static. */

@@ -182,11 +182,12 @@ static void put_pictures(const qwen3_run *r, qwen3_values *v)
 
 static graft_status check_tokens(const qwen3_run *r, int64_t tokens, graft_err *e)
 {
+    const int64_t most = graft_qwen3_most(r->arch, r->n_pictures > 0);
     int64_t behind = 0;
     if (tokens < 1) return graft_fail(e, GRAFT_E_ARG, "a text without tokens");
-    if (tokens > GRAFT_QWEN3_MAX_TOKENS)
-        return graft_fail(e, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by %s",
-                          (long long)tokens, GRAFT_QWEN3_MAX_TOKENS, graft_qwen3_family(r->arch));
+    if (tokens > most)
+        return graft_fail(e, GRAFT_E_LIMIT, "a text of %lld tokens; at most %lld are read by %s",
+                          (long long)tokens, (long long)most, graft_qwen3_family(r->arch));
     for (size_t i = 0; i < r->n_pictures; i++) {
         const graft_qwen3_picture *p = &r->picture[i];
         if (p->at < behind || p->rows < 1 || p->columns < 1 ||

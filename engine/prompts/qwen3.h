@@ -10,6 +10,15 @@
     32 /* texts are padded to a multiple of so many tokens, which one graph                        \
           serves; no token sees what is behind it */
 
+/* Around a user's question, and what Qwen-Image 2.1 was trained with before it. */
+#define GRAFT_QWEN_BEFORE "<|im_start|>user\n"
+#define GRAFT_QWEN_BEHIND "<|im_end|>\n<|im_start|>assistant\n"
+#define GRAFT_QWEN_ANALYZE                                                                         \
+    "<|im_start|>system\nComprehend and analyze the provided prompt.<|im_end|>\n"
+/* Around a picture. */
+#define GRAFT_QWEN_PICTURE     "<|vision_start|>"
+#define GRAFT_QWEN_PICTURE_END "<|vision_end|>"
+
 /* What is taken of the stream that layers add to, and for whom. */
 typedef enum graft_qwen3_taken {
     GRAFT_QWEN3_TAKE_MOST = 0,    /* behind all layers but the last: Z-Image */

@@ -12,14 +12,12 @@
 #include "engine/prompts/t5.h"
 #include "engine/text/tokenizer.h"
 
-#define BEFORE "<|im_start|>user\n"
-#define BEHIND "<|im_end|>\n<|im_start|>assistant\n"
+#define BEFORE GRAFT_QWEN_BEFORE
+#define BEHIND GRAFT_QWEN_BEHIND
 /* What Qwen-Image and Krea 2 were trained with in front of a prompt. */
 #define DESCRIBE                                                                                   \
     "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, "        \
     "quantity, text, spatial relationships of the objects and background:<|im_end|>\n" BEFORE
-/* Likewise Qwen-Image 2.1, which is told of the question's beginning, too. */
-#define ANALYZE "<|im_start|>system\nComprehend and analyze the provided prompt.<|im_end|>\n"
 /* What the model's template has there when it is to answer at once. */
 #define THOUGHTS "<think>\n\n</think>\n\n"
 #define PADDING  "<|endoftext|>"
@@ -340,7 +338,7 @@ graft_status graft_qwen3_encode_analyzed(graft_engine *engine, const graft_build
                                          const graft_task *task, float **hidden, int64_t *tokens,
                                          graft_err *e)
 {
-    const wish w = {ANALYZE, BEFORE, GRAFT_QWEN3_TAKE_WHOLE};
+    const wish w = {GRAFT_QWEN_ANALYZE, BEFORE, GRAFT_QWEN3_TAKE_WHOLE};
     return encode_behind(engine, options, q, &w, *text ? text : " ", task, hidden, tokens, e);
 }
 
