@@ -24,7 +24,7 @@ typedef struct edit {
 static graft_status add_picture(edit *p, graft_engine *engine, const graft_build_options *options,
                                 const graft_image *picture, const graft_task *task, graft_err *e)
 {
-    graft_qwen3_picture k;
+    graft_qwen3_picture k = {0};
     graft_status st =
         graft_qwen3_see(engine, options, p->prompt.q, picture, task, &k, &p->cells[p->n_cells], e);
     if (st) return st;
