@@ -5,8 +5,9 @@
 #include "engine/prompts/qwen_analyzed.h"
 #include "engine/prompts/qwen_vision.h"
 
-#define STEP 32 /* pixels of a picture's sides: cells of the text encoder, and two of the latent   \
-                 */
+#define STEP                                                                                       \
+    32 /* pixels of a picture's sides: cells of the text encoder, and two of the latent            \
+        */
 _Static_assert(GRAFT_ANALYZED_PICTURES == GRAFT_REFERENCES, "as many as a network sees");
 
 /* The pictures of both prompts. */
