@@ -63,11 +63,15 @@
     }
 /* What looks at pictures of Qwen 3-VL-8B, and of 4B. */
 #define QWEN3_VISION_8B                                                                            \
-    {.layers = 27, .width = 1152, .heads = 16, .intermediate = 4304, .patch = 16, .side = 48,      \
-     .out = 4096, .deep = 3, .deep_first = 8, .deep_step = 8}
+    {                                                                                              \
+        .layers = 27, .width = 1152, .heads = 16, .intermediate = 4304, .patch = 16, .side = 48,   \
+        .out = 4096, .deep = 3, .deep_first = 8, .deep_step = 8                                    \
+    }
 #define QWEN3_VISION_4B                                                                            \
-    {.layers = 24, .width = 1024, .heads = 16, .intermediate = 4096, .patch = 16, .side = 48,      \
-     .out = 2560, .deep = 3, .deep_first = 5, .deep_step = 6}
+    {                                                                                              \
+        .layers = 24, .width = 1024, .heads = 16, .intermediate = 4096, .patch = 16, .side = 48,   \
+        .out = 2560, .deep = 3, .deep_first = 5, .deep_step = 6                                    \
+    }
 /* Qwen-Image 2.1's, with so many blocks. */
 #define QWEN_IMAGE21_NET(blocks)                                                                   \
     {                                                                                              \

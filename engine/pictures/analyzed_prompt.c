@@ -5,9 +5,8 @@
 #include "engine/prompts/qwen_analyzed.h"
 #include "engine/prompts/qwen_vision.h"
 
-#define STEP                                                                                       \
-    32 /* pixels of a picture's sides: cells of the text encoder, and two of the latent            \
-        */
+/* Pixels of a picture's sides: a cell of the text encoder, and two of the latent. */
+#define STEP 32
 _Static_assert(GRAFT_ANALYZED_PICTURES == GRAFT_REFERENCES, "as many as a network sees");
 
 /* The pictures of both prompts. */
