@@ -514,14 +514,19 @@ static graft_status add_qwen3(const graft_qwen3_arch *a, list *l, graft_err *e)
     return st;
 }
 
-/* What looks at pictures beside a Qwen 2.5. */
-static graft_status add_sight(const graft_qwen_vision_arch *a, list *l, graft_err *e)
+/* What looks at pictures beside a Qwen 2.5, or beside a Qwen 3. */
+static graft_status add_sight(const kind *k, list *l, graft_err *e)
 {
     const graft_qwen_vision_shape shape = {.rows = 1, .columns = 1, .act_dtype = GRAFT_F32};
+    const graft_qwen3_vision_shape shape3 = {.rows = 1, .columns = 1, .act_dtype = GRAFT_F32};
+    const graft_qwen3_vision_arch *third = &k->qwen3_vision;
+    const int64_t table[2] = {(int64_t)third->side * third->side, third->width};
     graft_graph *g = NULL;
-    if (!a->layers) return GRAFT_OK;
-    graft_status st = graft_qwen_vision_build(a, &shape, &g, e);
+    if (!k->qwen_vision.layers && !third->layers) return GRAFT_OK;
+    graft_status st = third->layers ? graft_qwen3_vision_build(third, &shape3, &g, e)
+                                    : graft_qwen_vision_build(&k->qwen_vision, &shape, &g, e);
     if (!st) st = add_slots(l, "visual.", g, true, e);
+    if (!st && third->layers) st = add(l, "visual.", graft_qwen3_vision_table(), 2, table, e);
     graft_graph_destroy(g);
     return st;
 }
@@ -539,7 +544,7 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
         return add_seeing(o, l, e);
     if (strcmp(o->parts, "qwen3") == 0) {
         st = add_qwen3(&o->kind->qwen3, l, e);
-        return st ? st : add_sight(&o->kind->qwen_vision, l, e);
+        return st ? st : add_sight(o->kind, l, e);
     }
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);

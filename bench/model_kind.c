@@ -61,6 +61,17 @@
         .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = blocks, .patch = 2,    \
         .rope_dim = 56, .time_dim = 256, .context_dim = 3584                                       \
     }
+/* What looks at pictures of Qwen 3-VL-8B, and of 4B. */
+#define QWEN3_VISION_8B                                                                            \
+    {                                                                                              \
+        .layers = 27, .width = 1152, .heads = 16, .intermediate = 4304, .patch = 16, .side = 48,   \
+        .out = 4096, .deep = 3, .deep_first = 8, .deep_step = 8                                    \
+    }
+#define QWEN3_VISION_4B                                                                            \
+    {                                                                                              \
+        .layers = 24, .width = 1024, .heads = 16, .intermediate = 4096, .patch = 16, .side = 48,   \
+        .out = 2560, .deep = 3, .deep_first = 5, .deep_step = 6                                    \
+    }
 /* Qwen-Image 2.1's, with so many blocks. */
 #define QWEN_IMAGE21_NET(blocks)                                                                   \
     {                                                                                              \
@@ -219,7 +230,8 @@ static const model_kind kinds[] = {
      .vae_channels = 96, .vae_mult = {1, 2, 4, 8, 8}, .vae_res_blocks = 2,
      .vae_decoder_channels = 144,
      .qwen3 = {.layers = 36, .width = 4096, .head_dim = 128, .intermediate = 12288,
-               .vocab = 151936, .heads = 32, .key_heads = 8}},
+               .vocab = 151936, .heads = 32, .key_heads = 8},
+     .qwen3_vision = QWEN3_VISION_8B},
     {.name = "qwen-image21-layer", .qwen_image21 = QWEN_IMAGE21_NET(2)},
     {.name = "tiny-qwen-image21", .vae_wan = true,
      .qwen_image21 = {.channels = 64, .hidden = 64, .heads = 2, .mlp = 192, .depth = 2,
@@ -227,11 +239,15 @@ static const model_kind kinds[] = {
      .vae_channels = 8, .vae_mult = {1, 2, 4, 8, 8}, .vae_res_blocks = 1,
      .vae_decoder_channels = 12,
      .qwen3 = {.layers = 3, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
-               .heads = 4, .key_heads = 2}},
+               .heads = 4, .key_heads = 2},
+     .qwen3_vision = {.layers = 3, .width = 16, .heads = 2, .intermediate = 20, .patch = 16,
+                      .side = 4, .out = 32, .deep = 2, .deep_first = 1, .deep_step = 1},
+     .config = "{\"vision_heads\": 2, \"vision_deep_first\": 1, \"vision_deep_step\": 1}"},
     {.name = "krea2", .krea2 = KREA2_NET(28, 2), .vae_wan = true,
      .vae_channels = 96, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .qwen3 = {.layers = 36, .width = 2560, .head_dim = 128, .intermediate = 9728, .vocab = 151936,
-               .heads = 32, .key_heads = 8}},
+               .heads = 32, .key_heads = 8},
+     .qwen3_vision = QWEN3_VISION_4B},
     {.name = "krea2-layer", .krea2 = KREA2_NET(2, 1)},
     {.name = "tiny-krea2", .vae_wan = true,
      .krea2 = {.channels = 16, .hidden = 64, .mlp = 160, .depth = 2, .heads = 4, .key_heads = 2,
@@ -257,6 +273,7 @@ static const model_kind kinds[] = {
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .qwen3 = {.layers = 36, .width = 4096, .head_dim = 128, .intermediate = 12288,
                .vocab = 151936, .heads = 32, .key_heads = 8},
+     .qwen3_vision = QWEN3_VISION_8B,
      .model_type = "ideogram4_cond"},
     {.name = "ideogram4-unconditional", .ideogram4 = IDEOGRAM4_NET(34),
      .model_type = "ideogram4_uncond"},

@@ -8,15 +8,15 @@
  * Z-Image's have a text encoder, which qwen3-4b and its like are; z-image-layer and flux2-layer
  * have one block of each kind in the real width. Those of Qwen-Image have Qwen 2.5 as a file of its
  * own (--parts qwen3), with what looks at pictures; qwen-image-layer, two blocks in the real width,
- * is a network alone. Likewise those of Qwen-Image 2.1 and Krea 2 have Qwen 3-VL's language model;
- * qwen-image21-layer has two blocks, krea2-layer two and one of each kind of the prompt's. Anima's
- * have Qwen 3 likewise; anima-layer, one block of the network and one of its adapter in the real
- * width, is a network alone. Ideogram 4's have Qwen 3-VL's language model, and FLUX.2's VAE;
- * ideogram4-layer, two blocks in the real width, is a network alone, and ideogram4-unconditional
- * and tiny-ideogram4-unconditional are those that see no prompt. tiny-chroma has neither VAE nor
- * text encoder; chroma has T5 as flux-dev. tiny-qwen3-deep has as many layers as FLUX.2 asks for.
- * tiny-refiner is a UNet alone, whose prompts are as wide as all. Of SD 3's and FLUX.1's a
- * checkpoint has no T5, which is a file of its own. */
+ * is a network alone. Likewise those of Qwen-Image 2.1 and Krea 2 have Qwen 3-VL, tiny-krea2
+ * and tiny-ideogram4 its language model alone; qwen-image21-layer has two blocks, krea2-layer two
+ * and one of each kind of the prompt's. Anima's have Qwen 3 likewise; anima-layer, one block of the
+ * network and one of its adapter in the real width, is a network alone. Ideogram 4's have Qwen 3-VL
+ * likewise, and FLUX.2's VAE; ideogram4-layer, two blocks in the real width, is a network alone,
+ * and ideogram4-unconditional and tiny-ideogram4-unconditional are those that see no prompt.
+ * tiny-chroma has neither VAE nor text encoder; chroma has T5 as flux-dev. tiny-qwen3-deep has as
+ * many layers as FLUX.2 asks for. tiny-refiner is a UNet alone, whose prompts are as wide as all.
+ * Of SD 3's and FLUX.1's a checkpoint has no T5, which is a file of its own. */
 #ifndef GRAFT_BENCH_MODEL_KIND_H
 #define GRAFT_BENCH_MODEL_KIND_H
 #include <stdbool.h>
@@ -29,6 +29,7 @@
 #include "engine/models/krea2.h"
 #include "engine/models/mmdit.h"
 #include "engine/models/qwen3.h"
+#include "engine/models/qwen3_vision.h"
 #include "engine/models/qwen_image.h"
 #include "engine/models/qwen_image21.h"
 #include "engine/models/qwen_vision.h"
@@ -75,11 +76,12 @@ typedef struct model_kind {
     bool vae_folds;               /* FLUX.2's, as a file of its own */
     bool vae_wan;                 /* Wan 2.1's */
     model_encoder text[2];
-    graft_t5_arch t5;                   /* a file of its own, without a prefix */
-    graft_qwen3_arch qwen3;             /* likewise */
-    graft_qwen_vision_arch qwen_vision; /* in the same file, where it has layers */
-    const char *config;                 /* __metadata__.config, or NULL */
-    const char *model_type;             /* __metadata__.model_type, or NULL */
+    graft_t5_arch t5;                     /* a file of its own, without a prefix */
+    graft_qwen3_arch qwen3;               /* likewise */
+    graft_qwen_vision_arch qwen_vision;   /* in the same file, where it has layers */
+    graft_qwen3_vision_arch qwen3_vision; /* likewise */
+    const char *config;                   /* __metadata__.config, or NULL */
+    const char *model_type;               /* __metadata__.model_type, or NULL */
 } model_kind;
 
 /* Kind i, from 0 on; NULL behind the last. */

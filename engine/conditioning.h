@@ -46,6 +46,27 @@ typedef struct graft_edit_prompt {
 } graft_edit_prompt;
 graft_status graft_clip_encode_edit(const graft_clip *c, const graft_edit_prompt *prompt,
                                     const graft_task *task, graft_cond **out, graft_err *e);
+/* For Qwen-Image 2.1: a text, what it is not to be, and the pictures that both speak of, as
+ * <image1> and on, in their order, of each batch the first one. They are brought to side * side
+ * pixels in their own aspect, in steps of 32; the text encoder sees them so, what is transparent on
+ * white, and the network what the VAE makes of them, each among the text's tokens. Without pictures
+ * it is graft_clip_encode() of both. out: the text, and the other. GRAFT_E_UNSUPPORTED for other
+ * text encoders, and with pictures where the file lacks what looks at them; GRAFT_E_ARG without a
+ * VAE; GRAFT_E_LIMIT for more pictures, and where text and pictures are too many tokens
+ * (models/qwen3.h). */
+#define GRAFT_ANALYZED_PICTURES 8
+typedef struct graft_analyzed_prompt {
+    const char *text[2];
+    const graft_image *picture[GRAFT_ANALYZED_PICTURES];
+    size_t n_pictures;
+    const graft_vae *vae; /* with pictures */
+    int64_t side;
+} graft_analyzed_prompt;
+graft_status graft_clip_encode_analyzed(const graft_clip *c, const graft_analyzed_prompt *prompt,
+                                        const graft_task *task, graft_cond *out[2], graft_err *e);
+/* Width and height in pixels of a picture so. */
+graft_status graft_analyzed_size(const graft_image *picture, int64_t side, int64_t *width,
+                                 int64_t *height, graft_err *e);
 /* For SDXL's refiner, whose checkpoint has the large text encoder alone: a prompt with the size
  * that the picture had before it was cropped, and how beautiful it is to be (6 for what is
  * wanted, 2.5 for what is not, where a prompt says nothing). Other models do not look at the score.
@@ -130,6 +151,11 @@ graft_status graft_cond_picture(const graft_cond *c, const graft_latent *picture
  * Fill, Canny and Depth, do not look at it. Retains the latent. */
 graft_status graft_cond_reference(const graft_cond *c, const graft_latent *picture,
                                   graft_cond **out, graft_err *e);
+/* The same for Qwen-Image 2.1, which sees references among the prompt's tokens, and only those that
+ * stand there: this one behind so many of them, fewer than all. GRAFT_E_ARG where one stands
+ * further behind already, or one without a place. Other networks see it as any other. */
+graft_status graft_cond_reference_within(const graft_cond *c, const graft_latent *picture,
+                                         int64_t tokens, graft_cond **out, graft_err *e);
 /* Where references stand for the network, which was trained with one of these; those of FLUX.2 and
  * Qwen-Image each by itself, and GRAFT_PLACE_DIAGONAL is GRAFT_E_UNSUPPORTED there when sampling.
  */

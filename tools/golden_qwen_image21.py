@@ -26,12 +26,19 @@ CONFIGS = {
                 context_dim=24),
     "one": dict(channels=8, num_heads=2, head_dim=32, axes=[4, 14, 14], mlp=96, depth=1,
                 context_dim=40),
+    "shown": dict(channels=8, num_heads=2, head_dim=16, axes=[4, 6, 6], mlp=48, depth=2,
+                  context_dim=24),
 }
-# Sides in cells that are even, odd, and one.
+# Sides in cells that are even, odd, and one. references: height and width of each; within: words
+# before it, also none before the first and none between two.
 CASES = {
     "two": [dict(h=4, w=6, words=5, t=[501.0, 37.25]), dict(h=9, w=3, words=33, t=[1000.0]),
             dict(h=1, w=5, words=1, t=[0.0, 250.5, 999.0])],
     "one": [dict(h=4, w=7, words=17, t=[88.5, 640.0]), dict(h=10, w=1, words=70, t=[750.0])],
+    "shown": [dict(h=4, w=6, words=9, t=[501.0, 37.25], references=[(4, 6)], within=[3]),
+              dict(h=5, w=3, words=12, t=[750.0], references=[(2, 7), (6, 4), (1, 1)],
+                   within=[0, 5, 5]),
+              dict(h=2, w=2, words=70, t=[88.5], references=[(3, 9)], within=[66])],
 }
 # As published, but for the size: the way around a level keeps its channels, doubles or halves them,
 # with and without time.
@@ -42,14 +49,20 @@ VAE_CASES = [(1, 2, 3), (2, 1, 1), (1, 3, 2)]  # pictures, and the latent's heig
 
 def inputs(cfg, case, g):
     n = len(case["t"])
-    return dict(x=torch.randn((n, cfg["channels"], case["h"], case["w"]), generator=g),
-                timesteps=torch.tensor(case["t"]),
-                context=torch.randn((n, case["words"], cfg["context_dim"]), generator=g) * 3)
+    i = dict(x=torch.randn((n, cfg["channels"], case["h"], case["w"]), generator=g),
+             timesteps=torch.tensor(case["t"]),
+             context=torch.randn((n, case["words"], cfg["context_dim"]), generator=g) * 3)
+    for k, (h, w) in enumerate(case.get("references", [])):
+        i[f"reference{k}"] = torch.randn((n, cfg["channels"], h, w), generator=g)
+    if "within" in case:
+        i["within"] = torch.tensor(case["within"])
+    return i
 
 
 @torch.no_grad()
 def output(net, i):
-    return net(i["x"], i["timesteps"], i["context"])
+    references = [i[f"reference{k}"] for k in range(len(i.get("within", [])))]
+    return net(i["x"], i["timesteps"], i["context"], references, i.get("within", torch.tensor([])).tolist())
 
 
 def make(name, seed, folder):
@@ -61,7 +74,7 @@ def make(name, seed, folder):
     for k, case in enumerate(CASES[name]):
         i = inputs(cfg, case, g)
         i["output"] = output(net, i)
-        exact = output(wide, {key: v.double() for key, v in i.items()})
+        exact = output(wide, {key: v if key == "within" else v.double() for key, v in i.items()})
         print(f"{name} case{k}: largest value {i['output'].abs().max():.2f},",
               f"{error(i['output'], exact):.1g} from float64")
         tensors.update({f"case{k}.{key}": v for key, v in i.items()})
@@ -256,7 +269,13 @@ def check(path):
     net = load(QwenImage21(config(path, "golden")), t, PREFIX)
     while f"case{k}.x" in t:
         k += 1
-    return k > 0 and cases_hold(path, t, range(k), lambda i, case: output(net, i))
+
+    def result(i, case):
+        start = f"case{case}."
+        more = {key[len(start):]: v for key, v in t.items() if key.startswith(start)}
+        return output(net, {**more, **i})
+
+    return k > 0 and cases_hold(path, t, range(k), result)
 
 
 if __name__ == "__main__":

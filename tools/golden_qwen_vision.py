@@ -174,9 +174,9 @@ def hidden(net, x, parts):
     """Embeddings (T,width) -> (T,width)."""
     at = places(parts).double()
 
-    def turn(v):
+    def turn(v, base):
         d = v.shape[3]
-        speed = language.BASE ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+        speed = base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
         first, second = d // 8, d // 2 * 5 // 8  # of 64 angles 16, 24 and 24
         axis = [0] * first + [1] * (second - first) + [2] * (d // 2 - second)
         return turned(v[0], at[:, axis] * speed)[None]

@@ -12,8 +12,9 @@ of ComfyUI's files; a config says
 Real ones: 64 channels, 32 heads of 128, axes 16, 56, 56, mlp 12288, depth 32, 4096 numbers.
 
 Prompts and pictures are computed one by one, each prompt with all of its tokens, as one sequence with
-a mask: a token of the text sees what is before it and itself, the picture's see everything. The text
-is told a time of 0.
+a mask: a token sees what is before it and itself, and those of a picture all of that, too. References
+are pictures that stand within the text, the one that is made behind it. All but the latter are told a
+time of 0.
 """
 import math
 
@@ -158,29 +159,38 @@ class QwenImage21(nn.Module):
         self.transformer_blocks = nn.ModuleList(Block(cfg, width) for _ in range(cfg["depth"]))
         self.norm_out, self.proj_out = Last(width), plain(width, cfg["channels"])
 
-    def one(self, x, noise, words):
-        """(c,H,W), how much of it is noise, in thousandths, (T,context) -> (c,H,W)."""
+    def one(self, x, noise, words, references=(), within=()):
+        """(c,H,W), how much of it is noise, in thousandths, (T,context), [(c,H,W)], and how many words
+        stand before each of these -> (c,H,W)."""
         _, rows, columns = x.shape
-        text, cells = len(words), rows * columns
-        both = torch.cat([self.txt_in(words), self.img_in(tokens(x))])
-        number = torch.arange(text, dtype=torch.float64)
-        places = torch.cat([torch.stack([number] * 3, 1),
-                            torch.cartesian_prod(torch.tensor([float(text)], dtype=torch.float64),
-                                                 centred(rows), centred(columns))])
-        at = torch.arange(text + cells)
-        seen = (at[:, None] >= at) | (at[:, None] >= text)
+        words, parts, places, picture, at, done = self.txt_in(words), [], [], [], 0, 0
+        for number, (shown, until) in enumerate([*zip(references, within), (x, len(words))]):
+            parts += [words[done:until], self.img_in(tokens(shown))]
+            places.append((at + torch.arange(until - done, dtype=torch.float64))[:, None].expand(-1, 3))
+            at, done = at + until - done, until
+            sides = shown.shape[1:]
+            places.append(torch.cartesian_prod(torch.tensor([float(at)], dtype=torch.float64),
+                                               *map(centred, sides)))
+            at += max(sides)
+            picture += [-1] * len(parts[-2]) + [number] * len(parts[-1])
+        both, places, picture = torch.cat(parts), torch.cat(places), torch.tensor(picture)
+        order = torch.arange(len(both))
+        seen = order[:, None] >= order
+        seen |= (picture[:, None] == picture) & (picture >= 0)
         time = self.time_text_embed.timestep_embedder
         told = [self.modulation(time(t)) for t in (torch.zeros_like(noise), noise)]
-        vectors = torch.cat([told[0].expand(text, -1), told[1].expand(cells, -1)])
+        text = len(both) - rows * columns
+        vectors = torch.cat([told[0].expand(text, -1), told[1].expand(rows * columns, -1)])
         for block in self.transformer_blocks:
             both = block(both, vectors, places, self.axes, seen)
         out = F.layer_norm(both[text:], both.shape[1:], eps=EPS)
         out = self.proj_out(out * (1 + self.norm_out.linear(F.silu(time(noise)))))
         return out.T.reshape(-1, rows, columns)
 
-    def forward(self, x, timesteps, context):
-        """(N,c,H,W), (N) in 0..1000, (N,T,context)."""
-        return torch.stack([self.one(*each) for each in zip(x, timesteps, context)])
+    def forward(self, x, timesteps, context, references=(), within=()):
+        """(N,c,H,W), (N) in 0..1000, (N,T,context), [(N,c,H,W)], and places of these in the text."""
+        return torch.stack([self.one(*each, [r[k] for r in references], within)
+                            for k, each in enumerate(zip(x, timesteps, context))])
 
 
 def randomize(net, g):

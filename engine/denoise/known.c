@@ -19,12 +19,14 @@ graft_references graft_known_references(const graft_model *m, const graft_cond_e
 {
     graft_references r = {.n = 0};
     if (!graft_net_takes_references(&m->arch)) return r;
-    r.n = k->n_references;
-    r.placing = r.n ? (int32_t)k->placing : 0;
+    const bool within = m->arch.kind == GRAFT_NET_QWEN_IMAGE21;
+    r.n = within ? k->n_within : k->n_references;
+    r.placing = r.n && !within ? (int32_t)k->placing : 0;
     for (int32_t i = 0; i < r.n; i++) {
         int64_t s[4];
         graft_latent_data(k->reference[i], s);
         r.of[i] = (graft_unet_grid){(int32_t)s[2], (int32_t)s[3]};
+        if (within) r.within[i] = k->within[i];
     }
     return r;
 }

@@ -387,6 +387,18 @@ typedef struct graft_qwen_vision_arch {
     int32_t out;         /* width of the language model */
 } graft_qwen_vision_arch;
 
+/* The part of Qwen 3-VL that does (qwen3_vision.h). */
+#define GRAFT_QWEN3_DEEP 3 /* what goes deeper into the language model, at most */
+typedef struct graft_qwen3_vision_arch {
+    int32_t layers, width, heads, intermediate;
+    int32_t patch; /* pixels of a square's side */
+    int32_t side;  /* of the table of places: rows, and as many columns */
+    int32_t out;   /* width of the language model */
+    /* How often the stream goes deeper: behind layer deep_first, counted from 0, and after each
+     * deep_step further ones. */
+    int32_t deep, deep_first, deep_step;
+} graft_qwen3_vision_arch;
+
 typedef enum graft_family {
     GRAFT_FAMILY_SD1 = 1,
     GRAFT_FAMILY_SD2 = 2,
@@ -505,6 +517,11 @@ graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
 graft_status graft_qwen_vision_detect(const graft_safetensors *f, const char *prefix,
                                       graft_qwen_vision_arch *out, graft_err *e);
 #define GRAFT_QWEN_VISION_TENSOR "patch_embed.proj.weight"
+/* Likewise of Qwen 3-VL, whose file has that tensor, too. Heads are 16, or as many as vision_heads
+ * says; which layers go deeper is known of 24 and of 27 layers, or vision_deep_first and
+ * vision_deep_step say so. */
+graft_status graft_qwen3_vision_detect(const graft_safetensors *f, const char *prefix,
+                                       graft_qwen3_vision_arch *out, graft_err *e);
 graft_status graft_upscaler_detect(const graft_safetensors *f, const char *prefix,
                                    graft_upscaler_arch *out, graft_err *e);
 /* Below which prefix a network is that enlarges pictures; NULL: the file has none. Static. */

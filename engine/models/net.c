@@ -263,7 +263,8 @@ graft_unet_shape graft_net_some_shape(const graft_net_arch *a)
 bool graft_net_takes_references(const graft_net_arch *a)
 {
     return (a->kind == GRAFT_NET_FLUX && !a->beside && !a->flux.approximator) ||
-           a->kind == GRAFT_NET_FLUX2 || a->kind == GRAFT_NET_QWEN_IMAGE;
+           a->kind == GRAFT_NET_FLUX2 || a->kind == GRAFT_NET_QWEN_IMAGE ||
+           a->kind == GRAFT_NET_QWEN_IMAGE21;
 }
 
 bool graft_net_told_guidance(const graft_net_arch *a)

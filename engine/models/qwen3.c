@@ -18,6 +18,8 @@ typedef struct qwen3 {
     graft_vid bias; /* GRAFT_NO_VALUE: a token sees those before it and itself */
     graft_turns turns;
     bool placed; /* turns say where tokens stand */
+    int32_t n_deep;
+    graft_vid deep[GRAFT_QWEN3_DEEP]; /* added behind the first layers */
 } qwen3;
 
 const char *graft_qwen3_embeddings_name(void)
@@ -28,6 +30,11 @@ const char *graft_qwen3_embeddings_name(void)
 const char *graft_qwen3_family(const graft_qwen3_arch *a)
 {
     return a->biased ? "Qwen 2.5" : "Qwen 3";
+}
+
+int64_t graft_qwen3_most(const graft_qwen3_arch *a, bool with_pictures)
+{
+    return with_pictures && !a->biased ? GRAFT_QWEN3_MAX_SEEN : GRAFT_QWEN3_MAX_TOKENS;
 }
 
 static graft_vid linear(const qwen3 *m, graft_name name, graft_vid x, int32_t width)
@@ -100,9 +107,15 @@ static graft_vid feed_forward(const qwen3 *m, int i, graft_vid x)
     return added(m, x, linear(m, NAME("%s.down_proj", name.text), h, m->a->width));
 }
 
+static graft_vid layer(const qwen3 *m, int i, graft_vid x)
+{
+    x = feed_forward(m, i, attention(m, i, x));
+    return i < m->n_deep ? graft_build_add(&m->b, m->deep[i], x) : x;
+}
+
 static graft_vid first_layers(const qwen3 *m, graft_vid x, int32_t layers)
 {
-    for (int i = 0; i < layers; i++) x = feed_forward(m, i, attention(m, i, x));
+    for (int i = 0; i < layers; i++) x = layer(m, i, x);
     return x;
 }
 
@@ -119,7 +132,7 @@ static graft_vid side_by_side(const qwen3 *m, graft_vid x, const int32_t *at, in
     graft_vid all = GRAFT_NO_VALUE;
     int i = 0;
     for (int k = 0; k < n && m->a->layers >= at[n - 1]; k++) {
-        for (; i < at[k]; i++) x = feed_forward(m, i, attention(m, i, x));
+        for (; i < at[k]; i++) x = layer(m, i, x);
         all = k ? graft_build_concat(&m->b, all, x) : x;
     }
     return all;
@@ -164,13 +177,18 @@ static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_g
     if (s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "%s runs in float32 and bfloat16 only",
                          graft_qwen3_family(a));
-    if (s->tokens > GRAFT_QWEN3_MAX_TOKENS)
-        graft_graph_fail(g, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by %s",
-                         (long long)s->tokens, GRAFT_QWEN3_MAX_TOKENS, graft_qwen3_family(a));
+    if (s->tokens > graft_qwen3_most(a, s->placed))
+        graft_graph_fail(g, GRAFT_E_LIMIT, "a text of %lld tokens; at most %lld are read by %s",
+                         (long long)s->tokens, (long long)graft_qwen3_most(a, s->placed),
+                         graft_qwen3_family(a));
     if (!!s->joined + !!s->normed + !!s->layered + !!s->whole > 1)
         graft_graph_fail(g, GRAFT_E_ARG, "a text for several networks");
     if (s->placed && s->batch != 1)
         graft_graph_fail(g, GRAFT_E_ARG, "%lld texts with pictures", (long long)s->batch);
+    if (s->deep && (!s->placed || !s->whole || s->deep < 0 || s->deep > GRAFT_QWEN3_DEEP ||
+                    s->deep > a->layers))
+        graft_graph_fail(g, GRAFT_E_ARG, "pictures that go deeper %d times into %d layers", s->deep,
+                         a->layers);
     if (s->joined) check_layers(a, GRAFT_QWEN3_JOINED_END, "FLUX.2", g);
     if (s->layered == GRAFT_QWEN3_KREA2) check_layers(a, GRAFT_QWEN3_LAYERED_END, "Krea 2", g);
     if (s->layered == GRAFT_QWEN3_IDEOGRAM4)
@@ -185,10 +203,12 @@ void graft_qwen3_bias(const graft_qwen3_arch *a, int64_t words, int64_t tokens, 
                 *bias++ = key <= query && key < words ? 0 : UNSEEN;
 }
 
-/* How many of a head's angles turn with each axis: a quarter with the first, of the others half and
- * half. */
-static int axis_of(int32_t angle, int32_t angles)
+/* Which axis an angle of a head turns with. Qwen 2.5-VL's: a quarter with the first, of the others
+ * half and half. Qwen 3-VL's: in turn the first, the second and the third, until the latter two
+ * have five of sixteen each; the rest with the first. */
+static int axis_of(const graft_qwen3_arch *a, int32_t angle, int32_t angles)
 {
+    if (!a->biased) return angle < 3 * (5 * angles / 16) ? angle % 3 : 0;
     const int32_t first = angles / 4, second = first + (angles - first + 1) / 2;
     return angle < first ? 0 : angle < second ? 1 : 2;
 }
@@ -196,9 +216,9 @@ static int axis_of(int32_t angle, int32_t angles)
 static void turn_token(const graft_qwen3_arch *a, const int64_t at[3], float *cosines, float *sines)
 {
     const int32_t angles = a->head_dim / 2;
+    const double base = a->biased ? BASE : BASE_VL;
     for (int32_t i = 0; i < angles; i++) {
-        const double angle =
-            (double)at[axis_of(i, angles)] * pow((double)BASE, -2.0 * i / a->head_dim);
+        const double angle = (double)at[axis_of(a, i, angles)] * pow(base, -2.0 * i / a->head_dim);
         cosines[i] = (float)cos(angle);
         sines[i] = (float)sin(angle);
     }
@@ -223,6 +243,13 @@ void graft_qwen3_angles(const graft_qwen3_arch *a, const graft_qwen3_picture *pi
     }
 }
 
+static void add_deep(qwen3 *m, const graft_qwen3_shape *s)
+{
+    for (; m->n_deep < s->deep && m->n_deep < GRAFT_QWEN3_DEEP; m->n_deep++)
+        m->deep[m->n_deep] =
+            graft_graph_input(m->b.g, GRAFT_F32, 3, (int64_t[]){1, s->tokens, m->a->width});
+}
+
 graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *s,
                                graft_graph **out, graft_err *e)
 {
@@ -241,6 +268,7 @@ graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shap
     if (s->joined)
         m.bias = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){a->heads, s->tokens, s->tokens});
     if (s->placed) m.turns = graft_turns_input(&m.b, s->tokens, a->head_dim / 2);
+    add_deep(&m, s);
     graft_graph_output(g, s->joined                             ? joined(&m, x)
                           : s->layered == GRAFT_QWEN3_IDEOGRAM4 ? stacked(&m, x)
                           : s->layered                          ? layered(&m, x)

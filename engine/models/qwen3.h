@@ -7,8 +7,11 @@
  * (arXiv:2412.15115), whose queries, keys and values have biases and no norms, up to the norm
  * behind its last layer: the text encoder of Qwen-Image, which is the language model of Qwen 2.5-VL
  * (arXiv:2502.13923). Of text alone the places of both VL along three axes are the same. Of a
- * picture (qwen_vision.h) all cells have one place on the first axis, and further on by their row
- * and column on the others; the text behind it goes on one behind the furthest.
+ * picture (qwen_vision.h, qwen3_vision.h) all cells have one place on the first axis, and further
+ * on by their row and column on the others; the text behind it goes on one behind the furthest. Of
+ * a head's angles Qwen 2.5-VL turns the first with the first axis, those behind them with the
+ * second, the last with the third; Qwen 3-VL lets them take turns, and at the end all go with the
+ * first. Behind its first layers it adds further numbers to a picture's tokens (DeepStack).
  *
  * Norms are RMS norms in front of attention and of the gated layers, and of each head's queries and
  * keys. A few heads of keys and values serve several of queries each (Ainslie
@@ -23,6 +26,8 @@
 #include "engine/models/arch.h"
 
 #define GRAFT_QWEN3_MAX_TOKENS 2048 /* of one text */
+/* With pictures, for Qwen 3-VL: eight of 1024 x 1024 pixels beside a text. */
+#define GRAFT_QWEN3_MAX_SEEN (GRAFT_QWEN3_MAX_TOKENS + 8 * 1024)
 /* Behind so many layers FLUX.2 takes the stream; the model must have more layers than the last. */
 #define GRAFT_QWEN3_JOINED 3
 #define GRAFT_QWEN3_JOINED_AT                                                                      \
@@ -55,6 +60,7 @@ typedef struct graft_qwen3_shape {
     int32_t placed;  /* 1: where tokens stand is an input; of one text */
     int32_t layered; /* GRAFT_QWEN3_KREA2, GRAFT_QWEN3_IDEOGRAM4; not with joined or normed */
     int32_t whole;   /* 1: for Qwen-Image 2.1; with none of these but placed */
+    int32_t deep;    /* how often pictures go deeper into the model: with placed and whole alone */
 } graft_qwen3_shape;
 
 /* Cells of a picture among the tokens of a text, row by row. */
@@ -62,6 +68,9 @@ typedef struct graft_qwen3_picture {
     int64_t at; /* the first one's token */
     int32_t rows, columns;
     const float *seen; /* (rows*columns,width): what they are in place of the table's rows */
+    const float *deep; /* (n_deep,rows*columns,width): what is added to them behind the first layers
+                        */
+    int32_t n_deep;    /* up to GRAFT_QWEN3_DEEP */
 } graft_qwen3_picture;
 
 /* Input: embeddings (N,T,width) float32. Output: hidden (N,T,width) float32, the sum of the
@@ -70,8 +79,9 @@ typedef struct graft_qwen3_picture {
  * side. Layered: output (N,T,12 width), likewise of
  * Krea 2's layers, or (N,T,13 width) of Ideogram 4's, and no second input. Normed: all layers, and
  * the norm. Whole: all layers without it, with Qwen 3-VL's angles. Placed: two more inputs at the
- * end, float32 (T,1,head_dim/2), of graft_qwen3_angles(). GRAFT_E_UNSUPPORTED where there are no
- * more layers than joined or layered takes. */
+ * end, float32 (T,1,head_dim/2), of graft_qwen3_angles(). Deep: as many more, (1,T,width), each
+ * added to the stream behind one layer, from the first on; zeros where no picture is.
+ * GRAFT_E_UNSUPPORTED where there are no more layers than joined or layered takes. */
 graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *shape,
                                graft_graph **out, graft_err *e);
 /* What is added to the scores of attention, for texts of which the first so many of T tokens are
@@ -81,6 +91,8 @@ void graft_qwen3_bias(const graft_qwen3_arch *a, int64_t words, int64_t tokens, 
  * and do not reach behind the last token. */
 void graft_qwen3_angles(const graft_qwen3_arch *a, const graft_qwen3_picture *picture, size_t n,
                         int64_t tokens, float *cosines, float *sines);
+/* How many tokens one text has at most, pictures among them. */
+int64_t graft_qwen3_most(const graft_qwen3_arch *a, bool with_pictures);
 /* "Qwen 3" or "Qwen 2.5". Static. */
 const char *graft_qwen3_family(const graft_qwen3_arch *a);
 /* Name of the tokens' table (vocab,width). Static. */

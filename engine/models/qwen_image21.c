@@ -16,13 +16,26 @@ typedef struct tokens {
     graft_vid vector[VECTORS];
 } tokens;
 
+/* What follows each other in the sequence before the picture: tokens of the prompt, or a reference.
+ */
+typedef struct stretch {
+    const graft_unet_grid *of; /* NULL: the prompt's */
+    int64_t begin, tokens;
+    int32_t place; /* on the first axis */
+} stretch;
+
 typedef struct qwen_image21 {
     graft_build b;
     const graft_qwen_image21_arch *a;
-    graft_vid zeros;        /* (N,1,hidden): a norm's shift */
-    graft_vid words_count;  /* of the prompt's tokens that count, (N) float32 */
-    graft_vid count;        /* of all tokens: the picture's, then those of the prompt (N) */
-    int64_t words;          /* the prompt's tokens, those that fill it up among them */
+    graft_vid zeros;       /* (N,1,hidden): a norm's shift */
+    graft_vid words_count; /* of the prompt's tokens that count, (N) float32 */
+    graft_vid count;       /* of all tokens: the picture's, then those of the prompt (N) */
+    int64_t words;         /* the prompt's tokens, those that fill it up among them */
+    int64_t before;        /* tokens before the picture: these, and the references' */
+    stretch part[2 * GRAFT_REFERENCES + 1];
+    int n_parts;
+    int32_t further;        /* places that the references take on the first axis */
+    graft_unet_grid middle; /* row and column of all middles, which leave none below 0 */
     int32_t rows, columns;  /* of the picture's */
     graft_vid turn, unturn; /* by how far the picture is behind the prompt's beginning: cosines and
                                sines (1,N,1,first/2) */
@@ -68,34 +81,42 @@ static graft_vid rotated(const qwen_image21 *m, graft_vid v, graft_rope_grid gri
     return graft_build_rope(&m->b, v, &grid);
 }
 
-/* Only differences of places count, so rows and columns of both are moved until none is below 0. */
-static graft_unet_grid before_middle(const qwen_image21 *m)
+/* Only differences of places count, so rows and columns of all are moved until none is below 0. */
+static void move_middle(qwen_image21 *m, graft_unet_grid of)
 {
-    return (graft_unet_grid){m->rows - m->rows / 2, m->columns - m->columns / 2};
+    const graft_unet_grid own = {of.rows - of.rows / 2, of.columns - of.columns / 2};
+    if (m->middle.rows < own.rows) m->middle.rows = own.rows;
+    if (m->middle.columns < own.columns) m->middle.columns = own.columns;
 }
 
-/* On the first axis all of it stands at 0. */
-static graft_vid turned_picture(const qwen_image21 *m, graft_vid v)
+/* A picture's tokens, all of them at one place on the first axis. */
+static graft_vid turned_picture(const qwen_image21 *m, graft_unet_grid of, int32_t place,
+                                graft_vid v)
 {
     return rotated(m, v,
-                   (graft_rope_grid){.rows = m->rows,
-                                     .columns = m->columns,
+                   (graft_rope_grid){.rows = of.rows,
+                                     .columns = of.columns,
+                                     .frame = place,
+                                     .top = m->middle.rows - (of.rows - of.rows / 2),
+                                     .left = m->middle.columns - (of.columns - of.columns / 2),
                                      .of_row = m->a->rope_dim,
                                      .of_column = m->a->rope_dim});
 }
 
 /* One axis after the other: words are a grid of one column, whose rows turn the axis' values. */
-static graft_vid turned_words(const qwen_image21 *m, graft_vid v)
+static graft_vid turned_words(const qwen_image21 *m, const stretch *p, graft_vid v)
 {
-    const graft_unet_grid moved = before_middle(m);
+    const int32_t turning = m->a->rope_dim;
     const struct {
         int32_t values, from;
-    } axis[] = {{first_axis(m), 0}, {m->a->rope_dim, moved.rows}, {m->a->rope_dim, moved.columns}};
+    } axis[] = {{first_axis(m), p->place},
+                {turning, m->middle.rows + p->place},
+                {turning, m->middle.columns + p->place}};
     int32_t behind = m->a->hidden / m->a->heads;
     for (int i = 0; i < 3; i++) {
         behind -= axis[i].values;
         v = rotated(m, v,
-                    (graft_rope_grid){.rows = (int32_t)m->words,
+                    (graft_rope_grid){.rows = (int32_t)p->tokens,
                                       .columns = 1,
                                       .top = axis[i].from,
                                       .of_row = axis[i].values,
@@ -104,14 +125,33 @@ static graft_vid turned_words(const qwen_image21 *m, graft_vid v)
     return v;
 }
 
-/* The prompt's keys as the picture sees them: it stands behind the last word that counts, and what
+/* So many of the tokens before the picture. */
+static graft_vid cut(const qwen_image21 *m, graft_vid v, int64_t begin, int64_t count)
+{
+    return count == m->before ? v : graft_stream_tokens(&m->b, v, begin, count);
+}
+
+/* All that is before the picture, part by part. */
+static graft_vid turned_before(const qwen_image21 *m, graft_vid v)
+{
+    graft_vid all = GRAFT_NO_VALUE;
+    for (int i = 0; i < m->n_parts; i++) {
+        const stretch *p = &m->part[i];
+        graft_vid own = cut(m, v, p->begin, p->tokens);
+        own = p->of ? turned_picture(m, *p->of, p->place, own) : turned_words(m, p, own);
+        all = i ? graft_build_join(&m->b, all, own) : own;
+    }
+    return all;
+}
+
+/* The keys before the picture as it sees them: it stands behind the last word that counts, and what
  * is at 0 for it is so many places further on. Each pair (a,b) of the first axis turns back by
  * that, in float32. */
 static graft_vid seen_from_picture(const qwen_image21 *m, graft_vid v)
 {
     const graft_build *b = &m->b;
     const int64_t n = graft_build_dim(b, v, 0), width = graft_build_dim(b, v, 2);
-    const int64_t heads = m->words * m->a->heads, head = width / m->a->heads;
+    const int64_t heads = m->before * m->a->heads, head = width / m->a->heads;
     const int64_t first = first_axis(m), half = first / 2, all = n * heads * half;
     const int64_t part[4] = {1, n, heads, half};
     v = graft_graph_reshape(b->g, v, 3, (int64_t[]){n, heads, head});
@@ -132,7 +172,7 @@ static graft_vid seen_from_picture(const qwen_image21 *m, graft_vid v)
     x = graft_build_permuted(b, x, (const int32_t[4]){1, 2, 3, 0}, GRAFT_DTYPE_NONE);
     x = graft_graph_reshape(b->g, x, 3, (int64_t[]){n, heads, first});
     v = graft_build_concat(b, graft_build_cast(b, x, b->act_dtype), rest);
-    return graft_graph_reshape(b->g, v, 3, (int64_t[]){n, m->words, width});
+    return graft_graph_reshape(b->g, v, 3, (int64_t[]){n, m->before, width});
 }
 
 /* ------------------------------------------------------------------ blocks */
@@ -162,21 +202,39 @@ static void join(const qwen_image21 *m, graft_name block, tokens *t, graft_vid v
     t->h = gated(m, t, MLP_GATE, v);
 }
 
-/* Behind the last one nobody reads the prompt. */
+/* What tokens before the picture see. A causal operator has as many queries as keys: for words
+ * behind a reference those before them are asked once more, and left out. */
+static graft_vid attended_before(const qwen_image21 *m, const graft_vid qkv[3])
+{
+    graft_vid all = GRAFT_NO_VALUE;
+    for (int i = 0; i < m->n_parts; i++) {
+        const stretch *p = &m->part[i];
+        const int64_t end = p->begin + p->tokens;
+        const graft_vid query =
+            p->of ? cut(m, qkv[0], p->begin, p->tokens) : cut(m, qkv[0], 0, end);
+        graft_vid v = graft_build_attention(&m->b, query, cut(m, qkv[1], 0, end),
+                                            cut(m, qkv[2], 0, end), m->a->heads, !p->of);
+        if (!p->of && p->begin) v = graft_stream_tokens(&m->b, v, p->begin, p->tokens);
+        all = i ? graft_build_join(&m->b, all, v) : v;
+    }
+    return all;
+}
+
+/* Behind the last one nobody reads what is before the picture. */
 static void block(const qwen_image21 *m, int i, tokens *words, tokens *picture)
 {
+    const graft_unet_grid own = {m->rows, m->columns};
     const graft_name name = NAME("transformer_blocks.%d", i);
     graft_vid w[3], p[3];
     projected(m, name, normed(m, words, SCALE), w);
     projected(m, name, normed(m, picture, SCALE), p);
     for (int k = 0; k < 2; k++) {
-        w[k] = turned_words(m, w[k]);
-        p[k] = turned_picture(m, p[k]);
+        w[k] = turned_before(m, w[k]);
+        p[k] = turned_picture(m, own, 0, p[k]);
     }
     const graft_vid in[3] = {p[0], graft_build_join(&m->b, p[1], seen_from_picture(m, w[1])),
                              graft_build_join(&m->b, p[2], w[2])};
-    if (i + 1 < m->a->depth)
-        join(m, name, words, graft_build_attention(&m->b, w[0], w[1], w[2], m->a->heads, true));
+    if (i + 1 < m->a->depth) join(m, name, words, attended_before(m, w));
     join(m, name, picture, graft_build_attention_counted(&m->b, in, m->count, m->a->heads));
 }
 
@@ -230,8 +288,10 @@ static void count_words(qwen_image21 *m, graft_vid y)
     const int64_t n = graft_build_dim(b, y, 0), half = first_axis(m) / 2;
     y = graft_build_dense(b, y, GRAFT_DTYPE_NONE);
     m->words_count = graft_graph_reshape(b->g, y, 1, &n);
-    m->count = graft_stream_count(b, y, cells(m));
-    const graft_vid waves = graft_build_waves(b, m->words_count, first_axis(m));
+    m->count = graft_stream_count(b, y, cells(m) + m->before - m->words);
+    const graft_vid behind =
+        m->further ? graft_build_scale(b, m->words_count, 1, (float)m->further) : m->words_count;
+    const graft_vid waves = graft_build_waves(b, behind, first_axis(m));
     for (int i = 0; i < 2; i++) {
         graft_vid v = graft_graph_slice(b->g, waves, i * half, half);
         v = graft_graph_reshape(b->g, graft_build_dense(b, v, GRAFT_DTYPE_NONE), 4,
@@ -251,6 +311,88 @@ static graft_vid final_layer(const qwen_image21 *m, const tokens *picture, graft
     return linear(m, NAME("proj_out"), normed(m, &t, SCALE), m->a->channels);
 }
 
+/* Picture by picture of x (N,values), as tokens: the latent's own, then the references'. */
+static graft_vid taken(const qwen_image21 *m, graft_vid x, graft_unet_grid of, int64_t *at)
+{
+    const int64_t n = graft_build_dim(&m->b, x, 0), c = m->a->channels;
+    const int64_t values = c * of.rows * of.columns;
+    x = graft_build_dense(&m->b, graft_graph_slice(m->b.g, x, *at, values), GRAFT_DTYPE_NONE);
+    *at += values;
+    return graft_graph_reshape(m->b.g, x, 4, (int64_t[]){n, c, of.rows, of.columns});
+}
+
+static graft_vid embedded(const qwen_image21 *m, graft_vid x)
+{
+    return linear(m, NAME("img_in"), graft_stream_patches(&m->b, x, 1), m->a->hidden);
+}
+
+/* Both streams; x as it comes in, the prompt's tokens as the blocks see them. */
+static void fill(const qwen_image21 *m, graft_vid x, graft_vid prompt, tokens *words,
+                 tokens *picture)
+{
+    int64_t at = 0, word = 0;
+    words->h = prompt;
+    if (m->before == m->words) {
+        picture->h = embedded(m, x);
+        return;
+    }
+    picture->h = embedded(m, taken(m, x, (graft_unet_grid){m->rows, m->columns}, &at));
+    for (int i = 0; i < m->n_parts; i++) {
+        const stretch *p = &m->part[i];
+        const graft_vid v = p->of ? embedded(m, taken(m, x, *p->of, &at))
+                                  : graft_stream_tokens(&m->b, prompt, word, p->tokens);
+        word += p->of ? 0 : p->tokens;
+        words->h = i ? graft_build_join(&m->b, words->h, v) : v;
+    }
+}
+
+static void add_part(qwen_image21 *m, const graft_unet_grid *of, int64_t count)
+{
+    if (!count) return;
+    m->part[m->n_parts++] = (stretch){
+        .of = of, .begin = m->before, .tokens = count, .place = (int32_t)(m->words + m->further)};
+    m->before += count;
+    if (!of)
+        m->words += count;
+    else
+        m->further += of->rows > of->columns ? of->rows : of->columns;
+}
+
+static bool stands(const qwen_image21 *m, const graft_unet_shape *s, int i)
+{
+    const graft_unet_grid of = s->references.of[i];
+    return of.rows > 0 && of.columns > 0 && of.rows <= SIDE_MAX && of.columns <= SIDE_MAX &&
+           s->references.within[i] >= m->words && s->references.within[i] < s->tokens;
+}
+
+/* What is where before the picture. */
+static void place(qwen_image21 *m, const graft_unet_shape *s)
+{
+    const graft_references *r = &s->references;
+    move_middle(m, (graft_unet_grid){m->rows, m->columns});
+    for (int i = 0; i < r->n; i++) {
+        if (!stands(m, s, i)) {
+            graft_graph_fail(m->b.g, GRAFT_E_ARG, "a reference of %d x %d behind %d of %lld tokens",
+                             r->of[i].columns, r->of[i].rows, r->within[i], (long long)s->tokens);
+            continue;
+        }
+        add_part(m, NULL, r->within[i] - m->words);
+        add_part(m, &r->of[i], (int64_t)r->of[i].rows * r->of[i].columns);
+        move_middle(m, r->of[i]);
+    }
+    add_part(m, NULL, s->tokens - m->words);
+}
+
+/* The graph's first input. */
+static graft_vid latents(const qwen_image21 *m, const graft_unet_shape *s)
+{
+    const int64_t n = s->batch, c = m->a->channels;
+    if (m->before == m->words)
+        return graft_graph_input(m->b.g, GRAFT_F32, 4, (int64_t[]){n, c, s->height, s->width});
+    return graft_graph_input(m->b.g, GRAFT_F32, 2,
+                             (int64_t[]){n, c * (cells(m) + m->before - m->words)});
+}
+
 static void check_shape(graft_graph *g, const graft_unet_shape *s)
 {
     graft_transformer_check_side(g, s, 1, SIDE_MAX);
@@ -265,13 +407,14 @@ graft_status graft_qwen_image21_build(const graft_qwen_image21_arch *a,
 {
     graft_graph *g = graft_graph_create();
     if (!g) return graft_fail_nomem(e, "transformer graph");
-    const int64_t n = shape->batch, h = shape->height, w = shape->width;
-    qwen_image21 m = {.b = {g, shape->act_dtype}, .a = a, .words = shape->tokens};
+    const int64_t n = shape->batch;
+    qwen_image21 m = {.b = {g, shape->act_dtype}, .a = a};
     tokens words, picture;
     check_shape(g, shape);
-    m.rows = (int32_t)h;
-    m.columns = (int32_t)w;
-    graft_vid x = graft_graph_input(g, GRAFT_F32, 4, (int64_t[]){n, a->channels, h, w});
+    m.rows = (int32_t)shape->height;
+    m.columns = (int32_t)shape->width;
+    place(&m, shape);
+    graft_vid x = latents(&m, shape);
     const graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
     const graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, m.words, a->context_dim});
     count_words(&m, graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, 1}));
@@ -279,8 +422,7 @@ graft_status graft_qwen_image21_build(const graft_qwen_image21_arch *a,
     tell(&m, &words, conditioned(&m, graft_build_scale(&m.b, m.words_count, 0, 0)));
     tell(&m, &picture, vec);
     m.zeros = graft_build_scale(&m.b, words.vector[SCALE], 0, 0);
-    words.h = prompt(&m, c);
-    picture.h = linear(&m, NAME("img_in"), graft_stream_patches(&m.b, x, 1), a->hidden);
+    fill(&m, x, prompt(&m, c), &words, &picture);
     for (int i = 0; i < a->depth; i++) block(&m, i, &words, &picture);
     x = final_layer(&m, &picture, vec);
     graft_graph_output(g, graft_stream_unpatched(&m.b, x, m.rows, m.columns, 1));

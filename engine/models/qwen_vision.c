@@ -61,25 +61,32 @@ void graft_qwen_vision_order(int64_t rows, int64_t columns, int32_t *place)
     }
 }
 
-int64_t graft_qwen_vision_values(const graft_qwen_vision_arch *a)
+int64_t graft_qwen_vision_values(int32_t patch)
 {
-    return (int64_t)GRAFT_QWEN_VISION_COLOURS * GRAFT_QWEN_VISION_FRAMES * a->patch * a->patch;
+    return (int64_t)GRAFT_QWEN_VISION_COLOURS * GRAFT_QWEN_VISION_FRAMES * patch * patch;
 }
 
-/* Row and column of square k of a cell. */
-static void square_of(int32_t cell, int64_t columns, int k, int64_t at[2])
+void graft_qwen_vision_square(int32_t cell, int64_t columns, int k, int64_t at[2])
 {
     at[0] = SIDE * (cell / columns) + k / SIDE;
     at[1] = SIDE * (cell % columns) + k % SIDE;
 }
 
-void graft_qwen_vision_squares(const graft_qwen_vision_arch *a, int64_t rows, int64_t columns,
-                               const int32_t *place, const float *pixels, float *squares)
+/* The same of token i, in an order of cells or in none. */
+static void token_at(int64_t i, int64_t columns, const int32_t *place, int64_t at[2])
 {
-    const int64_t p = a->patch, wide = SIDE * columns * p;
+    const int64_t cell = i / GRAFT_QWEN_VISION_MERGED;
+    graft_qwen_vision_square(place ? place[cell] : (int32_t)cell, columns,
+                             (int)(i % GRAFT_QWEN_VISION_MERGED), at);
+}
+
+void graft_qwen_vision_squares(int32_t patch, int64_t rows, int64_t columns, const int32_t *place,
+                               const float *pixels, float *squares)
+{
+    const int64_t p = patch, wide = SIDE * columns * p;
     for (int64_t i = 0; i < rows * columns * GRAFT_QWEN_VISION_MERGED; i++) {
         int64_t at[2];
-        square_of(place[i / GRAFT_QWEN_VISION_MERGED], columns, i % GRAFT_QWEN_VISION_MERGED, at);
+        token_at(i, columns, place, at);
         for (int c = 0; c < GRAFT_QWEN_VISION_COLOURS; c++)
             for (int frame = 0; frame < GRAFT_QWEN_VISION_FRAMES; frame++)
                 for (int64_t y = at[0] * p; y < (at[0] + 1) * p; y++)
@@ -88,13 +95,13 @@ void graft_qwen_vision_squares(const graft_qwen_vision_arch *a, int64_t rows, in
     }
 }
 
-void graft_qwen_vision_angles(const graft_qwen_vision_arch *a, int64_t rows, int64_t columns,
-                              const int32_t *place, float *cosines, float *sines)
+void graft_qwen_vision_angles(int32_t head, int64_t rows, int64_t columns, const int32_t *place,
+                              float *cosines, float *sines)
 {
-    const int32_t axis = a->width / a->heads / 4; /* angles of each */
+    const int32_t axis = head / 4; /* angles of each */
     for (int64_t i = 0; i < rows * columns * GRAFT_QWEN_VISION_MERGED; i++) {
         int64_t at[2];
-        square_of(place[i / GRAFT_QWEN_VISION_MERGED], columns, i % GRAFT_QWEN_VISION_MERGED, at);
+        token_at(i, columns, place, at);
         for (int32_t k = 0; k < 2 * axis; k++) {
             const double angle = (double)at[k / axis] * pow(BASE, -(double)(k % axis) / axis);
             *cosines++ = (float)cos(angle);
@@ -200,7 +207,7 @@ graft_status graft_qwen_vision_build(const graft_qwen_vision_arch *a,
     graft_graph *g = graft_graph_create();
     if (!g) return graft_fail_nomem(e, "vision encoder graph");
     vision m = {.b = {g, s->act_dtype}, .a = a};
-    const int64_t values = graft_qwen_vision_values(a), embed[2] = {a->width, values};
+    const int64_t values = graft_qwen_vision_values(a->patch), embed[2] = {a->width, values};
     check(&m, s);
     graft_vid x = graft_graph_input(g, GRAFT_F32, 3, (const int64_t[]){1, m.tokens, values});
     m.turns = graft_turns_input(&m.b, m.tokens, a->width / a->heads / 2);

@@ -31,13 +31,19 @@ typedef struct graft_qwen_vision_shape {
 graft_status graft_qwen_vision_build(const graft_qwen_vision_arch *a,
                                      const graft_qwen_vision_shape *s, graft_graph **out,
                                      graft_err *e);
-/* Pixels' values of a token. */
-int64_t graft_qwen_vision_values(const graft_qwen_vision_arch *a);
 /* Which cell of the picture, counted row by row, is the graph's cell i: place[rows * columns]. */
 void graft_qwen_vision_order(int64_t rows, int64_t columns, int32_t *place);
-/* The graph's inputs of a picture of pixels (rows * 2 patch, columns * 2 patch, 3), in an order. */
-void graft_qwen_vision_squares(const graft_qwen_vision_arch *a, int64_t rows, int64_t columns,
-                               const int32_t *place, const float *pixels, float *squares);
-void graft_qwen_vision_angles(const graft_qwen_vision_arch *a, int64_t rows, int64_t columns,
-                              const int32_t *place, float *cosines, float *sines);
+
+/* What Qwen 3-VL has in common with it. Squares have `patch` pixels a side. */
+/* Pixels' values of a token. */
+int64_t graft_qwen_vision_values(int32_t patch);
+/* Row and column of square k of a cell, of so many columns of cells. */
+void graft_qwen_vision_square(int32_t cell, int64_t columns, int k, int64_t at[2]);
+/* A graph's inputs of a picture of pixels (rows * 2 patch, columns * 2 patch, 3), in an order of
+ * cells; NULL: row by row. */
+void graft_qwen_vision_squares(int32_t patch, int64_t rows, int64_t columns, const int32_t *place,
+                               const float *pixels, float *squares);
+/* Likewise of heads of so many values, of which each turns half. */
+void graft_qwen_vision_angles(int32_t head, int64_t rows, int64_t columns, const int32_t *place,
+                              float *cosines, float *sines);
 #endif

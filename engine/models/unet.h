@@ -54,13 +54,16 @@ typedef struct graft_unet_shrink {
 /* Pictures that FLUX's and Qwen-Image's transformers see as tokens of their own, behind those of
  * the latent (FLUX.1 Kontext: Black Forest Labs 2025, arXiv:2506.15742; FLUX.2; Qwen-Image-Edit).
  * Each is a latent of any size, and stands where graft_placing says (conditioning.h), with FLUX.2
- * and Qwen-Image where flux2.h and qwen_image.h do. */
+ * and Qwen-Image where flux2.h and qwen_image.h do. Qwen-Image 2.1 has them among the prompt's
+ * tokens. */
 #define GRAFT_REFERENCES 8
 typedef struct graft_references {
     int32_t n, placing; /* graft_placing; 0 without references */
     /* Height and width of each, by which it is placed; those from n on are zeros. In x either is
      * padded to a multiple of the patch. */
     graft_unet_grid of[GRAFT_REFERENCES];
+    /* Qwen-Image 2.1's: how many of the prompt's tokens stand before each; else zeros. */
+    int32_t within[GRAFT_REFERENCES];
 } graft_references;
 static inline int64_t graft_reference_side(int64_t cells, int64_t patch)
 {
@@ -96,7 +99,7 @@ typedef struct graft_unet_shape {
     /* Of each level, 0 the outermost; rows and columns must divide its height and width. */
     graft_unet_grid grid[GRAFT_UNET_GRIDS];
     graft_unet_shrink shrink;      /* with WHOLE, without control, adapted and grids */
-    graft_references references;   /* FLUX's and Qwen-Image's only; n 0: none */
+    graft_references references;   /* FLUX's and both Qwen-Images' only; n 0: none */
     graft_attended_shape attended; /* of pictures beside the prompt; UNets only */
     int32_t adapted; /* takes so many features of T2I-Adapters, all of a whole UNet's; 0: none */
     graft_hypernetwork_arch hyper; /* UNets only */

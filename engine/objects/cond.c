@@ -467,6 +467,35 @@ graft_status graft_cond_reference(const graft_cond *c, const graft_latent *pictu
     return change_all(c, reference_entry, picture, out, e);
 }
 
+typedef struct within {
+    const graft_latent *picture;
+    int32_t tokens;
+} within;
+
+static graft_cond_entry *within_entry(const graft_cond_entry *from, const void *ctx)
+{
+    const within *w = ctx;
+    graft_cond_entry *k = reference_entry(from, w->picture);
+    if (k) k->within[k->n_within++] = w->tokens;
+    return k;
+}
+
+graft_status graft_cond_reference_within(const graft_cond *c, const graft_latent *picture,
+                                         int64_t tokens, graft_cond **out, graft_err *e)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        const graft_cond_entry *k = c->entry[i];
+        const int32_t n = k->n_within;
+        if (n == GRAFT_REFERENCES)
+            return graft_fail(e, GRAFT_E_LIMIT, "a prompt has at most %d reference pictures",
+                              GRAFT_REFERENCES);
+        if (n != k->n_references || tokens < (n ? k->within[n - 1] : 0) || tokens >= k->tokens)
+            return graft_fail(e, GRAFT_E_ARG, "a reference picture behind %lld of %lld tokens",
+                              (long long)tokens, (long long)k->tokens);
+    }
+    return change_all(c, within_entry, &(within){picture, (int32_t)tokens}, out, e);
+}
+
 static graft_cond_entry *shown_entry(const graft_cond_entry *from, const void *ctx)
 {
     const graft_shown *shown = ctx;

@@ -415,6 +415,9 @@ typedef struct graft_cond_entry {
     graft_latent *beside; /* for networks that see it beside theirs (known.h); or NULL */
     graft_latent *reference[GRAFT_REFERENCES]; /* likewise (known.h); the first n_references */
     int32_t n_references;
+    /* The first n_within of them stand among the tokens, each behind so many (Qwen-Image 2.1). */
+    int32_t within[GRAFT_REFERENCES];
+    int32_t n_within;
     graft_placing placing;          /* of the references */
     graft_shown shown[GRAFT_SHOWN]; /* the first n_shown */
     int32_t n_shown;

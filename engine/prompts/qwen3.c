@@ -13,7 +13,7 @@ typedef struct qwen3_run {
     graft_qwen3_taken taken;
     int64_t padded;                     /* tokens */
     int64_t words;                      /* of JOINED: so many of the first */
-    const graft_qwen3_picture *picture; /* of Qwen-Image-Edit */
+    const graft_qwen3_picture *picture; /* of prompts with pictures */
     size_t n_pictures;
 } qwen3_run;
 
@@ -57,6 +57,12 @@ graft_status graft_qwen3_check(const graft_qwen3 *q, graft_qwen3_taken taken, gr
 static size_t width_of(const qwen3_run *r)
 {
     return (size_t)r->arch->width * forms[r->taken].times;
+}
+
+/* How often pictures go deeper into the model. */
+static int32_t deep_of(const qwen3_run *r)
+{
+    return r->n_pictures ? r->picture[0].n_deep : 0;
 }
 
 /* The tokens' table, whichever files it is the sum of. */
@@ -110,6 +116,7 @@ static graft_status bind(const qwen3_run *r, const graft_task *task, graft_bindi
     shape.tokens = r->padded;
     take(r->taken, &shape);
     shape.placed = r->n_pictures > 0;
+    shape.deep = deep_of(r);
     graft_status st =
         graft_options_resolve_wide(r->engine, r->options, &job.backend, &shape.act_dtype, e);
     if (st) return st;
@@ -123,13 +130,14 @@ typedef struct qwen3_values {
     float *x, *out;
     float *bias;            /* or NULL */
     float *cosines, *sines; /* likewise */
+    float *deep;            /* likewise: (n_deep,padded,width) */
 } qwen3_values;
 
 static graft_status make_values(const qwen3_run *r, qwen3_values *v, graft_err *e)
 {
     const size_t padded = (size_t)r->padded, from = (size_t)r->arch->width;
     const size_t width = width_of(r);
-    const size_t angles = (size_t)r->arch->head_dim / 2;
+    const size_t angles = (size_t)r->arch->head_dim / 2, deep = (size_t)deep_of(r);
     v->x = graft_calloc(padded, from * sizeof *v->x);
     v->out = graft_malloc_array(padded, width * sizeof *v->out);
     const bool joined = r->taken == GRAFT_QWEN3_TAKE_JOINED;
@@ -139,7 +147,9 @@ static graft_status make_values(const qwen3_run *r, qwen3_values *v, graft_err *
         v->cosines = graft_malloc_array(padded, angles * sizeof *v->cosines);
         v->sines = graft_malloc_array(padded, angles * sizeof *v->sines);
     }
-    if (!v->x || !v->out || (joined && !v->bias) || (r->n_pictures && (!v->cosines || !v->sines)))
+    if (deep) v->deep = graft_calloc(deep * padded, from * sizeof *v->deep);
+    if (!v->x || !v->out || (joined && !v->bias) || (deep && !v->deep) ||
+        (r->n_pictures && (!v->cosines || !v->sines)))
         return graft_fail_nomem(e, "text encoder");
     if (v->bias) graft_qwen3_bias(r->arch, r->words, r->padded, v->bias);
     if (r->n_pictures)
@@ -154,35 +164,52 @@ static void finish_values(qwen3_values *v)
     graft_free(v->bias);
     graft_free(v->cosines);
     graft_free(v->sines);
+    graft_free(v->deep);
 }
 
-/* Pictures in the places of their tokens. */
-static void put_pictures(const qwen3_run *r, float *x)
+/* Pictures in the places of their tokens, and what of them goes deeper. */
+static void put_pictures(const qwen3_run *r, qwen3_values *v)
 {
-    const size_t width = (size_t)r->arch->width;
+    const size_t width = (size_t)r->arch->width, all = (size_t)r->padded * width;
     for (size_t i = 0; i < r->n_pictures; i++) {
         const graft_qwen3_picture *p = &r->picture[i];
-        memcpy(x + (size_t)p->at * width, p->seen,
-               (size_t)p->rows * (size_t)p->columns * width * sizeof *x);
+        const size_t at = (size_t)p->at * width, n = (size_t)p->rows * (size_t)p->columns * width;
+        memcpy(v->x + at, p->seen, n * sizeof *v->x);
+        for (size_t k = 0; k < (size_t)p->n_deep; k++)
+            memcpy(v->deep + k * all + at, p->deep + k * n, n * sizeof *v->deep);
     }
 }
 
 static graft_status check_tokens(const qwen3_run *r, int64_t tokens, graft_err *e)
 {
+    const int64_t most = graft_qwen3_most(r->arch, r->n_pictures > 0);
     int64_t behind = 0;
     if (tokens < 1) return graft_fail(e, GRAFT_E_ARG, "a text without tokens");
-    if (tokens > GRAFT_QWEN3_MAX_TOKENS)
-        return graft_fail(e, GRAFT_E_LIMIT, "a text of %lld tokens; at most %d are read by %s",
-                          (long long)tokens, GRAFT_QWEN3_MAX_TOKENS, graft_qwen3_family(r->arch));
+    if (tokens > most)
+        return graft_fail(e, GRAFT_E_LIMIT, "a text of %lld tokens; at most %lld are read by %s",
+                          (long long)tokens, (long long)most, graft_qwen3_family(r->arch));
     for (size_t i = 0; i < r->n_pictures; i++) {
         const graft_qwen3_picture *p = &r->picture[i];
         if (p->at < behind || p->rows < 1 || p->columns < 1 ||
-            p->rows > (tokens - p->at) / p->columns)
+            p->rows > (tokens - p->at) / p->columns || p->n_deep != deep_of(r))
             return graft_fail(e, GRAFT_E_ARG, "a picture of %d x %d tokens at token %lld of %lld",
                               p->columns, p->rows, (long long)p->at, (long long)tokens);
         behind = p->at + (int64_t)p->rows * p->columns;
     }
     return GRAFT_OK;
+}
+
+static graft_status run_graph(const qwen3_run *r, const graft_binding *b, const qwen3_values *v,
+                              const graft_task *task, graft_err *e)
+{
+    const void *in[3 + GRAFT_QWEN3_DEEP] = {v->x, v->bias};
+    if (r->n_pictures) {
+        in[1] = v->cosines;
+        in[2] = v->sines;
+    }
+    for (int k = 0; k < deep_of(r); k++)
+        in[3 + k] = v->deep + (size_t)k * (size_t)r->padded * (size_t)r->arch->width;
+    return graft_exe_run(b, r->engine->arenas, in, (void *[]){v->out}, task, NULL, e);
 }
 
 static graft_status run(qwen3_run *r, const int32_t *ids, int64_t tokens, const graft_task *task,
@@ -196,17 +223,14 @@ static graft_status run(qwen3_run *r, const int32_t *ids, int64_t tokens, const 
     r->padded = (tokens + GRAFT_QWEN3_STEP - 1) / GRAFT_QWEN3_STEP * GRAFT_QWEN3_STEP;
     GRAFT_TRY(make_values(r, &v, e));
     GRAFT_TRY(look_up(r, ids, tokens, v.x, e));
-    put_pictures(r, v.x);
+    put_pictures(r, &v);
     GRAFT_TRY(bind(r, task, &b, e));
     if (task && task->compile_only) {
         memset(hidden, 0, (size_t)tokens * width * sizeof *hidden);
         goto out;
     }
     graft_task_phase(task, "encode");
-    GRAFT_TRY(graft_exe_run(b, r->engine->arenas,
-                            r->n_pictures ? (const void *[]){v.x, v.cosines, v.sines}
-                                          : (const void *[]){v.x, v.bias, NULL},
-                            (void *[]){v.out}, task, NULL, e));
+    GRAFT_TRY(run_graph(r, b, &v, task, e));
     memcpy(hidden, v.out, (size_t)tokens * width * sizeof *hidden);
 out:
     graft_binding_release(b);
@@ -226,7 +250,7 @@ graft_status graft_qwen3_run(graft_engine *engine, const graft_build_options *op
 
 graft_status graft_qwen3_run_seen(graft_engine *engine, const graft_build_options *options,
                                   const graft_qwen3_arch *arch, graft_weights *weights,
-                                  const int32_t *ids, int64_t tokens,
+                                  graft_qwen3_taken taken, const int32_t *ids, int64_t tokens,
                                   const graft_qwen3_picture *picture, size_t n_pictures,
                                   const graft_task *task, float *hidden, graft_err *e)
 {
@@ -234,7 +258,7 @@ graft_status graft_qwen3_run_seen(graft_engine *engine, const graft_build_option
                    .options = options,
                    .arch = arch,
                    .weights = weights,
-                   .taken = GRAFT_QWEN3_TAKE_NORMED,
+                   .taken = taken,
                    .picture = picture,
                    .n_pictures = n_pictures};
     return run(&r, ids, tokens, task, hidden, e);

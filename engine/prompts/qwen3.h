@@ -10,6 +10,15 @@
     32 /* texts are padded to a multiple of so many tokens, which one graph                        \
           serves; no token sees what is behind it */
 
+/* Around a user's question, and what Qwen-Image 2.1 was trained with before it. */
+#define GRAFT_QWEN_BEFORE "<|im_start|>user\n"
+#define GRAFT_QWEN_BEHIND "<|im_end|>\n<|im_start|>assistant\n"
+#define GRAFT_QWEN_ANALYZE                                                                         \
+    "<|im_start|>system\nComprehend and analyze the provided prompt.<|im_end|>\n"
+/* Around a picture. */
+#define GRAFT_QWEN_PICTURE     "<|vision_start|>"
+#define GRAFT_QWEN_PICTURE_END "<|vision_end|>"
+
 /* What is taken of the stream that layers add to, and for whom. */
 typedef enum graft_qwen3_taken {
     GRAFT_QWEN3_TAKE_MOST = 0,    /* behind all layers but the last: Z-Image */
@@ -32,11 +41,12 @@ graft_status graft_qwen3_run(graft_engine *engine, const graft_build_options *op
                              const graft_qwen3_arch *arch, graft_weights *weights,
                              graft_qwen3_taken taken, const int32_t *ids, int64_t tokens,
                              const graft_task *task, float *hidden, graft_err *e);
-/* The same, normed, with pictures among the tokens, whose ids do not count; none: of text alone.
- * GRAFT_E_ARG where they are not one after the other within the tokens. */
+/* The same with pictures among the tokens, whose ids do not count; none: of text alone. Taken is
+ * what Qwen 2.5 or Qwen 3-VL was trained with: TAKE_NORMED, or TAKE_WHOLE. GRAFT_E_ARG where they
+ * are not one after the other within the tokens, or go deeper unequally often. */
 graft_status graft_qwen3_run_seen(graft_engine *engine, const graft_build_options *options,
                                   const graft_qwen3_arch *arch, graft_weights *weights,
-                                  const int32_t *ids, int64_t tokens,
+                                  graft_qwen3_taken taken, const int32_t *ids, int64_t tokens,
                                   const graft_qwen3_picture *picture, size_t n_pictures,
                                   const graft_task *task, float *hidden, graft_err *e);
 /* The same for FLUX.2: hidden (tokens, 3 arch->width). The first `words` of the tokens are the
@@ -54,16 +64,17 @@ typedef struct graft_qwen3 {
     graft_qwen3_arch arch;
     graft_weights *weights;
     graft_qwen *tokenizer;
-    /* What looks at pictures (qwen_vision.h). */
+    /* What looks at pictures: Qwen 2.5-VL's (qwen_vision.h), or Qwen 3-VL's (qwen3_vision.h). */
     graft_qwen_vision_arch vision;
+    graft_qwen3_vision_arch vision3;
     graft_weights *sight; /* NULL: it sees none */
     graft_err blind;      /* why what there is of it cannot be used; GRAFT_OK: there is nothing */
     /* T5's, whose words Anima is told besides, and its file (t5.h); or NULL. */
     struct graft_unigram *words;
     graft_st_tensor words_file;
 } graft_qwen3;
-/* What is below `place` of the file. Of Qwen 2.5-VL what looks at pictures is taken along; where
- * that cannot be used texts are read all the same. The tokenizer is a tensor GRAFT_QWEN_TOKENIZER
+/* What is below `place` of the file. Of Qwen-VL what looks at pictures is taken along; where that
+ * cannot be used texts are read all the same. The tokenizer is a tensor GRAFT_QWEN_TOKENIZER
  * of the file (GGUF files have theirs as such), or tokenizer.json, or vocab.json and merges.txt,
  * beside it, or what was built in. Files beside it that are of another tokenizer are left out with
  * a warning. GRAFT_E_NOTFOUND: there is none. */

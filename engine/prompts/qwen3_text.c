@@ -6,19 +6,18 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "engine/models/flux2.h"
+#include "engine/models/qwen3_vision.h"
 #include "engine/models/qwen_vision.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
 #include "engine/text/tokenizer.h"
 
-#define BEFORE "<|im_start|>user\n"
-#define BEHIND "<|im_end|>\n<|im_start|>assistant\n"
+#define BEFORE GRAFT_QWEN_BEFORE
+#define BEHIND GRAFT_QWEN_BEHIND
 /* What Qwen-Image and Krea 2 were trained with in front of a prompt. */
 #define DESCRIBE                                                                                   \
     "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, "        \
     "quantity, text, spatial relationships of the objects and background:<|im_end|>\n" BEFORE
-/* Likewise Qwen-Image 2.1, which is told of the question's beginning, too. */
-#define ANALYZE "<|im_start|>system\nComprehend and analyze the provided prompt.<|im_end|>\n"
 /* What the model's template has there when it is to answer at once. */
 #define THOUGHTS "<think>\n\n</think>\n\n"
 #define PADDING  "<|endoftext|>"
@@ -105,19 +104,24 @@ static graft_status load_tokenizer(graft_engine *engine, graft_qwen3 *q, const g
 
 /* ------------------------------------------------------------------ loading */
 
+static graft_status build_sight(const graft_qwen3 *q, graft_graph **out, graft_err *e)
+{
+    const graft_qwen_vision_shape one = {.rows = 1, .columns = 1, .act_dtype = GRAFT_F32};
+    const graft_qwen3_vision_shape one3 = {.rows = 1, .columns = 1, .act_dtype = GRAFT_F32};
+    return q->arch.biased ? graft_qwen_vision_build(&q->vision, &one, out, e)
+                          : graft_qwen3_vision_build(&q->vision3, &one3, out, e);
+}
+
 static graft_status check_sight(const graft_qwen3 *q, const graft_safetensors *f, graft_err *e)
 {
+    const int32_t given = q->arch.biased ? q->vision.out : q->vision3.out;
     graft_graph *g = NULL;
-    graft_qwen_vision_shape shape;
-    memset(&shape, 0, sizeof shape);
-    shape.rows = shape.columns = 1;
-    shape.act_dtype = GRAFT_F32;
-    if (q->vision.out != q->arch.width)
+    if (given != q->arch.width)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "%s: what looks at pictures gives %d numbers a token, and the language "
                           "model has %d",
-                          graft_safetensors_path(f), q->vision.out, q->arch.width);
-    graft_status st = graft_qwen_vision_build(&q->vision, &shape, &g, e);
+                          graft_safetensors_path(f), given, q->arch.width);
+    graft_status st = build_sight(q, &g, e);
     if (!st) st = graft_weights_check(q->sight, g, e);
     graft_graph_destroy(g);
     return st;
@@ -132,8 +136,9 @@ static graft_status load_sight(graft_qwen3 *q, graft_weights *file, const char *
     snprintf(prefix, sizeof prefix, "%svisual.",
              strcmp(place, "model.language_") == 0 ? "model." : place);
     snprintf(first, sizeof first, "%s" GRAFT_QWEN_VISION_TENSOR, prefix);
-    if (!q->arch.biased || !graft_safetensors_find(f, first)) return GRAFT_OK;
-    graft_status st = graft_qwen_vision_detect(f, prefix, &q->vision, &q->blind);
+    if (!graft_safetensors_find(f, first)) return GRAFT_OK;
+    graft_status st = q->arch.biased ? graft_qwen_vision_detect(f, prefix, &q->vision, &q->blind)
+                                     : graft_qwen3_vision_detect(f, prefix, &q->vision3, &q->blind);
     if (!st) st = graft_weights_part(file, prefix, &q->sight, &q->blind);
     if (!st) st = check_sight(q, f, &q->blind);
     if (!st) return GRAFT_OK;
@@ -333,7 +338,7 @@ graft_status graft_qwen3_encode_analyzed(graft_engine *engine, const graft_build
                                          const graft_task *task, float **hidden, int64_t *tokens,
                                          graft_err *e)
 {
-    const wish w = {ANALYZE, BEFORE, GRAFT_QWEN3_TAKE_WHOLE};
+    const wish w = {GRAFT_QWEN_ANALYZE, BEFORE, GRAFT_QWEN3_TAKE_WHOLE};
     return encode_behind(engine, options, q, &w, *text ? text : " ", task, hidden, tokens, e);
 }
 

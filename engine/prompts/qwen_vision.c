@@ -6,19 +6,20 @@
 #include "base/alloc.h"
 #include "engine/image/pixels.h"
 #include "engine/models/qwen_vision.h"
+#include "engine/prompts/qwen3_vision.h"
 
-enum { LEAST = 4, MOST = GRAFT_QWEN_VISION_CELLS, ASPECT = 200 };
+enum { MOST = GRAFT_QWEN_VISION_CELLS, ASPECT = 200 };
 
 /* ------------------------------------------------------------------ sizes */
 
-graft_status graft_qwen_vision_size(const graft_qwen_vision_arch *a, int64_t height, int64_t width,
+graft_status graft_qwen_vision_size(int32_t patch, int32_t least, int64_t height, int64_t width,
                                     int32_t *rows, int32_t *columns, graft_err *e)
 {
-    const double side = 2.0 * a->patch, high = (double)height, wide = (double)width;
+    const double side = 2.0 * patch, high = (double)height, wide = (double)width;
     const double area = high * wide / (side * side);
     if (!(fmax(high, wide) <= ASPECT * fmin(high, wide)))
         return graft_fail(e, GRAFT_E_ARG,
-                          "a picture of %lld x %lld: Qwen 2.5-VL sees none of which one side is "
+                          "a picture of %lld x %lld: Qwen-VL sees none of which one side is "
                           "more than %d times the other",
                           (long long)width, (long long)height, ASPECT);
     double y = fmax(rint(high / side), 1), x = fmax(rint(wide / side), 1);
@@ -26,8 +27,8 @@ graft_status graft_qwen_vision_size(const graft_qwen_vision_arch *a, int64_t hei
         const double by = sqrt(area / MOST);
         y = fmax(floor(high / by / side), 1);
         x = fmax(floor(wide / by / side), 1);
-    } else if (x * y < LEAST) {
-        const double by = sqrt(LEAST / area);
+    } else if (x * y < least) {
+        const double by = sqrt(least / area);
         y = ceil(high * by / side);
         x = ceil(wide * by / side);
     }
@@ -54,18 +55,19 @@ static graft_status make_values(const graft_qwen_vision_arch *a, const float *pi
                                 int64_t columns, sight_values *v, graft_err *e)
 {
     const size_t cells = (size_t)(rows * columns), tokens = GRAFT_QWEN_VISION_MERGED * cells;
-    const size_t angles = (size_t)(a->width / a->heads / 2);
+    const int32_t head = a->width / a->heads;
+    const size_t angles = (size_t)head / 2;
     v->place = graft_malloc_array(cells, sizeof *v->place);
     v->squares =
-        graft_malloc_array(tokens * (size_t)graft_qwen_vision_values(a), sizeof *v->squares);
+        graft_malloc_array(tokens * (size_t)graft_qwen_vision_values(a->patch), sizeof *v->squares);
     v->cosines = graft_malloc_array(tokens * angles, sizeof *v->cosines);
     v->sines = graft_malloc_array(tokens * angles, sizeof *v->sines);
     v->cells = graft_malloc_array(cells * (size_t)a->out, sizeof *v->cells);
     if (!v->place || !v->squares || !v->cosines || !v->sines || !v->cells)
         return graft_fail_nomem(e, "a picture for a text encoder");
     graft_qwen_vision_order(rows, columns, v->place);
-    graft_qwen_vision_squares(a, rows, columns, v->place, pixels, v->squares);
-    graft_qwen_vision_angles(a, rows, columns, v->place, v->cosines, v->sines);
+    graft_qwen_vision_squares(a->patch, rows, columns, v->place, pixels, v->squares);
+    graft_qwen_vision_angles(head, rows, columns, v->place, v->cosines, v->sines);
     return GRAFT_OK;
 }
 
@@ -123,8 +125,29 @@ static graft_status check_sight(const graft_qwen3 *q, graft_err *e)
     if (q->blind.code) return graft_fail(e, q->blind.code, "%s", q->blind.text);
     return graft_fail(e, GRAFT_E_UNSUPPORTED,
                       "%s: nothing in it looks at pictures (no visual.* tensors), which "
-                      "Qwen-Image-Edit's prompts need",
+                      "prompts with pictures need",
                       graft_safetensors_path(graft_weights_file(q->weights)));
+}
+
+/* Of either tower: how pictures become its pixels, and how much it gives. */
+typedef struct tower {
+    graft_pixels pixels; /* but for the size */
+    int32_t patch, least, out, deep;
+} tower;
+
+static tower tower_of(const graft_qwen3 *q)
+{
+    if (q->arch.biased)
+        return (tower){
+            .pixels = {.mean = GRAFT_PIXELS_CLIP_MEAN, .deviation = GRAFT_PIXELS_CLIP_DEVIATION},
+            .patch = q->vision.patch,
+            .least = GRAFT_QWEN_VISION_LEAST,
+            .out = q->vision.out};
+    return (tower){.pixels = {.mean = {0.5f, 0.5f, 0.5f}, .deviation = {0.5f, 0.5f, 0.5f}},
+                   .patch = q->vision3.patch,
+                   .least = GRAFT_QWEN3_VISION_LEAST,
+                   .out = q->vision3.out,
+                   .deep = q->vision3.deep};
 }
 
 graft_status graft_qwen3_see(graft_engine *engine, const graft_build_options *options,
@@ -132,27 +155,33 @@ graft_status graft_qwen3_see(graft_engine *engine, const graft_build_options *op
                              const graft_task *task, graft_qwen3_picture *out, float **cells,
                              graft_err *e)
 {
-    const graft_qwen_vision_arch *a = &q->vision;
+    tower t = tower_of(q);
     int64_t shape[4];
     float *pixels = NULL, *seen = NULL;
     graft_image_data(picture, shape);
     graft_status st = check_sight(q, e);
-    if (!st) st = graft_qwen_vision_size(a, shape[1], shape[2], &out->rows, &out->columns, e);
+    if (!st)
+        st = graft_qwen_vision_size(t.patch, t.least, shape[1], shape[2], &out->rows, &out->columns,
+                                    e);
     if (st) return st;
-    const graft_pixels s = {.height = (int64_t)2 * a->patch * out->rows,
-                            .width = (int64_t)2 * a->patch * out->columns,
-                            .mean = GRAFT_PIXELS_CLIP_MEAN,
-                            .deviation = GRAFT_PIXELS_CLIP_DEVIATION};
-    pixels = graft_malloc_array((size_t)(s.height * s.width), 3 * sizeof *pixels);
-    seen = graft_malloc_array((size_t)(out->rows * out->columns), (size_t)a->out * sizeof *seen);
+    const size_t each = (size_t)out->rows * (size_t)out->columns * (size_t)t.out;
+    t.pixels.height = (int64_t)2 * t.patch * out->rows;
+    t.pixels.width = (int64_t)2 * t.patch * out->columns;
+    pixels = graft_malloc_array((size_t)(t.pixels.height * t.pixels.width), 3 * sizeof *pixels);
+    seen = graft_malloc_array(each, (size_t)(1 + t.deep) * sizeof *seen);
     if (!pixels || !seen) {
         st = graft_fail_nomem(e, "a picture for a text encoder");
         goto out;
     }
-    GRAFT_TRY(graft_pixels_of(&s, picture, 0, pixels, e));
-    GRAFT_TRY(graft_qwen_vision_run(engine, options, a, q->sight, pixels, out->rows, out->columns,
-                                    task, seen, e));
+    GRAFT_TRY(graft_pixels_of(&t.pixels, picture, 0, pixels, e));
+    GRAFT_TRY(q->arch.biased
+                  ? graft_qwen_vision_run(engine, options, &q->vision, q->sight, pixels, out->rows,
+                                          out->columns, task, seen, e)
+                  : graft_qwen3_vision_run(engine, options, &q->vision3, q->sight, pixels,
+                                           out->rows, out->columns, task, seen, e));
     out->seen = *cells = seen;
+    out->deep = t.deep ? seen + each : NULL;
+    out->n_deep = t.deep;
     seen = NULL;
 out:
     graft_free(pixels);

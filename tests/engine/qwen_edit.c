@@ -120,17 +120,17 @@ static void sizes(void)
                 {10, 10, 2, 2},         {42, 70, 2, 2},        {14, 2000, 1, 71},
                 {28, 28, 2, 2},         {20, 40, 2, 3},        {5000, 5000, 127, 127},
                 {3584, 3584, 128, 128}, {3600, 3570, 128, 127}};
-    const graft_qwen_vision_arch a = {.patch = PATCH};
     graft_err e = GRAFT_ERR_INIT;
     for (size_t i = 0; i < COUNT(want); i++) {
         int32_t rows = 0, columns = 0;
-        CHECK_OK(graft_qwen_vision_size(&a, want[i].height, want[i].width, &rows, &columns, &e),
-                 &e);
+        CHECK_OK(
+            graft_qwen_vision_size(PATCH, 4, want[i].height, want[i].width, &rows, &columns, &e),
+            &e);
         CHECK_INT(rows, want[i].rows);
         CHECK_INT(columns, want[i].columns);
     }
     int32_t rows, columns;
-    CHECK_INT(graft_qwen_vision_size(&a, 10, 2001, &rows, &columns, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_qwen_vision_size(PATCH, 4, 10, 2001, &rows, &columns, &e), GRAFT_E_ARG);
     CHECK(strstr(e.text, "2001 x 10"));
 }
 
@@ -184,8 +184,8 @@ static void by_hand(const char *text, graft_image *const *seen, size_t n, const 
     }
     CHECK_INT(shown, n);
     float *want = calloc(m * WIDTH, sizeof *want);
-    CHECK_OK(graft_qwen3_run_seen(engine, &o, &q->arch, q->weights, all, (int64_t)m, picture, n,
-                                  NULL, want, &e),
+    CHECK_OK(graft_qwen3_run_seen(engine, &o, &q->arch, q->weights, GRAFT_QWEN3_TAKE_NORMED, all,
+                                  (int64_t)m, picture, n, NULL, want, &e),
              &e);
     const graft_cond_entry *k = got->entry[0];
     CHECK(got->n == 1 && !k->pooled && k->width == WIDTH && left > 0 && m > left);

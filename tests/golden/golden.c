@@ -160,6 +160,10 @@ static float *unet_x(const graft_safetensors *f, int k, graft_unet_use *use)
         r->of[r->n] = (graft_unet_grid){(int32_t)one->shape[2], (int32_t)one->shape[3]};
         row += golden_count(one) / rows;
     }
+    int32_t *within =
+        golden_case(f, k, "within") ? golden_tokens(golden_case(f, k, "within")) : NULL;
+    for (int i = 0; within && i < r->n; i++) r->within[i] = within[i];
+    graft_free(within);
     if (golden_case(f, k, "by_index")) r->placing = GRAFT_PLACE_BEHIND;
     if (golden_case(f, k, "clean")) r->placing = GRAFT_PLACE_CLEAN;
     float *all = graft_malloc_array(rows, row * sizeof *all);

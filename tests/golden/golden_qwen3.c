@@ -1,5 +1,6 @@
 /* Qwen 3 and Qwen 2.5: hidden states from tokens. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "engine/prompts/qwen3.h"
@@ -12,6 +13,13 @@ typedef struct qwen3_file {
     graft_weights *weights;
     graft_build_options options;
 } qwen3_file;
+
+static void note(golden *g, int k, const char *what, double error)
+{
+    char name[64];
+    snprintf(name, sizeof name, "qwen case%d %s", k, what);
+    golden_note_model(g, name, error);
+}
 
 static graft_status hidden_case(golden *g, const qwen3_file *q, int k, graft_err *e)
 {
@@ -31,7 +39,6 @@ static graft_status hidden_case(golden *g, const qwen3_file *q, int k, graft_err
                                               : GRAFT_QWEN3_TAKE_MOST;
     const size_t width = (size_t)q->arch.width * graft_qwen3_times(taken);
     const graft_st_tensor *want = golden_case(q->f, k, what);
-    char name[64];
     if (!want || tokens->rank != 1 || golden_count(want) != golden_count(tokens) * width)
         return graft_fail(e, GRAFT_E_FORMAT, "%s: case %d has no hidden states", g->file, k);
     int32_t *ids = golden_tokens(tokens);
@@ -44,8 +51,7 @@ static graft_status hidden_case(golden *g, const qwen3_file *q, int k, graft_err
     }
     GRAFT_TRY(graft_qwen3_run(g->engine, &q->options, &q->arch, q->weights, taken, ids,
                               tokens->shape[0], NULL, hidden, e));
-    snprintf(name, sizeof name, "qwen case%d %s", k, what);
-    golden_note_model(g, name, golden_error(hidden, expected, golden_count(want)));
+    note(g, k, what, golden_error(hidden, expected, golden_count(want)));
 out:
     graft_free(ids);
     graft_free(hidden);
@@ -53,38 +59,70 @@ out:
     return st;
 }
 
-/* As Qwen-Image-Edit reads it: `pictures` (n,3) has the first token of each, its rows and columns.
- */
+/* Cells of several pictures one after the other; deep (times,each), own is space for as many. */
+typedef struct all_cells {
+    const float *seen, *deep;
+    float *own;
+    size_t each, width;
+    int32_t times;
+} all_cells;
+
+/* With what goes deeper of each picture by itself. */
+static void pictures_of(const all_cells *c, const int32_t *at, size_t n, graft_qwen3_picture *out)
+{
+    float *own = c->own;
+    size_t first = 0;
+    for (size_t i = 0; i < n; i++) {
+        const size_t values = (size_t)(at[3 * i + 1] * at[3 * i + 2]) * c->width;
+        out[i] = (graft_qwen3_picture){at[3 * i],       at[3 * i + 1], at[3 * i + 2],
+                                       c->seen + first, own,           c->times};
+        for (int32_t k = 0; k < c->times; k++, own += values)
+            memcpy(own, c->deep + (size_t)k * c->each + first, values * sizeof *own);
+        first += values;
+    }
+}
+
+/* As Qwen-Image-Edit reads it, or Qwen-Image 2.1: `pictures` (n,3) has the first token of each, its
+ * rows and columns; `deep` (times,cells,width) what of all of them goes deeper into the model. */
 static graft_status seen_case(golden *g, const qwen3_file *q, int k, graft_err *e)
 {
     const graft_st_tensor *tokens = golden_case(q->f, k, "tokens");
     const graft_st_tensor *pictures = golden_case(q->f, k, "pictures");
-    const graft_st_tensor *seen = golden_case(q->f, k, "seen");
-    const graft_st_tensor *want = golden_case(q->f, k, "normed");
-    graft_qwen3_picture picture[4];
+    const graft_st_tensor *seen = golden_case(q->f, k, "seen"),
+                          *deep = golden_case(q->f, k, "deep");
+    const graft_st_tensor *want = golden_case(q->f, k, deep ? "whole" : "normed");
+    graft_qwen3_picture picture[4] = {{0}};
     const size_t n = (size_t)pictures->shape[0], width = (size_t)q->arch.width;
-    char name[64];
     if (!want || !seen || n > sizeof picture / sizeof *picture || golden_count(pictures) != 3 * n ||
-        golden_count(want) != golden_count(tokens) * width)
+        golden_count(want) != golden_count(tokens) * width ||
+        (deep && golden_count(deep) != (size_t)deep->shape[0] * golden_count(seen)))
         return graft_fail(e, GRAFT_E_FORMAT, "%s: case %d has no pictures", g->file, k);
     int32_t *ids = golden_tokens(tokens), *at = golden_tokens(pictures);
-    float *cells = golden_copy(seen), *expected = golden_copy(want), *next = cells;
+    float *cells = golden_copy(seen), *expected = golden_copy(want);
+    float *deeper = deep ? golden_copy(deep) : NULL;
+    float *own = deep ? graft_malloc_array(golden_count(deep), sizeof *own) : NULL;
     float *hidden = graft_malloc_array(golden_count(want), sizeof *hidden);
-    graft_status st = ids && at && cells && expected && hidden
+    graft_status st = ids && at && cells && expected && hidden && (!deep || (deeper && own))
                           ? GRAFT_OK
                           : graft_fail_nomem(e, "hidden states with pictures");
-    for (size_t i = 0; i < n && !st; i++) {
-        picture[i] = (graft_qwen3_picture){at[3 * i], at[3 * i + 1], at[3 * i + 2], next};
-        next += (size_t)(at[3 * i + 1] * at[3 * i + 2]) * width;
-    }
     if (!st)
-        st = graft_qwen3_run_seen(g->engine, &q->options, &q->arch, q->weights, ids,
+        pictures_of(&(all_cells){.seen = cells,
+                                 .deep = deeper,
+                                 .own = own,
+                                 .each = golden_count(seen),
+                                 .width = width,
+                                 .times = deep ? (int32_t)deep->shape[0] : 0},
+                    at, n, picture);
+    if (!st)
+        st = graft_qwen3_run_seen(g->engine, &q->options, &q->arch, q->weights,
+                                  deep ? GRAFT_QWEN3_TAKE_WHOLE : GRAFT_QWEN3_TAKE_NORMED, ids,
                                   tokens->shape[0], picture, n, NULL, hidden, e);
-    snprintf(name, sizeof name, "qwen case%d seen", k);
-    if (!st) golden_note_model(g, name, golden_error(hidden, expected, golden_count(want)));
+    if (!st) note(g, k, "seen", golden_error(hidden, expected, golden_count(want)));
     graft_free(ids);
     graft_free(at);
     graft_free(cells);
+    graft_free(deeper);
+    graft_free(own);
     graft_free(expected);
     graft_free(hidden);
     return st;

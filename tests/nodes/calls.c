@@ -277,6 +277,16 @@ static void edit_no_pictures(const graft_node *n, graft_arg *in)
     set_s(n, in, "prompt", "blue");
     set_s(n, in, "negative_prompt", "red");
 }
+static void edit_eight_pictures(const graft_node *n, graft_arg *in)
+{
+    for (int i = 3; i <= 10; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "images.image_%d", i);
+        unconnect(n, in, name);
+    }
+    set_s(n, in, "prompt", "blue");
+    set_s(n, in, "negative_prompt", "red");
+}
 static void edit_guidance(const graft_node *n, graft_arg *in)
 {
     set_f(n, in, "guidance", 2.25);
@@ -367,17 +377,28 @@ static void models_are_steered(void)
     expect("ZImageFunControlnet", edit_patch_hint,
            "model control 1 hint=0 inpaint=32 mask=32 net=1 vae=1\n", "");
 }
-/* Qwen-Image 2.1's prompts show no pictures yet; the input that has one is named. */
-static void pictures_are_refused(void)
+/* Qwen-Image 2.1's prompts show up to eight pictures, by a VAE; the input that is one too many or
+ * missing is named, and the latent is as large as the last one is seen. */
+static void pictures_are_shown_within(void)
 {
-    const char *id = "TextEncodeQwenImage21";
+    static const char id[] = "TextEncodeQwenImage21";
     const graft_node *n = fake_host_node(id);
     graft_arg in[80], out[4];
+    int64_t shape[4];
     connect(n, in);
-    unconnect(n, in, "images.image_1");
-    CHECK_INT(run_with(id, in, out), GRAFT_E_UNSUPPORTED);
+    CHECK_INT(run_with(id, in, out), GRAFT_E_LIMIT);
     CHECK_INT(host.fails, 1);
-    CHECK(strstr(host.fail_text, "pictures are not supported for Qwen-Image 2.1"));
+    CHECK_STR(host.fail_input, "images.image_9");
+    CHECK_STR(fake_trace, "");
+    edit_eight_pictures(n, in);
+    CHECK_INT(run_with(id, in, out), GRAFT_OK);
+    CHECK_STR(fake_trace, "encode_analyzed 'blue' 'red' 8 vae 1024\n");
+    graft_latent_data(graft_value_object(out[2].u.v, GRAFT_VALUE_LATENT), shape);
+    CHECK(shape[1] == 64 && shape[2] == 32 && shape[3] == 128);
+    fake_host_release(out, 4);
+    unconnect(n, in, "vae");
+    CHECK_INT(run_with(id, in, out), GRAFT_E_ARG);
+    CHECK_STR(host.fail_input, "vae");
     CHECK_STR(fake_trace, "");
 }
 
@@ -416,7 +437,10 @@ static void prompts_pass_arguments_on(void)
            "encode ");
     expect("TextEncodeQwenImageEditPlus", edit_no_picture, "encode_edit '' 0 numbered vae\n",
            "encode ");
-    expect("TextEncodeQwenImage21", edit_no_pictures, "encode 'blue'\nencode 'red'\n", "encode ");
+    expect("TextEncodeQwenImage21", edit_no_pictures, "encode_analyzed 'blue' 'red' 0 vae 1024\n",
+           "encode ");
+    expect("TextEncodeQwenImage21", edit_eight_pictures,
+           "encode_analyzed 'blue' 'red' 8 vae 1024\n", "encode ");
     expect("FluxGuidance", edit_guidance, "guidance 2.25\n", "");
     expect("FluxDisableGuidance", NULL, "untold\n", "");
     expect("ReferenceLatent", NULL, "reference\n", "");
@@ -729,7 +753,7 @@ int main(void)
         RUN(quantize_passes_everything_on);
         RUN(plan_names_are_checked);
         RUN(prompts_pass_arguments_on);
-        RUN(pictures_are_refused);
+        RUN(pictures_are_shown_within);
         RUN(a_latent_of_the_resolution);
         RUN(attention_is_not_weighed);
         RUN(pictures_are_shown);

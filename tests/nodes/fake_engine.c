@@ -55,6 +55,11 @@ OBJECT(vision_output)
 OBJECT(style)
 OBJECT(ip_adapter)
 
+graft_status fake_make_cond(graft_cond **out, graft_err *e)
+{
+    return make_cond(out, e);
+}
+
 /* ------------------------------------------------------------------ engine and loading */
 
 struct graft_engine {
@@ -590,73 +595,6 @@ void graft_text_free(char *text)
 
 /* ------------------------------------------------------------------ prompts */
 
-typedef struct finder {
-    const graft_task *task;
-    graft_err *e;
-} finder;
-
-static graft_status find(void *ctx, const char *name)
-{
-    const finder *f = ctx;
-    char *path = NULL;
-    graft_status st = f->task->embedding(f->task->ctx, name, &path, f->e);
-    if (st == GRAFT_OK)
-        trace("embedding '%s': %s\n", name, path);
-    else if (st != GRAFT_E_NOMEM)
-        trace("embedding '%s' %s: %s\n", name, graft_status_text(st), f->e->text);
-    graft_free(path);
-    return st == GRAFT_E_NOMEM || st == GRAFT_E_NOTFOUND ? st : GRAFT_OK;
-}
-
-graft_status graft_clip_encode(const graft_clip *c, const char *text, const graft_task *task,
-                               graft_cond **out, graft_err *e)
-{
-    (void)c;
-    trace("encode '%s'\n", text);
-    finder f = {task, e};
-    graft_status st = graft_prompt_embeddings(text, find, &f, e);
-    if (st != GRAFT_OK) return st;
-    return make_cond(out, e);
-}
-
-graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, const char *text_l,
-                                    const graft_sdxl_size *s, const graft_task *task,
-                                    graft_cond **out, graft_err *e)
-{
-    (void)c, (void)task;
-    trace("encode_sdxl '%s' '%s' %lld %lld %lld %lld %lld %lld\n", text_g, text_l,
-          (long long)s->width, (long long)s->height, (long long)s->crop_w, (long long)s->crop_h,
-          (long long)s->target_width, (long long)s->target_height);
-    return make_cond(out, e);
-}
-
-graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, const char *text_g,
-                                   const char *text_t5, const graft_task *task, graft_cond **out,
-                                   graft_err *e)
-{
-    (void)c, (void)task;
-    trace("encode_sd3 '%s' '%s' '%s'\n", text_l ? text_l : "-", text_g ? text_g : "-",
-          text_t5 ? text_t5 : "-");
-    return make_cond(out, e);
-}
-
-graft_status graft_clip_encode_flux(const graft_clip *c, const char *text_l, const char *text_t5,
-                                    const graft_task *task, graft_cond **out, graft_err *e)
-{
-    (void)c, (void)task;
-    trace("encode_flux '%s' '%s'\n", text_l, text_t5);
-    return make_cond(out, e);
-}
-
-graft_status graft_clip_encode_edit(const graft_clip *c, const graft_edit_prompt *p,
-                                    const graft_task *task, graft_cond **out, graft_err *e)
-{
-    (void)c, (void)task;
-    trace("encode_edit '%s' %zu%s%s\n", p->text, p->n_pictures, p->numbered ? " numbered" : "",
-          p->vae ? " vae" : "");
-    return make_cond(out, e);
-}
-
 graft_status graft_cond_guidance(const graft_cond *c, double guidance, graft_cond **out,
                                  graft_err *e)
 {
@@ -669,15 +607,6 @@ graft_status graft_cond_untold(const graft_cond *c, graft_cond **out, graft_err 
 {
     (void)c;
     trace("untold\n");
-    return make_cond(out, e);
-}
-
-graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, double score,
-                                       int64_t width, int64_t height, const graft_task *task,
-                                       graft_cond **out, graft_err *e)
-{
-    (void)c, (void)task;
-    trace("encode_refiner '%s' %g %lld %lld\n", text, score, (long long)width, (long long)height);
     return make_cond(out, e);
 }
 

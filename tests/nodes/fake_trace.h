@@ -30,7 +30,8 @@ static inline const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* A model or a text encoder of the stand-in, unless it is to fail. */
+/* A model, a text encoder or a prompt of the stand-in, unless it is to fail. */
 graft_status fake_make_model(graft_model **out, graft_err *e);
 graft_status fake_make_clip(graft_clip **out, graft_err *e);
+graft_status fake_make_cond(graft_cond **out, graft_err *e);
 #endif
