@@ -48,10 +48,10 @@ static graft_status check(const graft_engine *g, const graft_exe *x, const graft
         return graft_fail(
             e, GRAFT_E_LIMIT,
             "%s%s needs %llu MiB, more than the %llu MiB of GRAFT_MEMORY_MB; the smallest "
-            "GRAFT_MEMORY_MB that would do for it is %llu%s",
+            "GRAFT_MEMORY_MB that would do is %llu%s",
             x->kind, n->beside ? " with its ControlNets" : "", mib,
             (unsigned long long)(g->max_bytes >> 20), mib,
-            job->part ? ", and more with its model" : "");
+            job->part ? ", and more with its model" : " for it alone");
     if (total && least > total)
         return graft_fail(e, GRAFT_E_NOMEM, "out of memory: %s needs %llu MiB, %s has %llu MiB%s",
                           x->kind, mib, x->backend->name, (unsigned long long)(total >> 20),

@@ -46,7 +46,7 @@ static void too_low(const char *path)
     graft_binding *b = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_INT(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), GRAFT_E_LIMIT);
-    CHECK(strstr(e.text, "the smallest GRAFT_MEMORY_MB that would do for it is ") != NULL);
+    CHECK(strstr(e.text, "the smallest GRAFT_MEMORY_MB that would do is ") != NULL);
     g->max_bytes = w.arena + w.weights - 1;
     g->offload = false;
     CHECK_INT(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), GRAFT_E_LIMIT);

@@ -158,7 +158,7 @@ static void smallest_that_would_do(void)
     graft_err e = GRAFT_ERR_INIT;
     char mb[32];
     CHECK_INT(run_within("1", &e), GRAFT_E_LIMIT);
-    const char *at = strstr(e.text, "the smallest GRAFT_MEMORY_MB that would do for it is ");
+    const char *at = strstr(e.text, "the smallest GRAFT_MEMORY_MB that would do is ");
     CHECK(at && strstr(e.text, "more than the 1 MiB of GRAFT_MEMORY_MB"));
     long n = at ? strtol(strstr(at, " is ") + 4, NULL, 10) : 0;
     CHECK(n > 1);

@@ -173,7 +173,7 @@ static void other_folders(void)
     CHECK(!graft_spill_helps("/dev/shm") && !graft_spill_helps("/dev/shm/not/there"));
     graft_engine_destroy(engine_at("/dev/shm/graft-not-there", why, &st));
     CHECK_INT(st, GRAFT_E_LIMIT);
-    CHECK(strstr(why, "the smallest GRAFT_MEMORY_MB that would do for it is ") != NULL);
+    CHECK(strstr(why, "the smallest GRAFT_MEMORY_MB that would do is ") != NULL);
     graft_engine *g = engine_at("/dev/shm/graft-not-there", why, &st);
     uint64_t entries;
     graft_err e = GRAFT_ERR_INIT;
