@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/part.h"
 #include "base/str.h"
 #include "engine/engine.h"
 
@@ -135,7 +136,7 @@ static bool is_linked(const graft_arg *name)
     return name->kind != GRAFT_CHOICE && name->kind != GRAFT_STRING;
 }
 
-graft_status graft_files_put_identity(const char *path, graft_str *out)
+static graft_status put_one(const char *path, graft_str *out)
 {
     graft_file_id id = {0};
     graft_status st = graft_file_identify(path, &id) ? GRAFT_OK : GRAFT_E_NOTFOUND;
@@ -143,6 +144,19 @@ graft_status graft_files_put_identity(const char *path, graft_str *out)
         out,
         "%" PRIx64 " %" PRIx64 " %" PRIu64 " %" PRId64 ".%09" PRId64 " %" PRId64 ".%09" PRId64 " ",
         id.device, id.inode, id.size, id.changed_s, id.changed_ns, id.status_s, id.status_ns);
+    return st;
+}
+
+graft_status graft_files_put_identity(const char *path, graft_str *out)
+{
+    graft_part part;
+    if (!graft_part_of(path, &part)) return put_one(path, out);
+    graft_status st = GRAFT_OK;
+    for (unsigned i = 1; i <= part.count && st == GRAFT_OK; i++) {
+        char *other = graft_part_path(path, &part, i);
+        st = other ? put_one(other, out) : GRAFT_E_NOMEM;
+        graft_free(other);
+    }
     return st;
 }
 

@@ -34,7 +34,8 @@ graft_status graft_files_fingerprint(const graft_host *h, const char *folder, co
  */
 graft_status graft_files_stamp(const graft_host *h, const char *folder, const graft_arg *names,
                                size_t count, char *text, uint64_t n);
-/* Appends which file this is, its size and its last change. GRAFT_E_NOTFOUND: there is none. */
+/* Appends which file this is, its size and its last change, of a model in several parts those of
+ * all (base/part.h). GRAFT_E_NOTFOUND: there is none, or a part is missing. */
 graft_status graft_files_put_identity(const char *path, graft_str *out);
 /* For "graft.validate/1": does the file exist? A missing one is told as "<what>: <name>". */
 graft_status graft_files_validate(const graft_host *h, const char *folder, const graft_arg *name,

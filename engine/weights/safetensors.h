@@ -8,6 +8,10 @@
  * dtype. Element types that exist in the format but not in graft_dtype, and ranks over
  * GRAFT_SAFETENSORS_MAX_RANK, are GRAFT_E_UNSUPPORTED; all else is GRAFT_E_FORMAT.
  *
+ * A path that is one of several parts (base/part.h) opens all of them, which lie beside it, as one
+ * file; which tensor is in which part does not matter, so their index is not read. Metadata are the
+ * first part's. GRAFT_E_NOTFOUND, with its name: one is missing.
+ *
  * The file must not be written to while it is open: reading a mapped page that is gone ends the
  * process. graft_safetensors_check() notices it, but not between asking and reading. Replacing the
  * file by a rename is fine. */
@@ -106,7 +110,7 @@ const char *graft_safetensors_metadata_at(const graft_safetensors *f, size_t i, 
 const char *graft_safetensors_path(const graft_safetensors *f);
 /* Whether it is a GGUF file. */
 bool graft_safetensors_is_gguf(const graft_safetensors *f);
-/* GRAFT_E_IO when somebody wrote into the file since it was opened. A system call. */
+/* GRAFT_E_IO when somebody wrote into the file since it was opened. A system call for each part. */
 graft_status graft_safetensors_check(const graft_safetensors *f, graft_err *e);
 /* Whether both are the same file on disk in the same state. */
 bool graft_safetensors_same(const graft_safetensors *a, const graft_safetensors *b);

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/part.h"
 #include "base/str.h"
 
 static const char *const plain[] = {".safetensors", ".sft", NULL};
@@ -246,7 +247,15 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Appends the files below `root` to the NULL-terminated list of *count names. */
+/* Models in several parts are chosen by their first one. */
+static bool is_later_part(const char *name)
+{
+    graft_part part;
+    return graft_part_of(name, &part) && part.number > 1;
+}
+
+/* Appends the files below `root` to the NULL-terminated list of *count names: with a suffix, those
+ * of models. */
 static graft_status append_names(const char *root, const char *const *suffix, char ***names,
                                  size_t *count, graft_err *e)
 {
@@ -259,6 +268,7 @@ static graft_status append_names(const char *root, const char *const *suffix, ch
         return graft_fail_nomem(e, "a list of files");
     }
     for (size_t i = 0; i < n; i++) {
+        if (suffix && is_later_part(found[i])) continue;
         (*names)[*count] = graft_strdup(found[i]);
         if (!(*names)[*count]) {
             st = graft_fail_nomem(e, "a list of files");

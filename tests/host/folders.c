@@ -77,6 +77,20 @@ static graft_status resolve(const char *key, const char *name)
     return st;
 }
 
+/* The first part's name stands for all. */
+static void models_in_parts(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    char **names;
+    CHECK(system("mkdir -p models/controlnet") == 0);
+    check_text("models/controlnet/big-00001-of-00002.safetensors", "");
+    check_text("models/controlnet/big-00002-of-00002.safetensors", "");
+    CHECK_OK(graft_folders_list(&fixture.folders, "controlnet", &names, &e), &e);
+    CHECK(names[0] && !names[1]);
+    CHECK_STR(names[0], "big-00001-of-00002.safetensors");
+    graft_folders_free_names(names);
+}
+
 static void models(void)
 {
     graft_err e = GRAFT_ERR_INIT;
@@ -293,6 +307,7 @@ int main(void)
     RUN(numbers);
     RUN(escapes);
     RUN(models);
+    RUN(models_in_parts);
     RUN(names_of_paths);
     RUN(links);
     RUN(tables);

@@ -156,6 +156,22 @@ static void fingerprints_follow_the_files(void)
     CHECK(api->get(&host.host, in, c, sizeof c) != GRAFT_OK);
 }
 
+/* Of a file in parts all of them count. */
+static void fingerprints_follow_all_parts(void)
+{
+    const graft_fingerprint_api *api = node->query(GRAFT_FINGERPRINT_ID);
+    graft_arg in[3] = {{.kind = GRAFT_NONE}, {.kind = GRAFT_NONE}, {.kind = GRAFT_NONE}};
+    char a[64] = "", b[64] = "";
+    in[2] = rows("{'lora_1':{'on':true,'lora':'big-00001-of-00002','strength':1}}");
+    fake_host_put(&host, "loras", "big-00001-of-00002.safetensors", "one", 3);
+    CHECK(api->get(&host.host, in, a, sizeof a) != GRAFT_OK);
+    fake_host_put(&host, "loras", "big-00002-of-00002.safetensors", "two", 3);
+    CHECK_INT(api->get(&host.host, in, a, sizeof a), GRAFT_OK);
+    fake_host_put(&host, "loras", "big-00002-of-00002.safetensors", "other", 5);
+    CHECK_INT(api->get(&host.host, in, b, sizeof b), GRAFT_OK);
+    CHECK(strcmp(a, b) != 0);
+}
+
 static void memory_may_end_anywhere(void)
 {
     const char *text = "{'lora_1':{'on':true,'lora':'sub\\\\deep','strength':1},"
@@ -191,6 +207,7 @@ int main(void)
         RUN(files_are_found);
         RUN(faults_name_the_row);
         RUN(fingerprints_follow_the_files);
+        RUN(fingerprints_follow_all_parts);
         RUN(memory_may_end_anywhere);
     }
     check_nothing_is_left();
