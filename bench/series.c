@@ -3,8 +3,11 @@
  * series, in turns.
  *
  *   graft-bench-series MODEL.safetensors [--rounds N] [--side PIXELS] [--dtype bf16|f32]
+ *                      [--references N]
  *
- * Prints the medians in seconds, and the ratio of each pair with its quartiles. */
+ * With references: without guidance, and the prompt, of 64 tokens, shows so many pictures as large
+ * as the one that is made. Prints the medians in seconds, and the ratio of each pair with its
+ * quartiles. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +18,11 @@
 #include "engine/objects/objects.h"
 #include "engine/exec/invariants.h"
 
-enum { TOKENS = 77, MAX_ROUNDS = 64, INPUTS = 8 };
+enum { TOKENS = 77, SHOWN_TOKENS = 64, MAX_ROUNDS = 64, INPUTS = 8 };
 
 typedef struct options {
     const char *model, *dtype;
-    int rounds, side;
+    int rounds, side, references;
 } options;
 
 typedef struct subject {
@@ -35,17 +38,29 @@ static void *need(void *p)
     exit(1);
 }
 
+static graft_unet_use use_of(const options *o, const graft_model *m)
+{
+    const int32_t side = (int32_t)(o->side / graft_net_cell(&m->arch));
+    graft_unet_use use = {
+        .pictures = 1, .entries = 2, .height = side, .width = side, .tokens = TOKENS};
+    if (!o->references) return use;
+    use.entries = 1;
+    use.tokens = SHOWN_TOKENS;
+    use.references.n = o->references;
+    for (int i = 0; i < o->references; i++) use.references.of[i] = (graft_unet_grid){side, side};
+    return use;
+}
+
 static void open_model(const options *o, subject *s)
 {
     const graft_engine_config config = {.kernel_dir = GRAFT_LIB_DIR, .backend = "cpu"};
     const graft_compile_options compile = {.precision = o->dtype, .tuning = "fast"};
-    const graft_unet_use use = {
-        .pictures = 1, .entries = 2, .height = o->side / 8, .width = o->side / 8, .tokens = TOKENS};
     graft_model *m = NULL, *compiled = NULL;
     graft_err e = GRAFT_ERR_INIT;
     must(graft_engine_create(&config, &s->engine, &e), &e);
     must(graft_model_load(s->engine, o->model, NULL, &m, &e), &e);
     must(graft_model_compile(m, &compile, NULL, &compiled, &e), &e);
+    const graft_unet_use use = use_of(o, m);
     must(graft_model_bind_guided(compiled, &use, NULL, &s->binding, &e), &e);
     const graft_graph *g = s->binding->exe->graph;
     for (size_t i = 0; i < g->n_inputs && i < INPUTS; i++) {
@@ -55,6 +70,9 @@ static void open_model(const options *o, subject *s)
         for (size_t k = 0; v->dtype == GRAFT_F32 && k < n; k++)
             ((float *)s->in[i])[k] = (float)(k * 2654435761u % 4096) / 1024.0f - 2.0f;
     }
+    /* All of a prompt's tokens count. */
+    if (graft_net_counts_tokens(&m->arch, use.tokens))
+        ((float *)s->in[3])[graft_net_y_width(&m->arch, use.tokens) - 1] = (float)use.tokens;
     s->out = need(graft_calloc((size_t)graft_gvalue_count(&g->value[g->output[0]]), 4));
     graft_model_release(compiled);
     graft_model_release(m);
@@ -84,6 +102,8 @@ static int parse(int argc, char **argv, options *o)
             o->rounds = atoi(argv[++i]);
         else if (more && strcmp(argv[i], "--side") == 0)
             o->side = atoi(argv[++i]);
+        else if (more && strcmp(argv[i], "--references") == 0)
+            o->references = atoi(argv[++i]);
         else if (more && strcmp(argv[i], "--dtype") == 0)
             o->dtype = argv[++i];
         else if (argv[i][0] != '-' && !o->model)
@@ -91,6 +111,7 @@ static int parse(int argc, char **argv, options *o)
         else
             return 2;
     }
+    if (o->references < 0 || o->references > GRAFT_REFERENCES) return 2;
     return o->model && o->rounds >= 1 && o->rounds <= MAX_ROUNDS && o->side >= 64 ? 0 : 2;
 }
 
@@ -103,7 +124,7 @@ int main(int argc, char **argv)
     graft_err e = GRAFT_ERR_INIT;
     if (parse(argc, argv, &o)) {
         fputs("usage: graft-bench-series MODEL.safetensors [--rounds N] [--side PIXELS] "
-              "[--dtype bf16|f32]\n",
+              "[--dtype bf16|f32] [--references N]\n",
               stderr);
         return 2;
     }

@@ -7,6 +7,7 @@
 #define GRAFT_CACHE_COMPILED_H
 #include "engine/disk/disk.h"
 #include "engine/exec/exe.h"
+#include "engine/exec/invariants.h"
 #include "engine/exec/tune.h"
 
 typedef struct graft_compiled graft_compiled;
@@ -26,8 +27,8 @@ typedef struct graft_compile_job {
     graft_backend *backend;
     graft_tuning tuning;
     bool use_disk;
-    uint32_t steady;   /* a bit for each of the graph's inputs that may be the same in many runs */
-    int64_t max_bytes; /* of arena, workspace and packed weights; 0: no limit */
+    graft_steady steady;   /* of the graph's inputs, what may be the same in many runs */
+    int64_t max_bytes;     /* of arena, workspace and packed weights; 0: no limit */
     int64_t beside_bytes;  /* of packed weights that others need at the same time */
     int64_t arena_bytes;   /* of activations of others that run in turn with it, at most */
     uint64_t behind_bytes; /* of weights that will be needed at the same time */

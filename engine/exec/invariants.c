@@ -12,16 +12,35 @@ struct graft_invariants {
 
 typedef struct finder {
     const graft_graph *g;
-    bool *steady;  /* of each root value: it is a weight, a steady input, or made of such */
-    bool *needed;  /* of each root value: made of such, and read by what is not */
-    int64_t *at;   /* of each root value: where it is kept; -1: nowhere */
-    int64_t bytes; /* in all */
+    int64_t behind; /* graft_steady's */
+    bool *steady;   /* of each root value: it is a weight, a steady input, or made of such */
+    bool *needed;   /* of each root value: made of such, and read by what is not */
+    int64_t *at;    /* of each root value: where it is kept; -1: nowhere */
+    int64_t bytes;  /* in all */
 } finder;
+
+/* Whether a view shows nothing but the steady part of the first input's rows. */
+static bool in_steady_rows(const finder *f, const graft_gvalue *v)
+{
+    const graft_gvalue *whole = &f->g->value[v->root];
+    if (!f->behind || whole->kind != GRAFT_VALUE_INPUT || whole->index != 0 || whole->rank != 2)
+        return false;
+    const int64_t row = whole->dim[1], first = v->offset % row;
+    int64_t last = first;
+    for (int i = 0; i < v->rank; i++)
+        if (v->stride[i] != row) last += (v->dim[i] - 1) * v->stride[i];
+    return first >= f->behind && last < row;
+}
+
+static bool is_steady(const finder *f, graft_vid v)
+{
+    return f->steady[f->g->value[v].root] || in_steady_rows(f, &f->g->value[v]);
+}
 
 static bool reads_steady(const finder *f, const graft_gnode *n)
 {
     for (int k = 0; k < GRAFT_MAX_INPUTS; k++)
-        if (n->in[k] >= 0 && !f->steady[f->g->value[n->in[k]].root]) return false;
+        if (n->in[k] >= 0 && !is_steady(f, n->in[k])) return false;
     return true;
 }
 
@@ -82,13 +101,13 @@ static void fill(const finder *f, graft_exe_kept *kept)
     }
 }
 
-graft_status graft_exe_find_invariants(graft_exe *x, uint32_t steady, graft_err *e)
+graft_status graft_exe_find_invariants(graft_exe *x, graft_steady steady, graft_err *e)
 {
     const graft_graph *g = x->graph;
     int64_t align = x->backend->info.alignment < 64 ? 64 : x->backend->info.alignment;
-    finder f = {.g = g};
+    finder f = {.g = g, .behind = steady.behind};
     graft_status st = GRAFT_OK;
-    if (!steady) return GRAFT_OK; /* such runs are no series */
+    if (!steady.inputs) return GRAFT_OK; /* such runs are no series */
     f.steady = graft_calloc(g->n_values, sizeof *f.steady);
     f.needed = graft_calloc(g->n_values, sizeof *f.needed);
     f.at = graft_malloc_array(g->n_values, sizeof *f.at);
@@ -96,7 +115,7 @@ graft_status graft_exe_find_invariants(graft_exe *x, uint32_t steady, graft_err 
         st = graft_fail_nomem(e, "executable");
         goto out;
     }
-    find_steady(&f, steady);
+    find_steady(&f, steady.inputs);
     GRAFT_TRY(place(&f, align, e));
     if (!f.bytes) goto out;
     x->kept = graft_calloc(g->n_nodes, sizeof *x->kept);
@@ -135,7 +154,9 @@ graft_status graft_invariants_create(const graft_exe *x, graft_arenas *arenas,
 void graft_invariants_destroy(graft_invariants *v)
 {
     if (!v) return;
+    const bool large = v->block->bytes > GRAFT_INVARIANTS_SMALL;
     graft_arenas_give(v->arenas, v->block);
+    if (large) graft_arenas_trim(v->arenas);
     graft_free(v);
 }
 

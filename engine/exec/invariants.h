@@ -9,8 +9,18 @@
 #define GRAFT_EXEC_INVARIANTS_H
 #include "engine/exec/exe.h"
 
-/* Finds them; steady: a bit for each input of the graph. Once, before the executable is shared. */
-graft_status graft_exe_find_invariants(graft_exe *x, uint32_t steady, graft_err *e);
+/* What stays the same over the runs of a series. */
+typedef struct graft_steady {
+    uint32_t inputs; /* a bit for each input of the graph */
+    int64_t behind;  /* of the first input, (rows, values), what is from this value of each row on;
+                        0: nothing */
+} graft_steady;
+
+/* Finds them. Once, before the executable is shared. */
+graft_status graft_exe_find_invariants(graft_exe *x, graft_steady steady, graft_err *e);
+
+/* More than this is given back to the system at the end, and not left for the next series. */
+#define GRAFT_INVARIANTS_SMALL ((uint64_t)64 << 20)
 
 /* The memory of one series of runs. One thread at a time. *out is NULL where the executable has
  * none. It must end before the executable and the arenas. */

@@ -5,6 +5,7 @@
 #define SPARED      16 /* one part in this many of a device's memory is left to others, */
 #define SPARED_MOST ((uint64_t)1 << 30) /* but no more than this; */
 #define SPARED_HOST 4                   /* of a machine's memory this part */
+#define KEPT        8  /* what is kept from step to step may be this part of either */
 #define RECORDED    32 /* and of a limit to recordings, where weights do not fit into it */
 
 /* What the graph takes with all its weights on the device. */
@@ -177,4 +178,12 @@ graft_status graft_engine_make_room(graft_engine *g, const graft_exe *x,
     const uint64_t most = less(budget, n.arena + recorded);
     graft_packs_set_budget(g->packs, out->with_others < most ? out->with_others : most);
     return GRAFT_OK;
+}
+
+bool graft_engine_may_keep(const graft_backend *b, uint64_t bytes)
+{
+    if (bytes <= GRAFT_INVARIANTS_SMALL) return true; /* not worth the question */
+    const uint64_t total = b->info.memory_total;
+    if (total && bytes > total / KEPT) return false;
+    return b->info.host_memory || bytes <= free_on(b) / 2;
 }

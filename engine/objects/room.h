@@ -13,4 +13,7 @@
 graft_status graft_engine_make_room(graft_engine *g, const graft_exe *x,
                                     const graft_compile_job *job, bool asked,
                                     graft_offload_room *out, graft_err *e);
+/* Whether so much may be kept of one step of a sampling for the next ones: not more than an eighth
+ * of the memory there is, and of a device's not more than half of what is free. */
+bool graft_engine_may_keep(const graft_backend *b, uint64_t bytes);
 #endif

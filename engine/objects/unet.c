@@ -114,9 +114,11 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     if (graft_model_freeu_factors(m, use->variant)) unet.shape.freeu = (int32_t)m->freeu.version;
     if (m->hyper.net) memcpy(&unet.shape.hyper, &m->hyper.net->arch, sizeof unet.shape.hyper);
     memcpy(&unet.quant, &m->quant, sizeof unet.quant);
-    job.steady = graft_net_y_width(&m->arch, use->tokens)
-                     ? 0xc
-                     : 0x4; /* context, and y where there is one */
+    /* The context, and y where there is one; what pictures show it, behind the latents. */
+    job.steady.inputs = graft_net_y_width(&m->arch, use->tokens) ? 0xc : 0x4;
+    if (use->references.n)
+        job.steady.behind = graft_net_x_values(&m->arch, unet.shape.height, unet.shape.width,
+                                               &(graft_references){.n = 0});
     job.beside_bytes = use->beside;
     job.arena_bytes = use->arena;
     job.offload = true;

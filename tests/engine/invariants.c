@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "engine/objects/room.h"
 #include "tests/engine/flux.h"
 #include "tests/engine/mmdit.h"
 #include "tests/engine/regions.h"
@@ -198,9 +199,34 @@ static void nothing_beside_a_limit(void)
     graft_model_release(m);
 }
 
+static graft_status half_free(graft_device *d, graft_device_info *out)
+{
+    (void)d;
+    out->memory_total = (uint64_t)1 << 30;
+    out->memory_free = (uint64_t)1 << 28;
+    return GRAFT_OK;
+}
+
+/* What pictures that prompts show leave may be gigabytes. */
+static void not_more_than_there_is(void)
+{
+    const graft_kernels_api says = {.info = half_free};
+    graft_backend b = {.api = &says, .info = {.memory_total = (uint64_t)1 << 30}};
+    const uint64_t mib = 1 << 20;
+    b.info.host_memory = true;
+    CHECK(graft_engine_may_keep(&b, 128 * mib) && !graft_engine_may_keep(&b, 128 * mib + 1));
+    b.info.host_memory = false;
+    CHECK(graft_engine_may_keep(&b, 128 * mib) && !graft_engine_may_keep(&b, 128 * mib + 1));
+    b.info.memory_total = (uint64_t)1 << 32; /* then what is free counts */
+    CHECK(graft_engine_may_keep(&b, 128 * mib) && !graft_engine_may_keep(&b, 128 * mib + 1));
+    b.info.memory_total = 100 * mib;
+    CHECK(graft_engine_may_keep(&b, 64 * mib) && !graft_engine_may_keep(&b, 64 * mib + 1));
+}
+
 int main(void)
 {
     static const char *const backends[] = {"ref", "cpu"};
+    RUN(not_more_than_there_is);
     for (int i = 0; i < 2; i++) {
         engine = make_engine(backends[i]);
         if (!engine) continue;

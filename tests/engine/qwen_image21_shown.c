@@ -114,6 +114,65 @@ static void guided_by_another(void)
     graft_model_release(m);
 }
 
+typedef struct shown_run {
+    float x[2 * (VALUES + MOST)], context[2 * WORDS * 64], y[2], t[2];
+} shown_run;
+
+/* Run number `i` for so many rows. Of the prompt and what it shows only what `known` says is there;
+ * the rest is no number. */
+static void fill_run(shown_run *r, int i, int64_t rows, int64_t of_x, int64_t width, bool known)
+{
+    CHECK(width <= 64);
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t k = 0; k < of_x; k++)
+            r->x[row * of_x + k] = k < VALUES ? fixed_value((uint64_t)(1000 * i + 100 * row + k))
+                                   : known    ? fixed_value((uint64_t)(7000 + 100 * row + k))
+                                              : NAN;
+        for (int64_t k = 0; k < WORDS * width; k++)
+            r->context[row * WORDS * width + k] =
+                known ? fixed_value((uint64_t)(20000 + 300 * row + k)) : NAN;
+        r->y[row] = known ? WORDS : NAN;
+        r->t[row] = i ? 300 : 700;
+    }
+}
+
+/* What pictures show does not change from step to step either: the first run of a series has all
+ * that is made of them, and later ones read nothing of it. */
+static void pictures_are_read_once(void)
+{
+    static shown_run r;
+    static float want[2 * VALUES], got[2 * VALUES];
+    graft_model *m = load_model(engine, SHOWN);
+    const int64_t width = m->arch.context_dim;
+    for (int64_t rows = 1; rows <= 2; rows++) {
+        const graft_unet_use use = {.pictures = rows,
+                                    .entries = 1,
+                                    .height = SIDE,
+                                    .width = SIDE,
+                                    .tokens = WORDS,
+                                    .references = one_shown};
+        const int64_t of_x = graft_net_x_values(&m->arch, SIDE, SIDE, &one_shown);
+        const void *const in[] = {r.x, r.t, r.context, r.y};
+        graft_invariants *series = NULL;
+        graft_binding *b = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        CHECK_OK(graft_model_bind_guided(m, &use, NULL, &b, &e), &e);
+        if (!b) return;
+        fill_run(&r, 1, rows, of_x, width, true);
+        CHECK_OK(graft_exe_run(b, engine->arenas, in, (void *[]){want}, NULL, NULL, &e), &e);
+        CHECK_OK(graft_invariants_create(b->exe, engine->kept, &series, &e), &e);
+        for (int i = 0; i < 2; i++) {
+            fill_run(&r, i, rows, of_x, width, i == 0);
+            CHECK_OK(graft_exe_run_again(b, engine->arenas, series, in, (void *[]){got}, NULL, &e),
+                     &e);
+            CHECK((memcmp(got, want, (size_t)(rows * VALUES) * sizeof *got) == 0) == (i == 1));
+        }
+        graft_invariants_destroy(series);
+        graft_binding_release(b);
+    }
+    graft_model_release(m);
+}
+
 /* The layers are those of the network without references. */
 static void quantized_alike(void)
 {
@@ -164,6 +223,7 @@ int main(void)
     engine = make_engine("cpu");
     RUN(references);
     RUN(guided_by_another);
+    RUN(pictures_are_read_once);
     RUN(quantized_alike);
     RUN(no_such_places);
     graft_engine_destroy(engine);
