@@ -234,6 +234,17 @@ static graft_status put_tokenizer(const graft_host *h, const char *folder, const
     return st == GRAFT_OK ? put_maybe(h, "text_encoders", TOKENIZER, out) : st;
 }
 
+/* What looks at pictures for text encoders in GGUF, which are files beside them. */
+static graft_status put_sight(const graft_host *h, const char *folder, graft_str *out)
+{
+    char **names = graft_files_choices(h, folder);
+    graft_status st = names ? GRAFT_OK : GRAFT_E_NOMEM;
+    for (size_t i = 0; st == GRAFT_OK && names[i]; i++)
+        if (strcasestr(names[i], "mmproj")) st = put_maybe(h, folder, names[i], out);
+    graft_files_free_choices(names);
+    return st;
+}
+
 static graft_status put_stamp(const graft_host *h, const char *folder, const graft_arg *name,
                               graft_str *out)
 {
@@ -243,6 +254,8 @@ static graft_status put_stamp(const graft_host *h, const char *folder, const gra
     if (st == GRAFT_OK) st = graft_files_put_identity(path, out);
     graft_free(path);
     if (st == GRAFT_OK && may_have_text(folder)) st = put_tokenizer(h, folder, name->u.s, out);
+    if (st == GRAFT_OK && may_have_text(folder) && graft_str_ends(name->u.s, ".gguf"))
+        st = put_sight(h, folder, out);
     return st;
 }
 

@@ -30,8 +30,8 @@ extern const char *const graft_files_picture_suffixes[];
 graft_status graft_files_fingerprint(const graft_host *h, const char *folder, const graft_arg *name,
                                      char *text, uint64_t n);
 /* The same for `count` large files, without reading them: which files they are, their sizes and
- * last changes. With text encoders and checkpoints also of tokenizers that are files of their own.
- */
+ * last changes. With text encoders and checkpoints also of tokenizers that are files of their own,
+ * and of what looks at pictures for GGUF files. */
 graft_status graft_files_stamp(const graft_host *h, const char *folder, const graft_arg *names,
                                size_t count, char *text, uint64_t n);
 /* Appends which file this is, its size and its last change, of a model in several parts those of

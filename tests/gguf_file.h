@@ -97,7 +97,7 @@ static inline void gguf_put_info(gguf_file *f, const char *name, int rank, const
 static inline uint32_t gguf_type_of(const graft_st_tensor *t)
 {
     if (t->blocks) return t->blocks->id;
-    return t->dtype == GRAFT_F16 ? 1 : t->dtype == GRAFT_BF16 ? 30 : 0;
+    return t->dtype == GRAFT_F16 ? 1 : t->dtype == GRAFT_BF16 ? 30 : t->dtype == GRAFT_I8 ? 24 : 0;
 }
 
 /* A file of these tensors, whose bytes the caller frees; config: NULL, or what metadata has. */

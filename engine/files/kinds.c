@@ -46,6 +46,8 @@ static const struct kind {
     {".to_k_ip.", "an IP-Adapter", "IPAdapterModelLoader"},
     {"vision_model.embeddings.patch_embedding.", "a vision encoder", "CLIPVisionLoader"},
     {"visual.conv1.", "a vision encoder", "CLIPVisionLoader"},
+    {"v.patch_embd.", "what looks at pictures for a text encoder beside it",
+     "CLIPLoader with that one's name"},
     {"text_model.encoder.", "a text encoder", "CLIPLoader"},
     {"transformer.resblocks.", "a text encoder", "CLIPLoader"},
     {"SelfAttention.", "a T5 text encoder", "TripleCLIPLoader"},

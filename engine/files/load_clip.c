@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
+#include "engine/files/mmproj.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
 
@@ -388,7 +389,7 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
     c->width = GRAFT_SD3_CONTEXT;
     for (size_t i = 0; i < n_paths; i++) {
         bool found = false;
-        GRAFT_TRY(graft_load_open(paths[i], NULL, task, &file, e));
+        GRAFT_TRY(graft_load_open(paths[i], graft_mmproj_adopt, task, &file, e));
         GRAFT_TRY(add_any(c, file, task, &found, e));
         if (!found) {
             st = no_encoder(graft_weights_file(file), c->kind, e);

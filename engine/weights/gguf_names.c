@@ -36,6 +36,36 @@ static const word qwen3_words[] = {
     {NULL, NULL},
 };
 
+static const word qwen_vision_words[] = {
+    {"attn_q", "attn.q"},
+    {"attn_k", "attn.k"},
+    {"attn_v", "attn.v"},
+    {"attn_qkv", "attn.qkv"},
+    {"attn_out", "attn.proj"},
+    {"ln1", "norm1"},
+    {"ln2", "norm2"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {NULL, NULL},
+};
+
+static const word qwen3_vision_words[] = {
+    {"attn_q", "attn.q"},
+    {"attn_k", "attn.k"},
+    {"attn_v", "attn.v"},
+    {"attn_qkv", "attn.qkv"},
+    {"attn_out", "attn.proj"},
+    {"ln1", "norm1"},
+    {"ln2", "norm2"},
+    {"ffn_up", "mlp.linear_fc1"},
+    {"ffn_down", "mlp.linear_fc2"},
+    {NULL, NULL},
+};
+
+static const word deep_words[] = {
+    {"norm", "norm"}, {"fc1", "linear_fc1"}, {"fc2", "linear_fc2"}, {NULL, NULL}};
+
 /* PREFIX.BLOCK.WORD.weight, or bias; the block's number in *block, what is behind the word in
  * *what. NULL: it is none of these. */
 static const char *find_word(const word *words, const char *prefix, const char *name,
@@ -73,4 +103,47 @@ bool graft_gguf_name_qwen3(const char *name, char *out, size_t size)
     if (strcmp(name, "output.weight") == 0) return snprintf(out, size, "lm_head.weight") > 0;
     const char *what, *found = find_word(qwen3_words, "blk.", name, &block, &what);
     return found && snprintf(out, size, "model.layers.%u.%s.%s", block, found, what) > 0;
+}
+
+/* WORD.weight, or bias, where the name is that of one layer outside of blocks. */
+static bool single(const word *words, const char *name, char *out, size_t size)
+{
+    for (; words->llama; words++) {
+        const size_t n = strlen(words->llama);
+        if (strncmp(name, words->llama, n) == 0 &&
+            (strcmp(name + n, ".weight") == 0 || strcmp(name + n, ".bias") == 0))
+            return snprintf(out, size, "%s%s", words->authors, name + n) > 0;
+    }
+    return false;
+}
+
+static bool vision(const word *alone, const word *words, const char *name, char *out, size_t size)
+{
+    unsigned block;
+    if (single(alone, name, out, size)) return true;
+    const char *what, *found = find_word(words, "v.blk.", name, &block, &what);
+    return found && snprintf(out, size, "visual.blocks.%u.%s.%s", block, found, what) > 0;
+}
+
+bool graft_gguf_name_qwen_vision(const char *name, char *out, size_t size)
+{
+    static const word alone[] = {{"v.patch_embd", "visual.patch_embed.proj"},
+                                 {"v.post_ln", "visual.merger.ln_q"},
+                                 {"mm.0", "visual.merger.mlp.0"},
+                                 {"mm.2", "visual.merger.mlp.2"},
+                                 {NULL, NULL}};
+    return vision(alone, qwen_vision_words, name, out, size);
+}
+
+bool graft_gguf_name_qwen3_vision(const char *name, char *out, size_t size)
+{
+    static const word alone[] = {
+        {"v.patch_embd", "visual.patch_embed.proj"}, {"v.position_embd", "visual.pos_embed"},
+        {"v.post_ln", "visual.merger.norm"},         {"mm.0", "visual.merger.linear_fc1"},
+        {"mm.2", "visual.merger.linear_fc2"},        {NULL, NULL}};
+    unsigned layer;
+    const char *what, *found = find_word(deep_words, "v.deepstack.", name, &layer, &what);
+    if (found)
+        return snprintf(out, size, "visual.deepstack_merger_list.%u.%s.%s", layer, found, what) > 0;
+    return vision(alone, qwen3_vision_words, name, out, size);
 }

@@ -192,6 +192,7 @@ void graft_safetensors_close(graft_safetensors *f)
     graft_free(f->coded);
     graft_free(f->made);
     graft_free(f->what);
+    graft_safetensors_close(f->beside);
     graft_free(f);
 }
 
@@ -205,7 +206,7 @@ graft_status graft_safetensors_check(const graft_safetensors *f, graft_err *e)
                               "%s was written to while it was in use: load it again (replace files "
                               "by renaming another over them)",
                               f->file[i].path);
-    return GRAFT_OK;
+    return f->beside ? graft_safetensors_check(f->beside, e) : GRAFT_OK;
 }
 
 static bool same_file(const graft_st_file *a, const graft_st_file *b)
@@ -218,10 +219,10 @@ static bool same_file(const graft_st_file *a, const graft_st_file *b)
 
 bool graft_safetensors_same(const graft_safetensors *a, const graft_safetensors *b)
 {
-    bool same = a->n_files == b->n_files;
+    bool same = a->n_files == b->n_files && !a->beside == !b->beside;
     if (a == b) return true;
     for (size_t i = 0; i < a->n_files && same; i++) same = same_file(&a->file[i], &b->file[i]);
-    return same;
+    return same && (!a->beside || graft_safetensors_same(a->beside, b->beside));
 }
 
 size_t graft_safetensors_count(const graft_safetensors *f)
@@ -273,6 +274,7 @@ void graft_safetensors_forget(const graft_safetensors *f, const graft_st_tensor 
         graft_file_forget(m, (size_t)(p - m->data), (size_t)t->bytes);
         return;
     }
+    if (f->beside) graft_safetensors_forget(f->beside, t);
 }
 
 const char *graft_safetensors_shape_text(const int64_t *dim, int rank, char *out, size_t size)

@@ -63,7 +63,8 @@ typedef struct graft_st_alias {
     bool kernel;    /* a matrix (a,b) becomes the kernel of a 1x1 convolution, (a,b,1,1) */
     bool exchanged; /* the two halves of its rows change places */
     bool piece;     /* it is `next` of another; it has no name */
-    size_t next;    /* 0, or 1 + the number of a tensor whose rows come behind its own */
+    bool slices; /* it and those behind it, (a,b,...) each, become (a,b,n,...), and not more rows */
+    size_t next; /* 0, or 1 + the number of a tensor whose rows come behind its own */
 } graft_st_alias;
 /* Gives tensor i the name alias[i], one for each of graft_safetensors_count(); names are copied.
  * A tensor that is `next` of another becomes part of it and is none any more. What is joined or
@@ -74,6 +75,10 @@ typedef struct graft_st_alias {
  */
 graft_status graft_safetensors_rename(graft_safetensors *f, const graft_st_alias *alias,
                                       graft_err *e);
+/* Adds the tensors of another file, which may be renamed, and which belongs to f from now on: it
+ * is checked, compared and closed with it. Once, before anybody else knows of f. GRAFT_E_FORMAT
+ * when a name is in both; after a failure `other` is still the caller's. */
+graft_status graft_safetensors_add(graft_safetensors *f, graft_safetensors *other, graft_err *e);
 /* What the file itself calls it: for messages. */
 static inline const char *graft_st_called(const graft_st_tensor *t)
 {

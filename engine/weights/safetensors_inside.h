@@ -33,6 +33,7 @@ struct graft_safetensors {
     size_t n_meta, cap_meta;
     graft_st_index by_name, by_key;
     bool gguf;
+    graft_safetensors *beside; /* whose tensors are among these; NULL: none */
 };
 
 /* Over the n elements of `array`, which are `stride` bytes each. *twice: a name that occurs twice,

@@ -21,11 +21,36 @@ static graft_status index_again(graft_safetensors *f, graft_err *e)
                       called[0], called[1]);
 }
 
+/* As its first one says, whose shape *out has: so many slices of one shape. */
+static graft_status sliced(const graft_safetensors *f, const graft_st_alias *alias, size_t i,
+                           graft_st_tensor *out, graft_err *e)
+{
+    int64_t n = 1;
+    bool fits = out->rank >= 2 && out->rank < GRAFT_SAFETENSORS_MAX_RANK && out->bytes > 0 &&
+                !graft_is_quantized(out->dtype) && !graft_st_packed(out) && out->scale == 0;
+    for (size_t k = alias[i].next; k && fits; k = alias[k - 1].next, n++) {
+        const graft_st_tensor *t = &f->tensor[k - 1];
+        fits = t->dtype == out->dtype && !graft_st_packed(t) && t->scale == 0 &&
+               t->rank == out->rank &&
+               memcmp(t->shape, out->shape, (size_t)t->rank * sizeof *t->shape) == 0;
+    }
+    if (!fits)
+        return graft_fail(e, GRAFT_E_FORMAT,
+                          "%s: the slices of tensor %.200s do not fit each other, or are quantized",
+                          f->what, out->name);
+    memmove(out->shape + 3, out->shape + 2, (size_t)(out->rank - 2) * sizeof *out->shape);
+    out->shape[2] = n;
+    out->rank++;
+    out->bytes *= (uint64_t)n;
+    return GRAFT_OK;
+}
+
 /* The tensor with the rows of those behind it, still without data. */
 static graft_status joined(const graft_safetensors *f, const graft_st_alias *alias, size_t i,
                            graft_st_tensor *out, graft_err *e)
 {
     *out = f->tensor[i];
+    if (alias[i].slices) return sliced(f, alias, i, out, e);
     bool fits = out->rank > 0 && out->bytes > 0 && !graft_is_quantized(out->dtype) && !out->coded;
     for (size_t k = alias[i].next; k; k = alias[k - 1].next) {
         const graft_st_tensor *t = &f->tensor[k - 1];
@@ -61,11 +86,25 @@ static bool has_new_rows(const graft_st_alias *alias)
     return !alias->piece && (alias->next || alias->exchanged);
 }
 
+static void copy_slices(const graft_safetensors *f, const graft_st_alias *alias, size_t i,
+                        const graft_st_tensor *whole, uint8_t *to)
+{
+    const size_t n = (size_t)whole->shape[2], all = (size_t)(whole->shape[0] * whole->shape[1]);
+    const size_t bytes = (size_t)whole->bytes / n / all;
+    for (size_t k = i + 1; k; k = alias[k - 1].next, to += bytes)
+        for (size_t j = 0; j < all; j++)
+            memcpy(to + j * n * bytes, (const uint8_t *)f->tensor[k - 1].data + j * bytes, bytes);
+}
+
 static void copy_rows(const graft_safetensors *f, const graft_st_alias *alias, size_t i,
                       const graft_st_tensor *whole, uint8_t *to)
 {
     uint8_t *p = to;
     size_t half = (size_t)whole->bytes / 2;
+    if (alias[i].slices) {
+        copy_slices(f, alias, i, whole, to);
+        return;
+    }
     for (size_t k = i + 1; k; k = alias[k - 1].next) {
         if (f->tensor[k - 1].bytes) memcpy(p, f->tensor[k - 1].data, f->tensor[k - 1].bytes);
         p += f->tensor[k - 1].bytes;
@@ -137,4 +176,24 @@ graft_status graft_safetensors_rename(graft_safetensors *f, const graft_st_alias
     }
     drop_pieces(f, alias);
     return index_again(f, e);
+}
+
+graft_status graft_safetensors_add(graft_safetensors *f, graft_safetensors *other, graft_err *e)
+{
+    const size_t before = f->n_tensors, n = other->n_tensors;
+    graft_st_tensor *all = graft_malloc_array(before + n + 1, sizeof *all);
+    assert(!f->beside);
+    if (!all) return graft_fail_nomem(e, "the tensors of two files");
+    if (before) memcpy(all, f->tensor, before * sizeof *all);
+    if (n) memcpy(all + before, other->tensor, n * sizeof *all);
+    graft_free(f->tensor);
+    f->tensor = all;
+    f->cap_tensors = before + n + 1;
+    f->n_tensors = before + n;
+    graft_status st = index_again(f, e);
+    if (st)
+        f->n_tensors = before; /* what is wrong is told; f can only be closed */
+    else
+        f->beside = other;
+    return st;
 }

@@ -2,7 +2,7 @@
  * what a prompt is put into and what of it is left out, and what it refuses. What it computes is
  * held against golden/small/qwen25; what it shares with Qwen 3 is tested there. */
 #include "tests/engine/language.h"
-#include "tests/gguf_file.h"
+#include "tests/engine/llama_files.h"
 
 #define SMALL GRAFT_SOURCE_DIR "/golden/small/qwen25.safetensors"
 #define PLACE "text_encoders.qwen25_7b.transformer."
@@ -59,17 +59,6 @@ static made_file *file_at(const char *prefix)
 static made_file *own_file(void)
 {
     return file_at("");
-}
-
-/* Renames what begins with `from`. */
-static void move_tensors(made_file *f, const char *from, const char *to)
-{
-    char name[200];
-    for (size_t i = 0; i < f->n; i++)
-        if (strncmp(f->tensor[i].name, from, strlen(from)) == 0) {
-            snprintf(name, sizeof name, "%s%s", to, f->tensor[i].name + strlen(from));
-            call_tensor(&f->tensor[i], name);
-        }
 }
 
 /* Of a file, which is used up. */
@@ -170,30 +159,10 @@ static void saved(void)
 /* llama.cpp's names: a bias is called as its weight. */
 static void gguf(void)
 {
-    static const char *const words[][2] = {{"self_attn.q_proj", "attn_q"},
-                                           {"self_attn.k_proj", "attn_k"},
-                                           {"self_attn.v_proj", "attn_v"},
-                                           {"self_attn.o_proj", "attn_output"},
-                                           {"post_attention_layernorm", "ffn_norm"},
-                                           {"input_layernorm", "attn_norm"},
-                                           {"mlp.gate_proj", "ffn_gate"},
-                                           {"mlp.up_proj", "ffn_up"},
-                                           {"mlp.down_proj", "ffn_down"}};
     const char *path = temp_path("encoder.gguf");
     made_file *f = file_at("");
     graft_clip *own = clip_of(file_at(""));
-    move_tensors(f, "model.embed_tokens", "token_embd");
-    move_tensors(f, "model.norm", "output_norm");
-    move_tensors(f, "model.layers", "blk");
-    for (size_t i = 0; i < f->n; i++)
-        for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
-            char name[200];
-            const char *was = f->tensor[i].name, *at = strstr(was, words[k][0]);
-            if (!at) continue;
-            snprintf(name, sizeof name, "%.*s%s%s", (int)(at - was), was, words[k][1],
-                     at + strlen(words[k][0]));
-            call_tensor(&f->tensor[i], name);
-        }
+    call_as_llama(f);
     drop_tensor(f, "merges_txt"); /* the tokenizer below is the one that is built in, or none */
     gguf_file bytes = gguf_of("qwen2vl", NULL, f->tensor, f->n);
     gguf_write(&bytes, path);

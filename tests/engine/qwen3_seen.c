@@ -11,7 +11,7 @@
 #include "engine/pictures.h"
 #include "engine/prompts/qwen_analyzed.h"
 #include "engine/prompts/qwen_vision.h"
-#include "tests/engine/language.h"
+#include "tests/engine/llama_files.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define SEEN     GRAFT_SOURCE_DIR "/golden/small/qwen3_seen.safetensors"
@@ -594,6 +594,47 @@ static void saved(void)
     graft_clip_release(moved);
 }
 
+static const char *const llama_parts[][2] = {
+    {"attn.q.", "attn_q."},
+    {"attn.k.", "attn_k."},
+    {"attn.v.", "attn_v."},
+    {"attn.qkv.", "attn_qkv."},
+    {"attn.proj.", "attn_out."},
+    {"norm1.", "ln1."},
+    {"norm2.", "ln2."},
+    {"mlp.linear_fc1.", "ffn_up."},
+    {"mlp.linear_fc2.", "ffn_down."},
+    {"visual.merger.norm.", "v.post_ln."},
+    {"visual.merger.linear_fc1.", "mm.0."},
+    {"visual.merger.linear_fc2.", "mm.2."},
+    {"visual.pos_embed.", "v.position_embd."},
+    {"visual.patch_embed.proj.", "v.patch_embd."},
+    {"visual.deepstack_merger_list.0.norm.", "v.deepstack.1.norm."}, /* the layer's number */
+    {"visual.deepstack_merger_list.0.linear_", "v.deepstack.1."},
+    {"visual.deepstack_merger_list.1.norm.", "v.deepstack.2.norm."},
+    {"visual.deepstack_merger_list.1.linear_", "v.deepstack.2."},
+    {NULL, NULL}};
+
+/* As llama.cpp has it, in a file beside: queries, keys and values as one, or apart. Where a part of
+ * it is missing texts are read all the same. */
+static void beside(void)
+{
+    static const char name[] = "vl-Q8_0.gguf", sight[] = "vl-mmproj.gguf";
+    for (int turn = 0; turn < 3; turn++) {
+        made_file *f = whole_file();
+        if (turn == 2) drop_tensor(f, "visual.blocks.1.attn.qkv.bias");
+        const char *folder =
+            llama_folder(f, "qwen3vl", CONFIG, llama_parts, turn == 1, name, sight);
+        graft_clip *c = clip_in(engine, folder, name, "qwen_image");
+        if (turn < 2)
+            encodes_alike(c);
+        else
+            refused(c, 1, true, GRAFT_E_FORMAT, "visual.blocks.1.attn.qkv.bias");
+        graft_clip_release(c);
+        remove_folder(folder, name, sight);
+    }
+}
+
 static void no_memory(void)
 {
     graft_cond *out[2] = {NULL};
@@ -644,6 +685,7 @@ int main(void)
     RUN(known_layers);
     RUN(too_much);
     RUN(saved);
+    RUN(beside);
     RUN(no_memory);
     graft_vae_release(vae);
     graft_clip_release(clip);

@@ -3,11 +3,12 @@
  * the networks compute is held against golden/small/qwen_vision and qwen25_seen.
  */
 #include "engine/conditioning.h"
+#include "engine/files/mmproj.h"
 #include "engine/image/image.h"
 #include "engine/models/qwen_vision.h"
 #include "engine/pictures.h"
 #include "engine/prompts/qwen_vision.h"
-#include "tests/engine/language.h"
+#include "tests/engine/llama_files.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 #define SEEN     GRAFT_SOURCE_DIR "/golden/small/qwen25_seen.safetensors"
@@ -413,6 +414,67 @@ static void saved(void)
     graft_clip_release(moved);
 }
 
+/* Joining both files may run out of memory anywhere. */
+static void beside_short_of_memory(const char *folder, const char *name)
+{
+    const int64_t live = live_blocks();
+    graft_status st = GRAFT_E_NOMEM;
+    char path[400];
+    int n;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    for (n = 1; n < 2999 && st; n++) {
+        graft_safetensors *f = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
+        graft_alloc_fail_at(n);
+        st = graft_mmproj_adopt(f, &e);
+        graft_alloc_fail_at(0);
+        if (st) CHECK(st == GRAFT_E_NOMEM && e.text[0]);
+        graft_safetensors_close(f);
+        CHECK_INT(live_blocks(), live);
+    }
+    CHECK(n > 30 && n < 2999);
+}
+
+/* llama.cpp has what looks at pictures in a file of its own, which lies beside. */
+static void beside(void)
+{
+    static const char *const parts[][2] = {{"attn.q.", "attn_q."},
+                                           {"attn.k.", "attn_k."},
+                                           {"attn.v.", "attn_v."},
+                                           {"attn.proj.", "attn_out."},
+                                           {"norm1.", "ln1."},
+                                           {"norm2.", "ln2."},
+                                           {"mlp.gate_proj.", "ffn_gate."},
+                                           {"mlp.up_proj.", "ffn_up."},
+                                           {"mlp.down_proj.", "ffn_down."},
+                                           {"visual.merger.ln_q.", "v.post_ln."},
+                                           {"visual.merger.mlp.", "mm."},
+                                           {NULL, NULL}};
+    static const struct {
+        const char *model, *sight;
+        bool seen;
+    } names[] = {{"Qwen-7B-Q4_K_M.gguf", "Qwen-7B-mmproj-F16.gguf", true},
+                 {"qwen-7b-UD-IQ4_XS.gguf", "mmproj-Qwen-7B.gguf", true},
+                 {"qwen-7b.BF16.gguf", "qwen-7b.mmproj-q8_0.gguf", true},
+                 {"qwen_q8_0.gguf", "mmproj-F16.gguf", true}, /* the only one without a name */
+                 {"qwen-7b.gguf", "other-mmproj.gguf", false},
+                 {"qwen-7b-Q4_K_M.gguf", "qwen-7b-vision.gguf", false}};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        const char *folder = llama_folder(whole_file(), "qwen2vl", CONFIG, parts, true,
+                                          names[i].model, names[i].sight);
+        graft_clip *c = clip_in(engine, folder, names[i].model, "qwen_image");
+        CHECK(!c->qwen3->sight == !names[i].seen);
+        if (names[i].seen)
+            encodes_alike(c);
+        else
+            refused(c, 1, GRAFT_E_UNSUPPORTED, "no visual.* tensors");
+        graft_clip_release(c);
+        if (i == 0) beside_short_of_memory(folder, names[i].model);
+        remove_folder(folder, names[i].model, names[i].sight);
+    }
+}
+
 static void no_memory(void)
 {
     graft_image *seen = picture_of(40, 60, 1);
@@ -454,6 +516,7 @@ int main(void)
     RUN(without_sight);
     RUN(too_much);
     RUN(saved);
+    RUN(beside);
     RUN(no_memory);
     graft_clip_release(clip);
     graft_engine_destroy(engine);

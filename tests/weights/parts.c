@@ -193,6 +193,81 @@ static void changes_are_noticed(void)
     graft_safetensors_close(b);
 }
 
+/* A file's tensors may join another's. */
+static void added(void)
+{
+    graft_safetensors *a = NULL, *b = NULL, *same = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    const char *first = in_folder("a.safetensors"), *second = in_folder("b.safetensors");
+    const graft_st_tensor c = numbers("c", 0, 2), d[2] = {numbers("d", 2, 3), numbers("e", 5, 1)};
+    CHECK_OK(graft_safetensors_write(first, &c, 1, NULL, true, &e), &e);
+    CHECK_OK(graft_safetensors_write(second, d, 2, NULL, true, &e), &e);
+    CHECK_OK(graft_safetensors_open(first, &a, &e), &e);
+    CHECK_OK(graft_safetensors_open(first, &same, &e), &e);
+    CHECK_OK(graft_safetensors_open(second, &b, &e), &e);
+    if (!a || !b || !same) return;
+    CHECK(graft_safetensors_same(a, same));
+    CHECK_OK(graft_safetensors_add(a, b, &e), &e);
+    CHECK_INT(graft_safetensors_count(a), 3);
+    CHECK(holds(a, "c", 0, 2) && holds(a, "d", 2, 3) && holds(a, "e", 5, 1));
+    for (size_t i = 0; i < 3; i++) graft_safetensors_forget(a, graft_safetensors_at(a, i));
+    CHECK(holds(a, "d", 2, 3) && graft_safetensors_check(a, &e) == GRAFT_OK);
+    CHECK(!graft_safetensors_same(a, same) && !graft_safetensors_same(same, a));
+    CHECK_OK(graft_safetensors_open(second, &b, &e), &e);
+    CHECK_OK(graft_safetensors_add(same, b, &e), &e);
+    CHECK(graft_safetensors_same(a, same));
+    graft_safetensors_close(same);
+    CHECK_OK(graft_safetensors_open(first, &same, &e), &e);
+    CHECK_OK(graft_safetensors_open(first, &b, &e), &e);
+    CHECK_INT(graft_safetensors_add(same, b, &e), GRAFT_E_FORMAT); /* c is in both */
+    graft_safetensors_close(b);
+    graft_safetensors_close(same);
+    FILE *into = fopen(second, "r+b");
+    CHECK(into && fputc(9, into) == 9);
+    if (into) fclose(into);
+    CHECK(graft_safetensors_check(a, &e) == GRAFT_E_IO && strstr(e.text, "b.safetensors"));
+    graft_safetensors_close(a);
+    unlink(first);
+    unlink(second);
+}
+
+/* Slices along the third dimension, and those that are none of one tensor. */
+static void sliced(void)
+{
+    static const float want[12] = {1, 2, 7, 8, 3, 4, 9, 10, 5, 6, 11, 12};
+    float x[12];
+    for (int i = 0; i < 12; i++) x[i] = (float)(i + 1);
+    const graft_st_tensor t[3] = {
+        {.name = "s", .dtype = GRAFT_F32, .rank = 3, .shape = {3, 1, 2}, .data = x, .bytes = 24},
+        {.name = "t",
+         .dtype = GRAFT_F32,
+         .rank = 3,
+         .shape = {3, 1, 2},
+         .data = x + 6,
+         .bytes = 24},
+        {.name = "u", .dtype = GRAFT_F32, .rank = 3, .shape = {1, 3, 2}, .data = x, .bytes = 24}};
+    const graft_st_alias good[3] = {
+        {.name = "whole", .slices = true, .next = 2}, {.piece = true}, {.name = NULL}};
+    const graft_st_alias bad[3] = {
+        {.name = "whole", .slices = true, .next = 3}, {.name = NULL}, {.piece = true}};
+    const char *path = in_folder("s.safetensors");
+    graft_safetensors *f = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_safetensors_write(path, t, 3, NULL, true, &e), &e);
+    CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
+    CHECK_OK(graft_safetensors_rename(f, good, &e), &e);
+    const graft_st_tensor *w = graft_safetensors_find(f, "whole");
+    CHECK(w && w->rank == 4 && w->shape[0] == 3 && w->shape[1] == 1 && w->shape[2] == 2 &&
+          w->shape[3] == 2 && memcmp(w->data, want, sizeof want) == 0);
+    CHECK_INT(graft_safetensors_count(f), 2);
+    graft_safetensors_close(f);
+    CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
+    CHECK_INT(graft_safetensors_rename(f, bad, &e), GRAFT_E_FORMAT);
+    CHECK(strstr(e.text, "slices of tensor s do not fit"));
+    graft_safetensors_close(f);
+    unlink(path);
+}
+
 static void every_allocation_fails(void)
 {
     graft_alloc_stats before, after;
@@ -224,6 +299,8 @@ int main(void)
     RUN(scales_of_other_parts);
     RUN(what_does_not_fit);
     RUN(changes_are_noticed);
+    RUN(added);
+    RUN(sliced);
     RUN(every_allocation_fails);
     for (int i = 1; i <= PARTS; i++) unlink(part_path(i));
     rmdir(folder);
