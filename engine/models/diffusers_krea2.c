@@ -83,8 +83,8 @@ static void add_block(graft_diffusers_names *n, int list, int block)
             n, NAME("%s.%s.%s", ours.text, l->ours, l->norm ? "scale" : "weight"),
             NAME("%s.%s.weight", theirs.text, l->theirs[0]), false);
     if (list == BLOCKS)
-        graft_diffusers_names_tensor(n, NAME("%s.mod.lin", ours.text),
-                                     NAME("%s.scale_shift_table", theirs.text), false);
+        graft_diffusers_names_vector(n, NAME("%s.mod.lin", ours.text),
+                                     NAME("%s.scale_shift_table", theirs.text));
 }
 
 graft_status graft_diffusers_adopt_krea2(graft_safetensors *f, graft_err *e)

@@ -50,6 +50,14 @@ void graft_diffusers_names_tensor(graft_diffusers_names *n, graft_name ours, gra
     name_alias(n, a, ours);
 }
 
+void graft_diffusers_names_vector(graft_diffusers_names *n, graft_name ours, graft_name theirs)
+{
+    graft_st_alias *a = alias_of(n, theirs);
+    if (!a) return;
+    a->vector = true;
+    name_alias(n, a, ours);
+}
+
 void graft_diffusers_names_rows(graft_diffusers_names *n, graft_name ours, const graft_name *theirs,
                                 int pieces, bool exchanged)
 {

@@ -47,6 +47,8 @@ void graft_diffusers_names_finish(graft_diffusers_names *n);
 /* The tensor, which must be there, has our name from now on. `kernel`: see graft_st_alias. */
 void graft_diffusers_names_tensor(graft_diffusers_names *n, graft_name ours, graft_name theirs,
                                   bool kernel);
+/* The same for one that is a vector with us, whatever its shape there. */
+void graft_diffusers_names_vector(graft_diffusers_names *n, graft_name ours, graft_name theirs);
 /* A layer's weight and bias. */
 void graft_diffusers_names_layer(graft_diffusers_names *n, graft_name ours, graft_name theirs);
 /* n tensors become one, with the rows of all in this order; or one whose halves change places. */

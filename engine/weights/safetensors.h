@@ -61,6 +61,7 @@ void graft_safetensors_close(graft_safetensors *f);
 typedef struct graft_st_alias {
     char *name;     /* NULL: it keeps its own */
     bool kernel;    /* a matrix (a,b) becomes the kernel of a 1x1 convolution, (a,b,1,1) */
+    bool vector;    /* whatever its shape, it becomes a vector */
     bool exchanged; /* the two halves of its rows change places */
     bool piece;     /* it is `next` of another; it has no name */
     bool slices; /* it and those behind it, (a,b,...) each, become (a,b,n,...), and not more rows */

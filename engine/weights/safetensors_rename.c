@@ -170,9 +170,13 @@ graft_status graft_safetensors_rename(graft_safetensors *f, const graft_st_alias
         t->called = t->name;
         t->name = memcpy(p, alias[i].name, n);
         p += n;
-        if (!alias[i].kernel || t->rank != 2) continue;
-        t->shape[2] = t->shape[3] = 1;
-        t->rank = 4;
+        if (alias[i].kernel && t->rank == 2) {
+            t->shape[2] = t->shape[3] = 1;
+            t->rank = 4;
+        } else if (alias[i].vector) {
+            t->shape[0] = graft_st_values(t);
+            t->rank = 1;
+        }
     }
     drop_pieces(f, alias);
     return index_again(f, e);

@@ -270,14 +270,13 @@ static inline void same_in_diffusers_names(void)
                      run_some);
 }
 
-/* As it is called here, in whichever names it came; what has another shape there keeps that. */
+/* As it is called here and in the shape that it has here, in whichever names it came. */
 static inline void saved(void)
 {
     const char *const of[] = {tested.two, tested.one};
-    const bool theirs = tested.in_files && !has_reshaped(tested.theirs);
     for (size_t i = 0; i < 2 * COUNT(of); i++) {
         const char *from = of[i / 2];
-        if (i % 2 && !theirs) continue;
+        if (i % 2 && !tested.in_files) continue;
         const char *path = written(i % 2 ? their_file(from) : part_of_file(from, UNET),
                                    "transformer.safetensors", config_of(from));
         saved_like(engine, path, from);

@@ -21,12 +21,6 @@ typedef struct renaming {
     int rows;    /* a vector is a matrix of so many rows there; 0: it is one, too */
 } renaming;
 
-static inline bool has_reshaped(const renaming *table)
-{
-    while (table && table->ours && !table->rows) table++;
-    return table && table->ours;
-}
-
 /* What is made of a tensor's rows, in shares of which it has `all`: `share` from `first` on. */
 typedef struct their_tensor {
     char name[256];
