@@ -1,6 +1,6 @@
 /* The kinds of models that graft-make-model makes, with the shapes of published ones: sd15, sd21,
  * sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, flux-dev, flux-schnell, chroma, z-image,
- * flux2-klein, flux2-klein-9b, qwen-image, qwen-image21, krea2, anima, ideogram4; ssd1b and
+ * flux2-klein, flux2-klein-9b, flux2-dev, qwen-image, qwen-image21, krea2, anima, ideogram4; ssd1b and
  * bk-sdm-small, which are pruned. Those whose names begin with "tiny" are small enough to run whole
  * workflows in tests.
  *
@@ -15,7 +15,7 @@
  * likewise, and FLUX.2's VAE; ideogram4-layer, two blocks in the real width, is a network alone,
  * and ideogram4-unconditional and tiny-ideogram4-unconditional are those that see no prompt.
  * tiny-chroma has neither VAE nor text encoder; chroma has T5 as flux-dev. tiny-qwen3-deep has as
- * many layers as FLUX.2 asks for. tiny-refiner is a UNet alone, whose prompts are as wide as all.
+ * many layers as FLUX.2 klein asks for; mistral-small and tiny-mistral are dev's. tiny-refiner is a UNet alone, whose prompts are as wide as all.
  * Of SD 3's and FLUX.1's a checkpoint has no T5, which is a file of its own. */
 #ifndef GRAFT_BENCH_MODEL_KIND_H
 #define GRAFT_BENCH_MODEL_KIND_H

@@ -4,6 +4,7 @@
 #include "engine/models/qwen3.h"
 #include "engine/objects/objects.h"
 #include "engine/text/qwen.h"
+#include "engine/text/tekken.h"
 #include "engine/weights/gguf_tokenizer.h"
 
 #define GRAFT_QWEN3_STEP                                                                           \
@@ -71,6 +72,7 @@ typedef struct graft_qwen3 {
     graft_qwen3_arch arch;
     graft_weights *weights;
     graft_qwen *tokenizer;
+    graft_tekken *tekken; /* in its place, of a Mistral (mistral.h) */
     /* What looks at pictures: Qwen 2.5-VL's (qwen_vision.h), or Qwen 3-VL's (qwen3_vision.h). */
     graft_qwen_vision_arch vision;
     graft_qwen3_vision_arch vision3;
@@ -84,7 +86,8 @@ typedef struct graft_qwen3 {
  * cannot be used texts are read all the same. The tokenizer is a tensor GRAFT_QWEN_TOKENIZER
  * of the file (GGUF files have theirs as such), or tokenizer.json, or vocab.json and merges.txt,
  * beside it, or what was built in. Files beside it that are of another tokenizer are left out with
- * a warning. GRAFT_E_NOTFOUND: there is none. */
+ * a warning. GRAFT_E_NOTFOUND: there is none. Of a Mistral mistral.h says where its tokenizer is,
+ * and what looks at pictures is left out. */
 graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const char *place,
                               const graft_task *task, graft_qwen3 **out, graft_err *e);
 /* Makes it, before it is shared, Anima's: all layers and the norm behind them must be in the file,
