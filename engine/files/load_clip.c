@@ -95,7 +95,7 @@ static const char *const qwen3_places[] = {"text_encoders.qwen3_4b.transformer."
 static const char *const qwen25_places[] = {"text_encoders.qwen25_7b.transformer.", "",
                                             "model.language_", NULL};
 
-/* Likewise of Mistral; transformers has called it, below either of the last two. */
+/* Likewise; transformers has both names for Mistral's beside one for pictures. */
 static const char *const mistral_places[] = {"text_encoders.mistral3_24b.transformer.", "",
                                              "language_model.", "model.language_", NULL};
 
@@ -116,24 +116,28 @@ static const char *qwen_place(const graft_safetensors *f, graft_clip_kind kind)
 /* Of one whose layers the network reads: how wide its prompts are, and whether it has them. */
 static graft_status settle_layers(graft_clip *c, const graft_safetensors *f, graft_err *e)
 {
-    static const struct {
+    const bool mistral = c->qwen3->arch.mistral;
+    const struct {
         graft_clip_kind kind;
         int32_t layers, last;
         const char *network;
     } reads[] = {
-        {GRAFT_CLIP_FLUX2, GRAFT_QWEN3_JOINED, GRAFT_QWEN3_JOINED_END, "FLUX.2"},
+        {GRAFT_CLIP_FLUX2, GRAFT_QWEN3_JOINED,
+         mistral ? GRAFT_MISTRAL_JOINED_LEAST - 1 : GRAFT_QWEN3_JOINED_END, "FLUX.2"},
         {GRAFT_CLIP_KREA2, GRAFT_QWEN3_LAYERED, GRAFT_QWEN3_LAYERED_END, "Krea 2"},
         {GRAFT_CLIP_IDEOGRAM4, GRAFT_QWEN3_STACKED, GRAFT_QWEN3_STACKED_END, "Ideogram 4"}};
     for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
         if (reads[i].kind != c->kind) continue;
         c->width *= reads[i].layers;
-        if (!c->qwen3->arch.mistral && c->qwen3->arch.layers <= reads[i].last)
+        if (c->qwen3->arch.layers <= reads[i].last)
             return graft_fail(
                 e, GRAFT_E_UNSUPPORTED,
-                "%s: a Qwen 3 of %d layers; %s wants what layer %d of one with more gives",
-                graft_safetensors_path(f), c->qwen3->arch.layers, reads[i].network, reads[i].last);
+                "%s: a %s of %d layers; %s wants what layer %d of one with more gives",
+                graft_safetensors_path(f), graft_qwen3_family(&c->qwen3->arch),
+                c->qwen3->arch.layers, reads[i].network, reads[i].last);
     }
-    return c->kind == GRAFT_CLIP_IDEOGRAM4
+    return mistral ? graft_qwen3_check(c->qwen3, GRAFT_QWEN3_TAKE_LED, e)
+           : c->kind == GRAFT_CLIP_IDEOGRAM4
                ? graft_qwen3_check(c->qwen3, GRAFT_QWEN3_TAKE_STACKED, e)
                : GRAFT_OK;
 }

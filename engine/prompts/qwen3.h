@@ -87,7 +87,7 @@ typedef struct graft_qwen3 {
  * of the file (GGUF files have theirs as such), or tokenizer.json, or vocab.json and merges.txt,
  * beside it, or what was built in. Files beside it that are of another tokenizer are left out with
  * a warning. GRAFT_E_NOTFOUND: there is none. Of a Mistral mistral.h says where its tokenizer is,
- * and what looks at pictures is left out. */
+ * what looks at pictures is left out, and graft_qwen3_check() is still to be asked. */
 graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const char *place,
                               const graft_task *task, graft_qwen3 **out, graft_err *e);
 /* Makes it, before it is shared, Anima's: all layers and the norm behind them must be in the file,

@@ -173,11 +173,9 @@ graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const c
     atomic_init(&q->refs, 1);
     GRAFT_TRY(graft_qwen3_detect(f, place, &q->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &q->weights, e));
-    GRAFT_TRY(graft_qwen3_check(q,
-                                q->arch.mistral  ? GRAFT_QWEN3_TAKE_LED
-                                : q->arch.biased ? GRAFT_QWEN3_TAKE_NORMED
-                                                 : GRAFT_QWEN3_TAKE_MOST,
-                                e));
+    if (!q->arch.mistral)
+        GRAFT_TRY(graft_qwen3_check(
+            q, q->arch.biased ? GRAFT_QWEN3_TAKE_NORMED : GRAFT_QWEN3_TAKE_MOST, e));
     GRAFT_TRY(load_beside(engine, q, file, place, task, e));
     *out = q;
     q = NULL;

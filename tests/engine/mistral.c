@@ -140,7 +140,8 @@ static void layers(void)
     f = mistral();
     drop_tensors(f, "model.layers.30.");
     drop_tensors(f, "model.layers.29.");
-    refused(f, "flux2", GRAFT_E_UNSUPPORTED, "a Mistral of 29 layers; FLUX.2 wants");
+    refused(f, "flux2", GRAFT_E_UNSUPPORTED,
+            "encoder.safetensors: a Mistral of 29 layers; FLUX.2 wants");
     graft_clip_release(c);
 }
 
