@@ -496,18 +496,23 @@ static graft_status add_unclip(list *l, graft_err *e)
     return st;
 }
 
-/* With the last layer and the norm, which prompts do not need where they are Qwen 3's. */
+/* With the last layer and the norm, which prompts do not need where they are Qwen 3's; of Mistral
+ * without, as its files for FLUX.2 are. */
 static graft_status add_qwen3(const graft_qwen3_arch *a, list *l, graft_err *e)
 {
-    const graft_qwen3_shape shape = {
-        .batch = 1, .tokens = 32, .act_dtype = GRAFT_F32, .normed = a->biased};
+    const graft_qwen3_shape shape = {.batch = 1,
+                                     .tokens = 32,
+                                     .act_dtype = GRAFT_F32,
+                                     .normed = a->biased,
+                                     .joined = a->mistral ? GRAFT_QWEN3_DEV : 0};
     graft_qwen3_arch whole = *a;
     graft_graph *g = NULL;
-    whole.layers += !a->biased; /* of Qwen 3 nothing reads the last */
+    const bool third = !a->biased && !a->mistral; /* a Qwen 3, of which nothing reads the last */
+    whole.layers += third;
     if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no Qwen");
     graft_status st = graft_qwen3_build(&whole, &shape, &g, e);
     if (!st) st = add_slots(l, "", g, true, e);
-    if (!st && !a->biased) st = add(l, "", "model.norm.weight", 1, (int64_t[]){a->width}, e);
+    if (!st && third) st = add(l, "", "model.norm.weight", 1, (int64_t[]){a->width}, e);
     if (!st) st = add(l, "", graft_qwen3_embeddings_name(), 2, (int64_t[]){a->vocab, a->width}, e);
     if (!st) l->at[l->n - 1].spread = 1.0f;
     graft_graph_destroy(g);

@@ -49,11 +49,12 @@
         .noise_depth = before, .context_depth = before, .patch = 2, .rope_dim = 48,                \
         .time_dim = 256, .time_mlp = 1024, .told = 256, .context_dim = 2560                        \
     }
-/* FLUX.2 klein's, with so many heads and blocks, and words of so many numbers. */
-#define FLUX2_NET(n, two, one, words)                                                              \
+/* FLUX.2's, with so many heads and blocks, and words of so many numbers; told a guidance, or not.
+ */
+#define FLUX2_NET(n, two, one, words, told)                                                        \
     {                                                                                              \
         .channels = 128, .hidden = 128 * (n), .heads = n, .mlp = 384 * (n), .depth = two,          \
-        .single_depth = one, .time_dim = 256, .context_dim = words                                 \
+        .single_depth = one, .time_dim = 256, .context_dim = words, .guidance = told               \
     }
 /* Qwen-Image's, with so many blocks. */
 #define QWEN_IMAGE_NET(blocks)                                                                     \
@@ -185,6 +186,13 @@ static const model_kind kinds[] = {
     {.name = "tiny-qwen3-deep",
      .qwen3 = {.layers = 28, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 151936,
                .heads = 4, .key_heads = 2}},
+    {.name = "mistral-small",
+     .qwen3 = {.layers = 30, .width = 5120, .head_dim = 128, .intermediate = 32768,
+               .vocab = 131072, .heads = 32, .key_heads = 8, .mistral = 1}},
+    {.name = "tiny-mistral",
+     .qwen3 = {.layers = 30, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 1024,
+               .heads = 4, .key_heads = 2, .mistral = 1},
+     .config = "{\"head_dim\": 8}"},
     {.name = "flux2-vae", .vae_folds = true,
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2},
     {.name = "tiny-flux2-vae", .vae_folds = true,
@@ -204,12 +212,16 @@ static const model_kind kinds[] = {
                 .context_depth = 1, .patch = 2, .rope_dim = 12, .time_dim = 256, .time_mlp = 48,
                 .told = 24, .context_dim = 32},
      .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1},
-    {.name = "flux2-klein", .flux2 = FLUX2_NET(24, 5, 20, 3 * 2560)},
-    {.name = "flux2-klein-9b", .flux2 = FLUX2_NET(32, 8, 24, 3 * 4096)},
-    {.name = "flux2-layer", .flux2 = FLUX2_NET(24, 1, 1, 3 * 2560)},
+    {.name = "flux2-klein", .flux2 = FLUX2_NET(24, 5, 20, 3 * 2560, 0)},
+    {.name = "flux2-klein-9b", .flux2 = FLUX2_NET(32, 8, 24, 3 * 4096, 0)},
+    {.name = "flux2-dev", .flux2 = FLUX2_NET(48, 8, 48, 3 * 5120, 1)},
+    {.name = "flux2-layer", .flux2 = FLUX2_NET(24, 1, 1, 3 * 2560, 0)},
     {.name = "tiny-flux2",
      .flux2 = {.channels = 128, .hidden = 64, .heads = 2, .mlp = 192, .depth = 1, .single_depth = 2,
                .time_dim = 256, .context_dim = 96}},
+    {.name = "tiny-flux2-dev",
+     .flux2 = {.channels = 128, .hidden = 64, .heads = 2, .mlp = 192, .depth = 1, .single_depth = 2,
+               .time_dim = 256, .context_dim = 96, .guidance = 1}},
     {.name = "qwen-image", .qwen_image = QWEN_IMAGE_NET(60), .vae_wan = true,
      .vae_channels = 96, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .qwen3 = {.layers = 28, .width = 3584, .head_dim = 128, .intermediate = 18944,

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Makes golden/small/qwen3.safetensors, qwen3_joined.safetensors, qwen3_layered.safetensors,
-qwen3_whole.safetensors, qwen3_stacked.safetensors and qwen25.safetensors: small random Qwen 3 (arXiv:2505.09388) and Qwen 2.5 (arXiv:2412.15115), token ids,
-and what PyTorch computes of them in float32: the stream behind all layers but the last, as Z-Image
+qwen3_whole.safetensors, qwen3_stacked.safetensors, qwen25.safetensors and mistral.safetensors:
+small random Qwen 3 (arXiv:2505.09388), Qwen 2.5 (arXiv:2412.15115) and Mistral (arXiv:2310.06825),
+token ids, and what PyTorch computes of them in float32: the stream behind all layers but the last, as Z-Image
 reads it, that behind three of them, as FLUX.2 klein does, behind twelve of Qwen 3-VL's, as Krea 2
-does, behind thirteen, as Ideogram 4 does, behind all of them, as Qwen-Image 2.1 does, and that behind all of them and their norm, as Qwen-Image does. golden/README.md lists the
-tensors.
+does, behind thirteen, as Ideogram 4 does, behind all of them, as Qwen-Image 2.1 does, that behind
+all of them and their norm, as Qwen-Image does, and that behind three of Mistral's, with padding
+before the words, as FLUX.2 dev does. golden/README.md lists the tensors.
 
     tools/golden_qwen3.py OUTPUT-FOLDER     write the files
     tools/golden_qwen3.py --check FILE...   hold what is computed here against such files
@@ -44,6 +46,12 @@ TOLD = [21, 1, 40]
 BIASED = dict(vocab_size=300, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
               num_attention_heads=6, num_key_value_heads=2, head_dim=12, attention_bias=True)
 DESCRIBED = [40, 1, 97]
+LED = [10, 20, 30]  # layers
+MISTRAL = dict(vocab_size=300, hidden_size=20, intermediate_size=28, num_hidden_layers=31,
+               num_attention_heads=4, num_key_value_heads=2, head_dim=8, rope_theta=1e9,
+               rms_norm_eps=1e-5, qk_norm=False)
+# Words and tokens, of which the rest is padding: some, none, one word, and one of padding.
+BEGUN = [(5, 32), (32, 32), (1, 64), (40, 41)]
 
 
 def turn(x, base):
@@ -63,13 +71,15 @@ class Attention(nn.Module):
         width, d = cfg["hidden_size"], cfg["head_dim"]
         self.heads, self.shared = cfg["num_attention_heads"], cfg["num_key_value_heads"]
         self.base = cfg.get("rope_theta", BASE)
-        biased = cfg.get("attention_bias", False)
+        biased, normed = cfg.get("attention_bias", False), cfg.get("qk_norm", True)
         self.q_proj = nn.Linear(width, self.heads * d, bias=biased)
         self.k_proj, self.v_proj = (nn.Linear(width, self.shared * d, bias=biased) for _ in "kv")
         self.o_proj = nn.Linear(self.heads * d, width, bias=False)
-        self.q_norm, self.k_norm = (nn.Identity() if biased else RMSNorm(d) for _ in "qk")
+        self.q_norm, self.k_norm = (RMSNorm(d) if normed and not biased else nn.Identity()
+                                    for _ in "qk")
 
     def forward(self, x, words):
+        """words: a slice of the tokens, which alone are seen."""
         n, tokens, _ = x.shape
         q, k, v = (part(x).view(n, tokens, heads, -1).transpose(1, 2)
                    for part, heads in ((self.q_proj, self.heads), (self.k_proj, self.shared),
@@ -79,9 +89,12 @@ class Attention(nn.Module):
         for head in range(self.heads):
             own = head * self.shared // self.heads
             score = q[:, head] @ k[:, own].transpose(1, 2) / q.shape[3] ** 0.5
-            unseen = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
-            unseen[:, words:] = True
-            out[:, head] = torch.softmax(score.masked_fill(unseen, -torch.inf), 2) @ v[:, own]
+            padding = torch.ones(tokens, dtype=torch.bool)
+            padding[words] = False
+            unseen = torch.ones(tokens, tokens, dtype=torch.bool).triu(1) | padding
+            share = torch.softmax(score.masked_fill(unseen, -torch.inf), 2)
+            share = share.masked_fill(unseen.all(1)[:, None], 0)  # what sees nothing is given zeros
+            out[:, head] = share @ v[:, own]
         return self.o_proj(out.transpose(1, 2).flatten(2))
 
 
@@ -97,12 +110,16 @@ class Gated(nn.Module):
         return self.down_proj(gate * torch.sigmoid(gate) * self.up_proj(x))
 
 
+def norm(cfg):
+    return RMSNorm(cfg["hidden_size"], cfg.get("rms_norm_eps", 1e-6))
+
+
 class Layer(nn.Module):
     def __init__(self, cfg):
         super().__init__()
-        self.input_layernorm = RMSNorm(cfg["hidden_size"])
+        self.input_layernorm = norm(cfg)
         self.self_attn = Attention(cfg)
-        self.post_attention_layernorm = RMSNorm(cfg["hidden_size"])
+        self.post_attention_layernorm = norm(cfg)
         self.mlp = Gated(cfg)
 
     def forward(self, x, words):
@@ -115,7 +132,7 @@ class Model(nn.Module):
         super().__init__()
         self.embed_tokens = nn.Embedding(cfg["vocab_size"], cfg["hidden_size"])
         self.layers = nn.ModuleList(Layer(cfg) for _ in range(cfg["num_hidden_layers"]))
-        self.norm = RMSNorm(cfg["hidden_size"])
+        self.norm = norm(cfg)
 
 
 class Qwen3(nn.Module):
@@ -127,21 +144,21 @@ class Qwen3(nn.Module):
         """Ids (T) -> hidden (T,width)."""
         x = self.model.embed_tokens(tokens[None])
         for layer in self.model.layers[:-1]:
-            x = layer(x, len(tokens))
+            x = layer(x, slice(None))
         return x[0]
 
     def whole(self, tokens):
         """Ids (T) -> hidden (T,width)."""
         x = self.model.embed_tokens(tokens[None])
         for layer in self.model.layers:
-            x = layer(x, len(tokens))
+            x = layer(x, slice(None))
         return x[0]
 
     def normed(self, tokens):
         return self.model.norm(self.whole(tokens))
 
     def side_by_side(self, tokens, words, chosen):
-        """Ids (T), of which the first so many are words -> hidden (T,layers*width)."""
+        """Ids (T), of which this slice are words -> hidden (T,layers*width)."""
         x, stream = self.model.embed_tokens(tokens[None]), []
         for layer in self.model.layers[:max(chosen)]:
             x = layer(x, words)
@@ -149,25 +166,32 @@ class Qwen3(nn.Module):
         return torch.cat([stream[i - 1] for i in chosen], 1)
 
     def joined(self, tokens, words):
-        return self.side_by_side(tokens, words, JOINED)
+        """Ids (T), of which the first so many are words -> hidden (T,3*width)."""
+        return self.side_by_side(tokens, slice(0, words), JOINED)
+
+    def led(self, tokens, words):
+        """The same of the last so many."""
+        return self.side_by_side(tokens, slice(len(tokens) - words, None), LED)
 
     def layered(self, tokens):
-        return self.side_by_side(tokens, len(tokens), LAYERED)
+        return self.side_by_side(tokens, slice(None), LAYERED)
 
     def stacked(self, tokens):
-        return self.side_by_side(tokens, len(tokens), STACKED)
+        return self.side_by_side(tokens, slice(None), STACKED)
 
 
-def randomize(net, g, added=1.0):
+def randomize(net, g, added=1.0, begun=0.5):
     """Values of a size that keeps activations near 1, rounded to what the file stores. `added`: what
-    layers add to the stream, which they share."""
+    layers add to the stream, which they share; `begun`: the tokens' table, with which it begins."""
     for name, p in net.named_parameters():
         r = torch.randn(p.shape, generator=g)
         if "q_norm" in name or "k_norm" in name:
             r = r * 0.4 + 1.0
         elif "norm" in name:
             r = r * 0.3 + 1.0
-        elif "embed" in name or name.endswith("bias"):
+        elif "embed" in name:
+            r = r * begun
+        elif name.endswith("bias"):
             r = r * 0.5
         else:
             r = r / p.shape[1] ** 0.5
@@ -176,22 +200,24 @@ def randomize(net, g, added=1.0):
         p.data.copy_(r.half().float())
 
 
-def make_joined(folder):
-    g = torch.Generator().manual_seed(2509)
-    net = Qwen3(DEEP)
-    randomize(net, g, 0.2)
+def make_padded(what, cfg, seed, counts, path, metadata):
+    """Texts of so many words among so many tokens, and what the method of this name makes of them."""
+    g = torch.Generator().manual_seed(seed)
+    net = Qwen3(cfg)
+    # Mistral's stream is small enough that what its norms add to a square counts.
+    randomize(net, g, *((0.2, 0.5) if what == "joined" else (0.02, 0.05)))
     tensors = {k: v.half() for k, v in net.state_dict().items()}
-    wide = load(Qwen3(DEEP), tensors, "").double()
-    for k, (words, count) in enumerate(PADDED):
-        tokens = torch.randint(DEEP["vocab_size"], (count,), generator=g)
-        tokens[words:] = 7
+    wide = load(Qwen3(cfg), tensors, "").double()
+    for k, (words, count) in enumerate(counts):
+        tokens = torch.randint(cfg["vocab_size"], (count,), generator=g)
+        tokens[slice(words, None) if what == "joined" else slice(0, count - words)] = 7
         with torch.no_grad():
-            hidden, exact = net.joined(tokens, words), wide.joined(tokens, words)
-        print(f"joined case{k}: largest value {hidden.abs().max():.2f},",
+            hidden, exact = getattr(net, what)(tokens, words), getattr(wide, what)(tokens, words)
+        print(f"{what} case{k}: largest value {hidden.abs().max():.2f},",
               f"{error(hidden, exact):.1g} from float64")
         tensors.update({f"case{k}.tokens": tokens, f"case{k}.words": torch.tensor([words]),
-                        f"case{k}.joined": hidden})
-    td.st_save(f"{folder}/qwen3_joined.safetensors", tensors, {"golden": json.dumps(DEEP)})
+                        f"case{k}.{what}": hidden})
+    td.st_save(path, tensors, {**metadata, "golden": json.dumps(cfg)})
 
 
 def make_prompts(what, cfg, seed, added, counts, path, metadata):
@@ -212,7 +238,9 @@ def make_prompts(what, cfg, seed, added, counts, path, metadata):
 
 
 def make(folder):
-    make_joined(folder)
+    make_padded("joined", DEEP, 2509, PADDED, f"{folder}/qwen3_joined.safetensors", {})
+    make_padded("led", MISTRAL, 2310, BEGUN, f"{folder}/mistral.safetensors",
+                {"config": json.dumps(dict(head_dim=MISTRAL["head_dim"]))})
     make_prompts("normed", BIASED, 2502, 1.0, DESCRIBED, f"{folder}/qwen25.safetensors",
                  {"config": json.dumps(dict(head_dim=BIASED["head_dim"]))})
     make_prompts("layered", SEEING, 2511, 0.2, ASKED, f"{folder}/qwen3_layered.safetensors", {})
@@ -241,10 +269,11 @@ def check(path):
                {key: v for key, v in t.items() if not key.startswith("case")}, "")
     while f"case{k}.tokens" in t:
         tokens, words = t[f"case{k}.tokens"], t.get(f"case{k}.words")
-        what = next((name for name in ("normed", "layered", "whole", "stacked", "joined")
+        what = next((name for name in ("normed", "layered", "whole", "stacked", "joined", "led")
                      if f"case{k}.{name}" in t), "hidden")
         got = (net(tokens) if what == "hidden" else net.joined(tokens, words.item())
-               if what == "joined" else getattr(net, what)(tokens))
+               if what == "joined" else net.led(tokens, words.item())
+               if what == "led" else getattr(net, what)(tokens))
         ok = holds(path, f"case{k}", got, t[f"case{k}.{what}"]) and ok
         k += 1
     return ok and k > 0

@@ -38,12 +38,13 @@ def modulated(x, shift, scale):
 
 
 class RMSNorm(nn.Module):
-    def __init__(self, width):
+    def __init__(self, width, eps=1e-6):
         super().__init__()
+        self.eps = eps
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x):
-        return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * self.weight
+        return x * (x.square().mean(-1, keepdim=True) + self.eps).rsqrt() * self.weight
 
 
 class Condition(nn.Module):

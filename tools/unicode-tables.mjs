@@ -57,6 +57,13 @@ function caseClass(cp) {
   return /\p{Cased}/u.test(c) ? 1 : 0;
 }
 
+function letterClass(cp) {
+  const c = str(cp);
+  if (/\p{Lu}|\p{Lt}/u.test(c)) return 1;
+  if (/\p{Ll}/u.test(c)) return 2;
+  return /\p{L}|\p{M}/u.test(c) ? 3 : 0;
+}
+
 // Another case as runs: first, last, step, difference.
 function caseRuns(other) {
   const runs = [];
@@ -174,6 +181,8 @@ ${array('int32_t', 'upper_run', caseRuns(upper))}
 ${array('uint32_t', 'upper_more', upperMore())}
 /* code point, and its title case where that is not the upper case */
 ${array('uint32_t', 'title_more', titles())}
+/* code point << 2 | 1 Lu and Lt, 2 Ll, 3 other letters and marks (graft_unicode_letter) */
+${array('uint32_t', 'letter_change', transitions(2, letterClass))}
 /* clang-format on */`);
   process.exit();
 }

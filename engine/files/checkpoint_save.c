@@ -389,8 +389,9 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
         GRAFT_TRY(add_t5(j, c->clip->t5, "text_encoders.t5xxl.transformer.", e));
     if (c->clip && c->clip->qwen3)
         GRAFT_TRY(add_qwen(j, c->clip->qwen3,
-                           c->clip->qwen3->arch.biased ? "text_encoders.qwen25_7b.transformer."
-                           : c->clip->qwen3->words     ? "text_encoders.qwen3_06b.transformer."
+                           c->clip->qwen3->arch.mistral  ? "text_encoders.mistral3_24b.transformer."
+                           : c->clip->qwen3->arch.biased ? "text_encoders.qwen25_7b.transformer."
+                           : c->clip->qwen3->words       ? "text_encoders.qwen3_06b.transformer."
                            : strcmp(graft_qwen3_name(c->clip->qwen3), "qwen3_8b") == 0
                                ? "text_encoders.qwen3_8b.transformer."
                                : "text_encoders.qwen3_4b.transformer.",

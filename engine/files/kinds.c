@@ -55,6 +55,8 @@ static const struct kind {
      "CLIPLoader with type lumina2, flux2, krea2, qwen_image or ideogram4"},
     {"model.layers.0.self_attn.q_proj.bias", "a Qwen 2.5 text encoder",
      "CLIPLoader with type qwen_image"},
+    {"model.layers.0.self_attn.q_proj.", "a Mistral, or a relative of it",
+     "CLIPLoader with type flux2"},
     {"body.0.block1.", "a T2I-Adapter", "ControlNetLoader"},
     {"body.0.resnets.0.block1.", "a T2I-Adapter", "ControlNetLoader"},
     {"body.0.body.0.block1.", "a T2I-Adapter", "ControlNetLoader"},

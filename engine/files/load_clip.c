@@ -96,8 +96,20 @@ static const char *const qwen3_places[] = {"text_encoders.qwen3_4b.transformer."
 static const char *const qwen25_places[] = {"text_encoders.qwen25_7b.transformer.", "",
                                             "model.language_", NULL};
 
+/* Likewise; transformers has both names for Mistral's beside one for pictures. */
+static const char *const mistral_places[] = {"text_encoders.mistral3_24b.transformer.", "",
+                                             "language_model.", "model.language_", NULL};
+
+/* NULL: there is none. */
+static const char *mistral_place(const graft_safetensors *f)
+{
+    const char *place = graft_load_prefix(f, mistral_places, GRAFT_MISTRAL_TENSOR);
+    return place && graft_qwen3_is_mistral(f, place) ? place : NULL;
+}
+
 static const char *qwen_place(const graft_safetensors *f, graft_clip_kind kind)
 {
+    if (kind == GRAFT_CLIP_FLUX2 && mistral_place(f)) return mistral_place(f);
     return kind == GRAFT_CLIP_QWEN_IMAGE ? graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR)
                                          : graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR);
 }
@@ -105,12 +117,14 @@ static const char *qwen_place(const graft_safetensors *f, graft_clip_kind kind)
 /* Of one whose layers the network reads: how wide its prompts are, and whether it has them. */
 static graft_status settle_layers(graft_clip *c, const graft_safetensors *f, graft_err *e)
 {
-    static const struct {
+    const bool mistral = c->qwen3->arch.mistral;
+    const struct {
         graft_clip_kind kind;
         int32_t layers, last;
         const char *network;
     } reads[] = {
-        {GRAFT_CLIP_FLUX2, GRAFT_QWEN3_JOINED, GRAFT_QWEN3_JOINED_END, "FLUX.2"},
+        {GRAFT_CLIP_FLUX2, GRAFT_QWEN3_JOINED,
+         mistral ? GRAFT_MISTRAL_JOINED_LEAST - 1 : GRAFT_QWEN3_JOINED_END, "FLUX.2"},
         {GRAFT_CLIP_KREA2, GRAFT_QWEN3_LAYERED, GRAFT_QWEN3_LAYERED_END, "Krea 2"},
         {GRAFT_CLIP_IDEOGRAM4, GRAFT_QWEN3_STACKED, GRAFT_QWEN3_STACKED_END, "Ideogram 4"}};
     for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
@@ -119,10 +133,12 @@ static graft_status settle_layers(graft_clip *c, const graft_safetensors *f, gra
         if (c->qwen3->arch.layers <= reads[i].last)
             return graft_fail(
                 e, GRAFT_E_UNSUPPORTED,
-                "%s: a Qwen 3 of %d layers; %s wants what layer %d of one with more gives",
-                graft_safetensors_path(f), c->qwen3->arch.layers, reads[i].network, reads[i].last);
+                "%s: a %s of %d layers; %s wants what layer %d of one with more gives",
+                graft_safetensors_path(f), graft_qwen3_family(&c->qwen3->arch),
+                c->qwen3->arch.layers, reads[i].network, reads[i].last);
     }
-    return c->kind == GRAFT_CLIP_IDEOGRAM4
+    return mistral ? graft_qwen3_check(c->qwen3, GRAFT_QWEN3_TAKE_LED, e)
+           : c->kind == GRAFT_CLIP_IDEOGRAM4
                ? graft_qwen3_check(c->qwen3, GRAFT_QWEN3_TAKE_STACKED, e)
                : GRAFT_OK;
 }
@@ -215,7 +231,9 @@ static bool is_qwen_image21(const graft_safetensors *f)
 
 static const char *qwen_name(graft_clip_kind kind)
 {
-    return kind == GRAFT_CLIP_QWEN_IMAGE ? "Qwen 2.5" : "Qwen 3";
+    return kind == GRAFT_CLIP_QWEN_IMAGE ? "Qwen 2.5"
+           : kind == GRAFT_CLIP_FLUX2    ? "Qwen 3 or Mistral"
+                                         : "Qwen 3";
 }
 
 /* Whether it has one encoder, which is none of CLIP's. */
@@ -316,8 +334,10 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, con
         bool found;
         GRAFT_TRY(add_checkpoint_qwen3(c, file, task, &found, e));
         if (!found)
-            note_missing(
-                c, f, c->kind == GRAFT_CLIP_QWEN_IMAGE ? "no Qwen 2.5 in it" : "no Qwen 3 in it");
+            note_missing(c, f,
+                         c->kind == GRAFT_CLIP_QWEN_IMAGE ? "no Qwen 2.5 in it"
+                         : c->kind == GRAFT_CLIP_FLUX2    ? "no Qwen 3 or Mistral in it"
+                                                          : "no Qwen 3 in it");
     } else if (c->kind == GRAFT_CLIP_CHROMA) {
         GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
         if (!c->t5) note_missing(c, f, "no T5 in it");

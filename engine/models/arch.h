@@ -372,11 +372,12 @@ typedef struct graft_t5_arch {
         embed_tokens; /* 1: the tokens' table is encoder.embed_tokens.weight, not shared.weight */
 } graft_t5_arch;
 
-/* Qwen 3's language models, those without experts, and Qwen 2.5's (qwen3.h). */
+/* Qwen 3's language models, those without experts, Qwen 2.5's, and Mistral's (qwen3.h). */
 typedef struct graft_qwen3_arch {
     int32_t layers, width, head_dim, intermediate, vocab;
     int32_t heads, key_heads; /* of queries; of keys and values, which several of them share */
-    int32_t biased; /* 1: Qwen 2.5: queries, keys and values have biases, and heads no norms */
+    int32_t biased;  /* 1: Qwen 2.5: queries, keys and values have biases, and heads no norms */
+    int32_t mistral; /* 1: Mistral: neither biases nor norms of heads */
 } graft_qwen3_arch;
 
 /* The part of Qwen 2.5-VL that looks at pictures (qwen_vision.h). */
@@ -503,14 +504,18 @@ graft_status graft_redux_detect(const graft_safetensors *f, graft_redux_arch *ou
  * projection ("full face") and for those of FLUX and Stable Diffusion 3. */
 graft_status graft_ip_adapter_detect(const graft_safetensors *f, graft_ip_adapter_arch *out,
                                      graft_err *e);
-/* Heads of Qwen 2.5 are of 128 numbers, or as many as head_dim in __metadata__.config says.
- * GRAFT_E_UNSUPPORTED for relatives: with experts, with more norms (Gemma). */
+/* Heads of Qwen 2.5 and Mistral are of 128 numbers, or as many as head_dim in __metadata__.config
+ * says. GRAFT_E_UNSUPPORTED for relatives: with experts, with more norms (Gemma). */
 graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
                                 graft_qwen3_arch *out, graft_err *e);
 /* A tensor that tells Qwen 3, below its prefix. */
 #define GRAFT_QWEN3_TENSOR "model.layers.0.self_attn.q_norm.weight"
 /* Likewise Qwen 2.5. */
 #define GRAFT_QWEN25_TENSOR "model.layers.0.self_attn.q_proj.bias"
+/* Likewise Mistral, whose heads have no norms where a Qwen's have some; its relatives have it, too.
+ */
+#define GRAFT_MISTRAL_TENSOR "model.layers.0.self_attn.q_proj.weight"
+bool graft_qwen3_is_mistral(const graft_safetensors *f, const char *prefix);
 /* What is behind its prefix; heads are 16, and one layer in eight sees the whole picture, or as
  * vision_heads and vision_whole_every in __metadata__.config say. GRAFT_E_UNSUPPORTED for others.
  */

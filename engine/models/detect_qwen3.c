@@ -1,10 +1,10 @@
-/* Qwen 3 and 2.5, by the names and shapes of its tensors. */
+/* Qwen 3 and 2.5, and Mistral, by the names and shapes of their tensors. */
 #include "engine/models/detect.h"
 #include "engine/models/qwen3.h"
 #include "kernels/op_desc.h"
 
 #define MAX_LAYERS 128
-#define HEAD_DIM   128 /* of Qwen 2.5's from 1.5 billion weights on */
+#define HEAD_DIM   128 /* of Qwen 2.5's from 1.5 billion weights on, and of Mistral's */
 
 #define LAYER "model.layers.0."
 
@@ -20,6 +20,14 @@ static graft_status other_structure(const graft_safetensors *f, const char *pref
                           "%s: layers with both Qwen 2.5's biases and Qwen 3's norms",
                           graft_safetensors_path(f));
     return graft_detect_others(f, prefix, others, sizeof others / sizeof *others, e);
+}
+
+bool graft_qwen3_is_mistral(const graft_safetensors *f, const char *prefix)
+{
+    return graft_detect_find(f, prefix, GRAFT_MISTRAL_TENSOR) &&
+           !graft_detect_find(f, prefix, GRAFT_QWEN3_TENSOR) &&
+           !graft_detect_find(f, prefix, LAYER "self_attn.k_norm.weight") &&
+           !graft_detect_find(f, prefix, GRAFT_QWEN25_TENSOR);
 }
 
 /* A layer counts with any of these, so that a file that lacks another is refused by its name. */
@@ -45,13 +53,14 @@ static int32_t length_of(const graft_safetensors *f, const char *prefix, const c
     return t && t->rank == 1 ? graft_detect_dim(t, 0) : 0;
 }
 
-/* biased and head_dim. */
+/* What kind it is, and head_dim. */
 static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
                                  graft_qwen3_arch *a, graft_err *e)
 {
     int64_t given = 0;
     a->biased = graft_detect_find(f, prefix, GRAFT_QWEN25_TENSOR) != NULL;
-    if (!a->biased) {
+    a->mistral = graft_qwen3_is_mistral(f, prefix);
+    if (!a->biased && !a->mistral) {
         a->head_dim = length_of(f, prefix, GRAFT_QWEN3_TENSOR);
         return a->head_dim ? GRAFT_OK : graft_detect_missing(f, prefix, GRAFT_QWEN3_TENSOR, e);
     }
@@ -90,9 +99,10 @@ graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
     while (out->layers < MAX_LAYERS && has_layer(f, prefix, out->layers)) out->layers++;
     if (!makes_sense(out, queries, keys))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: a Qwen of %d layers with queries of %d numbers, keys of %d and "
+                          "%s: a %s of %d layers with queries of %d numbers, keys of %d and "
                           "heads of %d makes no sense",
-                          graft_safetensors_path(f), out->layers, queries, keys, out->head_dim);
+                          graft_safetensors_path(f), out->mistral ? "Mistral" : "Qwen", out->layers,
+                          queries, keys, out->head_dim);
     out->heads = queries / out->head_dim;
     out->key_heads = keys / out->head_dim;
     return GRAFT_OK;

@@ -8,6 +8,8 @@
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define BASE      1e6f  /* of the angles that places turn by */
 #define BASE_VL   5e6f  /* the same of Qwen 3-VL */
+#define BASE_DEV  1e9f  /* of Mistral Small from 3.1 on */
+#define EPS_DEV   1e-5f /* of its norms */
 #define UNSEEN    -1e9f /* beside any score; infinities would make a block of keys of no number */
 
 typedef struct qwen3 {
@@ -16,6 +18,7 @@ typedef struct qwen3 {
     int64_t batch, tokens;
     float base;
     graft_vid bias; /* GRAFT_NO_VALUE: a token sees those before it and itself */
+    graft_vid sees; /* (1,tokens,1): 0 for one that sees nothing; or GRAFT_NO_VALUE */
     graft_turns turns;
     bool placed; /* turns say where tokens stand */
     int32_t n_deep;
@@ -29,7 +32,7 @@ const char *graft_qwen3_embeddings_name(void)
 
 const char *graft_qwen3_family(const graft_qwen3_arch *a)
 {
-    return a->biased ? "Qwen 2.5" : "Qwen 3";
+    return a->mistral ? "Mistral" : a->biased ? "Qwen 2.5" : "Qwen 3";
 }
 
 int64_t graft_qwen3_most(const graft_qwen3_arch *a, bool with_pictures)
@@ -51,7 +54,8 @@ static graft_vid projected(const qwen3 *m, graft_name name, graft_vid x, int32_t
 /* Of the float32 that the layers add up to. */
 static graft_vid normed(const qwen3 *m, graft_name weight, graft_vid x)
 {
-    return graft_build_cast(&m->b, graft_stream_head_normed(&m->b, weight, x, 1), m->b.act_dtype);
+    const float eps = m->a->mistral ? EPS_DEV : GRAFT_STREAM_EPS;
+    return graft_build_cast(&m->b, graft_build_rms_norm(&m->b, weight, x, 1, eps), m->b.act_dtype);
 }
 
 static graft_vid added(const qwen3 *m, graft_vid x, graft_vid y)
@@ -62,7 +66,7 @@ static graft_vid added(const qwen3 *m, graft_vid x, graft_vid y)
 /* Queries or keys, of Qwen 3 normed, and turned. */
 static graft_vid turned(const qwen3 *m, graft_name weight, graft_vid x, int32_t heads)
 {
-    if (!m->a->biased) x = graft_stream_head_normed(&m->b, weight, x, heads);
+    if (!m->a->biased && !m->a->mistral) x = graft_stream_head_normed(&m->b, weight, x, heads);
     if (m->placed) return graft_turned(&m->b, &m->turns, x, heads);
     const graft_rope_grid row = {.heads = heads,
                                  .rows = 1,
@@ -93,7 +97,10 @@ static graft_vid attention(const qwen3 *m, int i, graft_vid x)
     key = turned(m, NAME("%s.k_norm.weight", name.text), key, key_heads);
     const graft_vid y = attend(m, query, graft_stream_heads_shared(&m->b, key, heads, key_heads),
                                graft_stream_heads_shared(&m->b, value, heads, key_heads));
-    return added(m, x, linear(m, NAME("%s.o_proj", name.text), y, m->a->width));
+    graft_vid seen = linear(m, NAME("%s.o_proj", name.text), y, m->a->width);
+    if (m->sees >= 0)
+        seen = graft_build_mul(&m->b, graft_build_cast(&m->b, seen, GRAFT_F32), m->sees);
+    return added(m, x, seen);
 }
 
 static graft_vid feed_forward(const qwen3 *m, int i, graft_vid x)
@@ -141,8 +148,9 @@ static graft_vid side_by_side(const qwen3 *m, graft_vid x, const int32_t *at, in
 /* FLUX.2's. */
 static graft_vid joined(const qwen3 *m, graft_vid x)
 {
-    static const int32_t at[GRAFT_QWEN3_JOINED] = GRAFT_QWEN3_JOINED_AT;
-    return side_by_side(m, x, at, GRAFT_QWEN3_JOINED);
+    static const int32_t klein[GRAFT_QWEN3_JOINED] = GRAFT_QWEN3_JOINED_AT;
+    static const int32_t dev[GRAFT_QWEN3_JOINED] = GRAFT_MISTRAL_JOINED_AT;
+    return side_by_side(m, x, m->a->mistral ? dev : klein, GRAFT_QWEN3_JOINED);
 }
 
 /* Krea 2's. */
@@ -189,7 +197,14 @@ static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_g
                     s->deep > a->layers))
         graft_graph_fail(g, GRAFT_E_ARG, "pictures that go deeper %d times into %d layers", s->deep,
                          a->layers);
-    if (s->joined) check_layers(a, GRAFT_QWEN3_JOINED_END, "FLUX.2", g);
+    if (a->mistral != (s->joined == GRAFT_QWEN3_DEV))
+        graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "%s for another network than its own",
+                         graft_qwen3_family(a));
+    if (a->mistral && a->layers < GRAFT_MISTRAL_JOINED_LEAST)
+        graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
+                         "a Mistral of %d layers; FLUX.2 wants what the first %d give", a->layers,
+                         GRAFT_MISTRAL_JOINED_LEAST);
+    if (s->joined == GRAFT_QWEN3_KLEIN) check_layers(a, GRAFT_QWEN3_JOINED_END, "FLUX.2", g);
     if (s->layered == GRAFT_QWEN3_KREA2) check_layers(a, GRAFT_QWEN3_LAYERED_END, "Krea 2", g);
     if (s->layered == GRAFT_QWEN3_IDEOGRAM4)
         check_layers(a, GRAFT_QWEN3_STACKED_END, "Ideogram 4", g);
@@ -259,14 +274,19 @@ graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shap
                .a = a,
                .batch = s->batch,
                .tokens = s->tokens,
-               .base = s->layered || s->whole ? BASE_VL : BASE,
+               .base = a->mistral               ? BASE_DEV
+                       : s->layered || s->whole ? BASE_VL
+                                                : BASE,
                .bias = GRAFT_NO_VALUE,
+               .sees = GRAFT_NO_VALUE,
                .placed = s->placed};
     check(a, s, g);
     const graft_vid x =
         graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){s->batch, s->tokens, a->width});
-    if (s->joined)
+    if (s->joined == GRAFT_QWEN3_KLEIN)
         m.bias = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){a->heads, s->tokens, s->tokens});
+    if (s->joined == GRAFT_QWEN3_DEV)
+        m.sees = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){1, s->tokens, 1});
     if (s->placed) m.turns = graft_turns_input(&m.b, s->tokens, a->head_dim / 2);
     add_deep(&m, s);
     graft_graph_output(g, s->joined                             ? joined(&m, x)

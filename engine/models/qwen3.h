@@ -6,20 +6,26 @@
  * them: that of Ideogram 4, and that of Qwen-Image 2.1, both of Qwen 3-VL-8B. And Qwen 2.5
  * (arXiv:2412.15115), whose queries, keys and values have biases and no norms, up to the norm
  * behind its last layer: the text encoder of Qwen-Image, which is the language model of Qwen 2.5-VL
- * (arXiv:2502.13923). Of text alone the places of both VL along three axes are the same. Of a
- * picture (qwen_vision.h, qwen3_vision.h) all cells have one place on the first axis, and further
- * on by their row and column on the others; the text behind it goes on one behind the furthest. Of
- * a head's angles Qwen 2.5-VL turns the first with the first axis, those behind them with the
- * second, the last with the third; Qwen 3-VL lets them take turns, and at the end all go with the
- * first. Behind its first layers it adds further numbers to a picture's tokens (DeepStack).
+ * (arXiv:2502.13923). And Mistral (Jiang et al. 2023, arXiv:2310.06825), which has neither biases
+ * nor norms of heads, where FLUX.2 dev reads three of its layers: the language model of Mistral
+ * Small 3.2, of 24 billion weights (transformers' modeling_mistral.py and diffusers'
+ * pipeline_flux2.py, both public under Apache-2.0).
+ *
+ * Of text alone the places of both VL along three axes are the same. Of a picture (qwen_vision.h,
+ * qwen3_vision.h) all cells have one place on the first axis, and further on by their row and
+ * column on the others; the text behind it goes on one behind the furthest. Of a head's angles
+ * Qwen 2.5-VL turns the first with the first axis, those behind them with the second, the last with
+ * the third; Qwen 3-VL lets them take turns, and at the end all go with the first. Behind its first
+ * layers it adds further numbers to a picture's tokens (DeepStack).
  *
  * Norms are RMS norms in front of attention and of the gated layers, and of each head's queries and
  * keys. A few heads of keys and values serve several of queries each (Ainslie
  * et al. 2023, arXiv:2305.13245). Places turn halves of a head's values against each other
  * (arXiv:2104.09864). A token sees those before it and itself, so padding at the end changes
- * nothing. FLUX.2's padding is read by the network, so it must be what it was in training: padding
- * sees all words and no padding, not even itself. Token embeddings are looked up by the caller,
- * straight from the mapped table. */
+ * nothing. FLUX.2's padding is read by the network, so it must be what it was in training. That of
+ * klein stands behind the words: it sees all of them and no padding, not even itself. That of dev
+ * stands before them and sees nothing, so attention gives it zeros, and all of it is the same.
+ * Token embeddings are looked up by the caller, straight from the mapped table. */
 #ifndef GRAFT_MODELS_QWEN3_H
 #define GRAFT_MODELS_QWEN3_H
 #include "engine/graph/graph.h"
@@ -35,6 +41,12 @@
         9, 18, 27                                                                                  \
     }
 #define GRAFT_QWEN3_JOINED_END 27
+/* Of Mistral the stream behind so many layers, which are as many as files for FLUX.2 have. */
+#define GRAFT_MISTRAL_JOINED_AT                                                                    \
+    {                                                                                              \
+        10, 20, 30                                                                                 \
+    }
+#define GRAFT_MISTRAL_JOINED_LEAST 30
 /* Likewise Krea 2: behind 2, 5, 8 and so on up to the last. */
 #define GRAFT_QWEN3_LAYERED       12
 #define GRAFT_QWEN3_LAYERED_FIRST 2
@@ -48,6 +60,10 @@
 
 /* For whom a text is read layer by layer. */
 enum { GRAFT_QWEN3_KREA2 = 1, GRAFT_QWEN3_IDEOGRAM4 = 2 };
+/* Likewise for which FLUX.2, whose padding is read: a Mistral is for dev alone, and it for none
+ * else.
+ */
+enum { GRAFT_QWEN3_KLEIN = 1, GRAFT_QWEN3_DEV = 2 };
 
 typedef struct graft_qwen3_shape {
     int64_t batch, tokens;
@@ -55,7 +71,7 @@ typedef struct graft_qwen3_shape {
      * values grow to tens of thousands, out of float16's range, and bfloat16 would lose beside them
      * what most layers add. */
     graft_dtype act_dtype;
-    int32_t joined;  /* 1: for FLUX.2 */
+    int32_t joined;  /* GRAFT_QWEN3_KLEIN, GRAFT_QWEN3_DEV */
     int32_t normed;  /* 1: for Qwen-Image; not with joined */
     int32_t placed;  /* 1: where tokens stand is an input; of one text */
     int32_t layered; /* GRAFT_QWEN3_KREA2, GRAFT_QWEN3_IDEOGRAM4; not with joined or normed */
@@ -74,14 +90,16 @@ typedef struct graft_qwen3_picture {
 } graft_qwen3_picture;
 
 /* Input: embeddings (N,T,width) float32. Output: hidden (N,T,width) float32, the sum of the
- * embeddings and of all layers but the last, without a norm. Joined: a second input, (heads,T,T)
- * float32 of graft_qwen3_bias(); output (N,T,3 width), that sum behind 9, 18 and 27 layers side by
- * side. Layered: output (N,T,12 width), likewise of
- * Krea 2's layers, or (N,T,13 width) of Ideogram 4's, and no second input. Normed: all layers, and
- * the norm. Whole: all layers without it, with Qwen 3-VL's angles. Placed: two more inputs at the
- * end, float32 (T,1,head_dim/2), of graft_qwen3_angles(). Deep: as many more, (1,T,width), each
- * added to the stream behind one layer, from the first on; zeros where no picture is.
- * GRAFT_E_UNSUPPORTED where there are no more layers than joined or layered takes. */
+ * embeddings and of all layers but the last, without a norm. Joined for klein: a second input,
+ * (heads,T,T) float32 of graft_qwen3_bias(); output (N,T,3 width), that sum behind 9, 18 and 27
+ * layers side by side. Joined for dev: a second input, (1,T,1) float32, by which what attention
+ * gives a token is multiplied, 0 for padding; output likewise, behind 10, 20 and 30. Layered:
+ * output (N,T,12 width), likewise of Krea 2's layers, or (N,T,13 width) of Ideogram 4's, and no
+ * second input. Normed: all layers, and the norm. Whole: all layers without it, with Qwen 3-VL's
+ * angles. Placed: two more inputs at the end, float32 (T,1,head_dim/2), of graft_qwen3_angles().
+ * Deep: as many more, (1,T,width), each added to the stream behind one layer, from the first on;
+ * zeros where no picture is. GRAFT_E_UNSUPPORTED where there are no more layers than joined or
+ * layered takes. */
 graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *shape,
                                graft_graph **out, graft_err *e);
 /* What is added to the scores of attention, for texts of which the first so many of T tokens are
@@ -93,7 +111,7 @@ void graft_qwen3_angles(const graft_qwen3_arch *a, const graft_qwen3_picture *pi
                         int64_t tokens, float *cosines, float *sines);
 /* How many tokens one text has at most, pictures among them. */
 int64_t graft_qwen3_most(const graft_qwen3_arch *a, bool with_pictures);
-/* "Qwen 3" or "Qwen 2.5". Static. */
+/* "Qwen 3", "Qwen 2.5" or "Mistral". Static. */
 const char *graft_qwen3_family(const graft_qwen3_arch *a);
 /* Name of the tokens' table (vocab,width). Static. */
 const char *graft_qwen3_embeddings_name(void);

@@ -331,7 +331,7 @@ typedef enum graft_clip_kind {
     GRAFT_CLIP_SD3 = 2,           /* any of L, G and T5 (clip_sd3.c) */
     GRAFT_CLIP_FLUX = 3,          /* L and T5 (clip_flux.c) */
     GRAFT_CLIP_QWEN3 = 4,         /* Qwen 3 alone: Z-Image (clip_qwen3.c) */
-    GRAFT_CLIP_FLUX2 = 5,         /* likewise: FLUX.2 klein */
+    GRAFT_CLIP_FLUX2 = 5,         /* likewise: FLUX.2 klein; or Mistral alone: dev */
     GRAFT_CLIP_CHROMA = 6,        /* T5 alone (clip_chroma.c) */
     GRAFT_CLIP_QWEN_IMAGE = 7,    /* Qwen 2.5 alone (clip_qwen3.c) */
     GRAFT_CLIP_KREA2 = 8,         /* Qwen 3 alone, the language model of Qwen 3-VL: Krea 2 */

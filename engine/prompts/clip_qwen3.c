@@ -1,13 +1,14 @@
 /* Z-Image's, FLUX.2's, Qwen-Image's, Qwen-Image 2.1's, Krea 2's and Ideogram 4's text encoder: the
- * tokens of Qwen are all that the network reads. */
-#include "engine/prompts/qwen3.h"
+ * tokens of Qwen, or of Mistral, are all that the network reads. */
+#include "engine/prompts/mistral.h"
 
 graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, const graft_task *task,
                                      graft_cond **out, graft_err *e)
 {
     float *hidden = NULL;
     int64_t tokens = 0;
-    graft_status st = (c->kind == GRAFT_CLIP_FLUX2          ? graft_qwen3_encode_joined
+    graft_status st = (c->qwen3->arch.mistral               ? graft_mistral_encode
+                       : c->kind == GRAFT_CLIP_FLUX2        ? graft_qwen3_encode_joined
                        : c->kind == GRAFT_CLIP_QWEN_IMAGE   ? graft_qwen3_encode_described
                        : c->kind == GRAFT_CLIP_KREA2        ? graft_qwen3_encode_layered
                        : c->kind == GRAFT_CLIP_QWEN_IMAGE21 ? graft_qwen3_encode_analyzed

@@ -12,7 +12,7 @@ typedef struct qwen3_run {
     graft_weights *weights;
     graft_qwen3_taken taken;
     int64_t padded;                     /* tokens */
-    int64_t words;                      /* of JOINED: so many of the first */
+    int64_t words;                      /* of JOINED and LED: so many of the first */
     const graft_qwen3_picture *picture; /* of prompts with pictures */
     size_t n_pictures;
 } qwen3_run;
@@ -26,7 +26,8 @@ static const struct {
     [GRAFT_QWEN3_TAKE_WHOLE] = {.whole = 1, .times = 1},
     [GRAFT_QWEN3_TAKE_LAYERED] = {.layered = GRAFT_QWEN3_KREA2, .times = GRAFT_QWEN3_LAYERED},
     [GRAFT_QWEN3_TAKE_STACKED] = {.layered = GRAFT_QWEN3_IDEOGRAM4, .times = GRAFT_QWEN3_STACKED},
-    [GRAFT_QWEN3_TAKE_JOINED] = {.joined = 1, .times = GRAFT_QWEN3_JOINED},
+    [GRAFT_QWEN3_TAKE_JOINED] = {.joined = GRAFT_QWEN3_KLEIN, .times = GRAFT_QWEN3_JOINED},
+    [GRAFT_QWEN3_TAKE_LED] = {.joined = GRAFT_QWEN3_DEV, .times = GRAFT_QWEN3_JOINED},
 };
 
 size_t graft_qwen3_times(graft_qwen3_taken taken)
@@ -129,6 +130,7 @@ static graft_status bind(const qwen3_run *r, const graft_task *task, graft_bindi
 typedef struct qwen3_values {
     float *x, *out;
     float *bias;            /* or NULL */
+    float *sees;            /* likewise */
     float *cosines, *sines; /* likewise */
     float *deep;            /* likewise: (n_deep,padded,width) */
 } qwen3_values;
@@ -141,17 +143,20 @@ static graft_status make_values(const qwen3_run *r, qwen3_values *v, graft_err *
     v->x = graft_calloc(padded, from * sizeof *v->x);
     v->out = graft_malloc_array(padded, width * sizeof *v->out);
     const bool joined = r->taken == GRAFT_QWEN3_TAKE_JOINED;
+    const bool led = r->taken == GRAFT_QWEN3_TAKE_LED;
     if (joined)
         v->bias = graft_malloc_array(padded * padded, (size_t)r->arch->heads * sizeof *v->bias);
+    if (led) v->sees = graft_malloc_array(padded, sizeof *v->sees);
     if (r->n_pictures) {
         v->cosines = graft_malloc_array(padded, angles * sizeof *v->cosines);
         v->sines = graft_malloc_array(padded, angles * sizeof *v->sines);
     }
     if (deep) v->deep = graft_calloc(deep * padded, from * sizeof *v->deep);
-    if (!v->x || !v->out || (joined && !v->bias) || (deep && !v->deep) ||
+    if (!v->x || !v->out || (joined && !v->bias) || (led && !v->sees) || (deep && !v->deep) ||
         (r->n_pictures && (!v->cosines || !v->sines)))
         return graft_fail_nomem(e, "text encoder");
     if (v->bias) graft_qwen3_bias(r->arch, r->words, r->padded, v->bias);
+    for (int64_t i = 0; v->sees && i < r->padded; i++) v->sees[i] = i < r->words;
     if (r->n_pictures)
         graft_qwen3_angles(r->arch, r->picture, r->n_pictures, r->padded, v->cosines, v->sines);
     return GRAFT_OK;
@@ -162,6 +167,7 @@ static void finish_values(qwen3_values *v)
     graft_free(v->x);
     graft_free(v->out);
     graft_free(v->bias);
+    graft_free(v->sees);
     graft_free(v->cosines);
     graft_free(v->sines);
     graft_free(v->deep);
@@ -202,7 +208,7 @@ static graft_status check_tokens(const qwen3_run *r, int64_t tokens, graft_err *
 static graft_status run_graph(const qwen3_run *r, const graft_binding *b, const qwen3_values *v,
                               const graft_task *task, graft_err *e)
 {
-    const void *in[3 + GRAFT_QWEN3_DEEP] = {v->x, v->bias};
+    const void *in[3 + GRAFT_QWEN3_DEEP] = {v->x, v->bias ? v->bias : v->sees};
     if (r->n_pictures) {
         in[1] = v->cosines;
         in[2] = v->sines;
@@ -279,4 +285,35 @@ graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_opti
         return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)words,
                           (long long)tokens);
     return run(&r, ids, tokens, task, hidden, e);
+}
+
+graft_status graft_qwen3_run_led(graft_engine *engine, const graft_build_options *options,
+                                 const graft_qwen3_arch *arch, graft_weights *weights,
+                                 const int32_t *ids, int64_t words, int32_t padding, int64_t tokens,
+                                 const graft_task *task, float *hidden, graft_err *e)
+{
+    qwen3_run r = {.engine = engine,
+                   .options = options,
+                   .arch = arch,
+                   .weights = weights,
+                   .taken = GRAFT_QWEN3_TAKE_LED,
+                   .words = words};
+    const size_t width = width_of(&r), before = (size_t)(tokens - words);
+    if (words < 1 || words > tokens)
+        return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)words,
+                          (long long)tokens);
+    int32_t *all = graft_malloc_array((size_t)words + 1, sizeof *all);
+    float *made = graft_malloc_array((size_t)words + 1, width * sizeof *made);
+    graft_status st = all && made ? GRAFT_OK : graft_fail_nomem(e, "text encoder");
+    if (!st) {
+        memcpy(all, ids, (size_t)words * sizeof *all);
+        all[words] = padding; /* behind the words it changes none, and it sees none */
+        st = run(&r, all, words + 1, task, made, e);
+    }
+    for (size_t i = 0; !st && i < before; i++)
+        memcpy(hidden + i * width, made + (size_t)words * width, width * sizeof *hidden);
+    if (!st) memcpy(hidden + before * width, made, (size_t)words * width * sizeof *hidden);
+    graft_free(all);
+    graft_free(made);
+    return st;
 }

@@ -1,9 +1,10 @@
-/* Qwen 3 and Qwen 2.5 as text encoders: their files, and prompts. */
+/* Qwen 3 and Qwen 2.5, and Mistral, as text encoders: their files, and prompts. */
 #ifndef GRAFT_PROMPTS_QWEN3_H
 #define GRAFT_PROMPTS_QWEN3_H
 #include "engine/models/qwen3.h"
 #include "engine/objects/objects.h"
 #include "engine/text/qwen.h"
+#include "engine/text/tekken.h"
 #include "engine/weights/gguf_tokenizer.h"
 
 #define GRAFT_QWEN3_STEP                                                                           \
@@ -26,7 +27,8 @@ typedef enum graft_qwen3_taken {
     GRAFT_QWEN3_TAKE_WHOLE = 2,   /* behind all, without the norm: Qwen-Image 2.1 */
     GRAFT_QWEN3_TAKE_LAYERED = 3, /* behind 12 of them, side by side: Krea 2 */
     GRAFT_QWEN3_TAKE_STACKED = 4, /* behind 13: Ideogram 4 */
-    GRAFT_QWEN3_TAKE_JOINED = 5   /* behind 3: FLUX.2, by graft_qwen3_run_joined() alone */
+    GRAFT_QWEN3_TAKE_JOINED = 5,  /* behind 3: FLUX.2 klein, by graft_qwen3_run_joined() alone */
+    GRAFT_QWEN3_TAKE_LED = 6      /* behind 3 of Mistral: dev, by graft_qwen3_run_led() alone */
 } graft_qwen3_taken;
 /* How many times the model's width that is, of each token. */
 size_t graft_qwen3_times(graft_qwen3_taken taken);
@@ -49,14 +51,20 @@ graft_status graft_qwen3_run_seen(graft_engine *engine, const graft_build_option
                                   graft_qwen3_taken taken, const int32_t *ids, int64_t tokens,
                                   const graft_qwen3_picture *picture, size_t n_pictures,
                                   const graft_task *task, float *hidden, graft_err *e);
-/* The same for FLUX.2: hidden (tokens, 3 arch->width). The first `words` of the tokens are the
- * text, those behind it are padding (models/qwen3.h). GRAFT_E_UNSUPPORTED for a model of too few
- * layers.
+/* The same for FLUX.2 klein: hidden (tokens, 3 arch->width). The first `words` of the tokens are
+ * the text, those behind it are padding (models/qwen3.h). GRAFT_E_UNSUPPORTED for a model of too
+ * few layers.
  */
 graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_options *options,
                                     const graft_qwen3_arch *arch, graft_weights *weights,
                                     const int32_t *ids, int64_t words, int64_t tokens,
                                     const graft_task *task, float *hidden, graft_err *e);
+/* The same for FLUX.2 dev, with the first of hidden's tokens being padding, and ids (words) the
+ * last. */
+graft_status graft_qwen3_run_led(graft_engine *engine, const graft_build_options *options,
+                                 const graft_qwen3_arch *arch, graft_weights *weights,
+                                 const int32_t *ids, int64_t words, int32_t padding, int64_t tokens,
+                                 const graft_task *task, float *hidden, graft_err *e);
 
 /* Its part of a file, and its tokenizer. Immutable; any thread. */
 typedef struct graft_qwen3 {
@@ -64,6 +72,7 @@ typedef struct graft_qwen3 {
     graft_qwen3_arch arch;
     graft_weights *weights;
     graft_qwen *tokenizer;
+    graft_tekken *tekken; /* in its place, of a Mistral (mistral.h) */
     /* What looks at pictures: Qwen 2.5-VL's (qwen_vision.h), or Qwen 3-VL's (qwen3_vision.h). */
     graft_qwen_vision_arch vision;
     graft_qwen3_vision_arch vision3;
@@ -77,7 +86,8 @@ typedef struct graft_qwen3 {
  * cannot be used texts are read all the same. The tokenizer is a tensor GRAFT_QWEN_TOKENIZER
  * of the file (GGUF files have theirs as such), or tokenizer.json, or vocab.json and merges.txt,
  * beside it, or what was built in. Files beside it that are of another tokenizer are left out with
- * a warning. GRAFT_E_NOTFOUND: there is none. */
+ * a warning. GRAFT_E_NOTFOUND: there is none. Of a Mistral mistral.h says where its tokenizer is,
+ * what looks at pictures is left out, and graft_qwen3_check() is still to be asked. */
 graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const char *place,
                               const graft_task *task, graft_qwen3 **out, graft_err *e);
 /* Makes it, before it is shared, Anima's: all layers and the norm behind them must be in the file,

@@ -8,6 +8,7 @@
 #include "engine/models/flux2.h"
 #include "engine/models/qwen3_vision.h"
 #include "engine/models/qwen_vision.h"
+#include "engine/prompts/mistral.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
 #include "engine/text/tokenizer.h"
@@ -147,6 +148,21 @@ static graft_status load_sight(graft_qwen3 *q, graft_weights *file, const char *
     return st == GRAFT_E_NOMEM ? graft_fail_nomem(e, "text encoder") : GRAFT_OK;
 }
 
+/* Its tokenizer, which has no more tokens than its table, and what looks at pictures. */
+static graft_status load_beside(graft_engine *engine, graft_qwen3 *q, graft_weights *file,
+                                const char *place, const graft_task *task, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    if (q->arch.mistral) return graft_mistral_load_tokenizer(q, f, place, e);
+    graft_status st = load_sight(q, file, place, e);
+    if (!st) st = load_tokenizer(engine, q, f, place, task, e);
+    if (!st && graft_qwen_tokens(q->tokenizer) > q->arch.vocab)
+        return graft_fail(
+            e, GRAFT_E_FORMAT, "%s: its table has %d tokens, fewer than the %d of its tokenizer",
+            graft_safetensors_path(f), q->arch.vocab, graft_qwen_tokens(q->tokenizer));
+    return st;
+}
+
 graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const char *place,
                               const graft_task *task, graft_qwen3 **out, graft_err *e)
 {
@@ -157,16 +173,10 @@ graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const c
     atomic_init(&q->refs, 1);
     GRAFT_TRY(graft_qwen3_detect(f, place, &q->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &q->weights, e));
-    GRAFT_TRY(
-        graft_qwen3_check(q, q->arch.biased ? GRAFT_QWEN3_TAKE_NORMED : GRAFT_QWEN3_TAKE_MOST, e));
-    GRAFT_TRY(load_sight(q, file, place, e));
-    GRAFT_TRY(load_tokenizer(engine, q, f, place, task, e));
-    if (graft_qwen_tokens(q->tokenizer) > q->arch.vocab) {
-        st = graft_fail(e, GRAFT_E_FORMAT,
-                        "%s: its table has %d tokens, fewer than the %d of its tokenizer",
-                        graft_safetensors_path(f), q->arch.vocab, graft_qwen_tokens(q->tokenizer));
-        goto out;
-    }
+    if (!q->arch.mistral)
+        GRAFT_TRY(graft_qwen3_check(
+            q, q->arch.biased ? GRAFT_QWEN3_TAKE_NORMED : GRAFT_QWEN3_TAKE_MOST, e));
+    GRAFT_TRY(load_beside(engine, q, file, place, task, e));
     *out = q;
     q = NULL;
 out:
@@ -195,6 +205,7 @@ void graft_qwen3_release(graft_qwen3 *q)
     graft_weights_release(q->weights);
     graft_weights_release(q->sight);
     graft_qwen_destroy(q->tokenizer);
+    graft_tekken_destroy(q->tekken);
     graft_unigram_destroy(q->words);
     graft_free((void *)(uintptr_t)q->words_file.data);
     graft_free(q);
@@ -202,6 +213,7 @@ void graft_qwen3_release(graft_qwen3 *q)
 
 const char *graft_qwen3_name(const graft_qwen3 *q)
 {
+    if (q->arch.mistral) return "mistral3_24b";
     if (q->arch.biased) return "qwen25_7b";
     return q->arch.width == 2560   ? "qwen3_4b"
            : q->arch.width == 4096 ? "qwen3_8b"

@@ -17,16 +17,7 @@ typedef struct pair {
     uint32_t left, right;
 } pair;
 
-struct graft_bpe {
-    bool ends;                  /* a byte at the end of a word is a token of its own */
-    uint32_t base, count, room; /* tokens of bytes; merges, and how many there may be */
-    uint32_t byte_token[BPE_BYTES];
-    pair *merge;    /* of `room` */
-    uint32_t *slot; /* merge number + 1 by hash of the pair, 0 for none */
-    int slot_bits;  /* at least twice as many slots as there are tokens */
-};
-
-/* The names of the tokens; needed while the list is read. */
+/* The names of the tokens: of merges needed while their list is read. */
 typedef struct names {
     char *pool;
     size_t used;
@@ -35,6 +26,18 @@ typedef struct names {
     size_t slots;
     uint32_t count;
 } names;
+
+struct graft_bpe {
+    bool ends;                  /* a byte at the end of a word is a token of its own */
+    uint32_t base, count, room; /* tokens of bytes; merges, and how many there may be */
+    uint32_t byte_token[BPE_BYTES];
+    pair *merge;    /* of `room` */
+    uint32_t *slot; /* merge number + 1 by hash of the pair, 0 for none */
+    int slot_bits;  /* at least twice as many slots as there are tokens */
+    bool ranked; /* the tokens themselves are the list: base is 0, and a merge's number its token */
+    names rank;
+    size_t longest; /* of their names */
+};
 
 typedef struct span {
     const char *s;
@@ -48,7 +51,7 @@ static span name_at(const names *t, uint32_t token)
 }
 
 /* Slot that holds the name, or the free one where it belongs. */
-static uint32_t *name_slot(names *t, span name)
+static uint32_t *name_slot(const names *t, span name)
 {
     size_t i = graft_hash64(name.s, name.n) & (t->slots - 1);
     for (;; i = (i + 1) & (t->slots - 1)) {
@@ -118,6 +121,14 @@ static uint32_t find_merge(const graft_bpe *b, uint32_t left, uint32_t right)
     }
 }
 
+/* The token of these bytes, or BPE_NONE. */
+static uint32_t find_rank(const graft_bpe *b, const uint8_t *bytes, size_t n)
+{
+    if (n > b->longest) return BPE_NONE;
+    const uint32_t token = *name_slot(&b->rank, (span){(const char *)bytes, n});
+    return token ? token - 1 : BPE_NONE;
+}
+
 static void add_merge(graft_bpe *b, uint32_t left, uint32_t right)
 {
     size_t i = pair_hash(b, left, right);
@@ -175,20 +186,39 @@ static size_t count_lines(const char *text, size_t n)
     return lines;
 }
 
+static int slot_bits(size_t tokens)
+{
+    int bits = 10;
+    while (((size_t)1 << bits) < 2 * tokens) bits++;
+    return bits;
+}
+
+static bool names_room(names *t, size_t tokens, size_t bytes)
+{
+    t->slots = (size_t)1 << slot_bits(tokens);
+    t->end = graft_malloc_array(tokens, sizeof *t->end);
+    t->slot = graft_calloc(t->slots, sizeof *t->slot);
+    t->pool = graft_malloc(bytes);
+    return t->end && t->slot && t->pool;
+}
+
+static void names_finish(names *t)
+{
+    graft_free(t->pool);
+    graft_free(t->end);
+    graft_free(t->slot);
+}
+
 static graft_status make_room(graft_bpe *b, names *t, size_t bytes, graft_err *e)
 {
     const size_t tokens = (size_t)b->base + b->room;
     size_t pool;
-    for (b->slot_bits = 10; ((size_t)1 << b->slot_bits) < 2 * tokens;) b->slot_bits++;
-    t->slots = (size_t)1 << b->slot_bits;
+    b->slot_bits = slot_bits(tokens);
     b->merge = graft_malloc_array((size_t)b->room + 1, sizeof *b->merge);
-    b->slot = graft_calloc(t->slots, sizeof *b->slot);
-    t->end = graft_malloc_array(tokens, sizeof *t->end);
-    t->slot = graft_calloc(t->slots, sizeof *t->slot);
+    b->slot = graft_calloc((size_t)1 << b->slot_bits, sizeof *b->slot);
     /* A name is never longer than its line. */
-    if (graft_size_add(bytes, b->base * (2 + strlen(WORD_END)), &pool))
-        t->pool = graft_malloc(pool);
-    return b->merge && b->slot && t->end && t->slot && t->pool
+    return graft_size_add(bytes, b->base * (2 + strlen(WORD_END)), &pool) &&
+                   names_room(t, tokens, pool) && b->merge && b->slot
                ? GRAFT_OK
                : graft_fail_nomem(e, "the tokenizer's list of merges");
 }
@@ -215,9 +245,41 @@ graft_status graft_bpe_create(const char *merges, size_t n, graft_bpe_kind kind,
     *out = b;
     b = NULL;
 out:
-    graft_free(t.pool);
-    graft_free(t.end);
-    graft_free(t.slot);
+    names_finish(&t);
+    graft_bpe_destroy(b);
+    return st;
+}
+
+graft_status graft_bpe_create_ranks(const uint8_t *bytes, const uint32_t *end, uint32_t tokens,
+                                    graft_bpe **out, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    assert(out && bytes && end && tokens >= BPE_BYTES && tokens <= GRAFT_BPE_MOST);
+    *out = NULL;
+    graft_bpe *b = graft_calloc(1, sizeof *b);
+    if (!b || !names_room(&b->rank, tokens, (size_t)end[tokens - 1] + 1)) {
+        st = graft_fail_nomem(e, "the tokenizer's list of tokens");
+        goto out;
+    }
+    b->ranked = true;
+    b->count = tokens;
+    for (uint32_t i = 0; i < tokens; i++) {
+        const uint32_t at = i ? end[i - 1] : 0;
+        const span name = {(const char *)bytes + at, end[i] - at};
+        if (i < BPE_BYTES) b->byte_token[i] = i;
+        if (name.n == 0 || (i < BPE_BYTES && (name.n > 1 || bytes[at] != i)) ||
+            !name_add(&b->rank, name, (span){"", 0})) {
+            st = graft_fail(e, GRAFT_E_FORMAT,
+                            i < BPE_BYTES ? "token %u is not its byte"
+                                          : "token %u is empty or there already",
+                            i);
+            goto out;
+        }
+        if (name.n > b->longest) b->longest = name.n;
+    }
+    *out = b;
+    b = NULL;
+out:
     graft_bpe_destroy(b);
     return st;
 }
@@ -225,6 +287,7 @@ out:
 void graft_bpe_destroy(graft_bpe *b)
 {
     if (!b) return;
+    names_finish(&b->rank);
     graft_free(b->merge);
     graft_free(b->slot);
     graft_free(b);
@@ -306,10 +369,20 @@ static uint64_t heap_pop(graft_bpe_work *w)
 
 #define NO_PLACE UINT32_MAX
 
-static void push_pair(const graft_bpe *b, graft_bpe_work *w, uint32_t at)
+/* Number of the merge of the tokens at this place and at the next one, or BPE_NONE. A place is the
+ * number of its first byte. */
+static uint32_t merge_at(const graft_bpe *b, const graft_bpe_work *w, const uint8_t *word,
+                         uint32_t at)
+{
+    const uint32_t left = w->token[at], right = w->token[w->next[at]];
+    if (!b->ranked) return find_merge(b, left, right);
+    return find_rank(b, word + at, name_at(&b->rank, left).n + name_at(&b->rank, right).n);
+}
+
+static void push_pair(const graft_bpe *b, graft_bpe_work *w, const uint8_t *word, uint32_t at)
 {
     if (at == NO_PLACE || w->next[at] == NO_PLACE) return;
-    uint32_t m = find_merge(b, w->token[at], w->token[w->next[at]]);
+    uint32_t m = merge_at(b, w, word, at);
     if (m != BPE_NONE) heap_push(w, (uint64_t)m << 32 | at);
 }
 
@@ -320,26 +393,28 @@ graft_status graft_bpe_word(const graft_bpe *b, const uint8_t *word, size_t n, g
     assert(b && word && n > 0);
     GRAFT_TRY(work_reserve(w, n, e));
     w->heap_len = 0;
+    if (b->ranked && (w->token[0] = find_rank(b, word, n)) != BPE_NONE) {
+        w->count = 1;
+        goto out;
+    }
     for (size_t i = 0; i < n; i++) {
         w->token[i] = b->byte_token[word[i]] + (b->ends && i + 1 == n ? BPE_BYTES : 0u);
         w->prev[i] = i == 0 ? NO_PLACE : (uint32_t)i - 1;
         w->next[i] = i + 1 == n ? NO_PLACE : (uint32_t)i + 1;
     }
-    for (size_t i = 0; i < n; i++) push_pair(b, w, (uint32_t)i);
+    for (size_t i = 0; i < n; i++) push_pair(b, w, word, (uint32_t)i);
     /* Entries go stale when a neighbour merges first; the pair is looked at again to tell. A place
      * that was merged away has itself as its next, which no live place has. */
     while (w->heap_len > 0) {
         uint64_t top = heap_pop(w);
         uint32_t m = (uint32_t)(top >> 32), at = (uint32_t)top, right = w->next[at];
-        if (right == NO_PLACE || right == at || w->token[at] != b->merge[m].left ||
-            w->token[right] != b->merge[m].right)
-            continue;
+        if (right == NO_PLACE || right == at || merge_at(b, w, word, at) != m) continue;
         w->token[at] = b->base + m;
         w->next[at] = w->next[right];
         if (w->next[at] != NO_PLACE) w->prev[w->next[at]] = at;
         w->next[right] = right;
-        push_pair(b, w, w->prev[at]);
-        push_pair(b, w, at);
+        push_pair(b, w, word, w->prev[at]);
+        push_pair(b, w, word, at);
     }
     w->count = 0;
     for (uint32_t i = 0; i != NO_PLACE;) { /* place 0 is never merged away */

@@ -1,10 +1,15 @@
-/* Byte-pair encoding: a list of merges, and its use on one word.
+/* Byte-pair encoding: a list of merges or of tokens, and its use on one word.
  *
  * A word is a string of bytes. Each byte starts as its own token; then, as long as two neighbours
  * are in the list of merges, the pair that stands first in the list becomes one token (Sennrich et
  * al., arXiv:1508.07909). Token numbers: 0-255 bytes in the order of GPT-2's byte alphabet, 256 + i
  * the result of merge i. CLIP's words have their last byte marked, which is another token then:
- * 256-511 the bytes at the end of a word, 512 + i the result of merge i. */
+ * 256-511 the bytes at the end of a word, 512 + i the result of merge i.
+ *
+ * By ranks there is a list of tokens instead, as tiktoken has it (MIT): two neighbours become one
+ * token where the list has what they are together, the one that stands first in it before others;
+ * and a word that is in the list is that token, whatever it would be made of. Token numbers are
+ * places in the list, which begins with the 256 bytes. */
 #ifndef GRAFT_TEXT_BPE_H
 #define GRAFT_TEXT_BPE_H
 #include <stddef.h>
@@ -28,6 +33,11 @@ typedef struct graft_bpe graft_bpe;
  * GRAFT_E_FORMAT names the line at fault. */
 graft_status graft_bpe_create(const char *merges, size_t n, graft_bpe_kind kind, graft_bpe **out,
                               graft_err *e);
+/* By ranks: token i is bytes[end[i - 1]..end[i]). What they point to is copied. GRAFT_E_FORMAT
+ * names the token at fault: one that is empty or there already, or of the first 256 not its byte.
+ */
+graft_status graft_bpe_create_ranks(const uint8_t *bytes, const uint32_t *end, uint32_t tokens,
+                                    graft_bpe **out, graft_err *e);
 void graft_bpe_destroy(graft_bpe *b); /* NULL is fine */
 /* How many there are. */
 uint32_t graft_bpe_tokens(const graft_bpe *b);

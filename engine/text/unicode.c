@@ -83,6 +83,11 @@ graft_unicode_kind graft_unicode_class(uint32_t cp)
     return (graft_unicode_kind)value_at(class_change, COUNT(class_change), 3, cp);
 }
 
+graft_unicode_letter_kind graft_unicode_letter(uint32_t cp)
+{
+    return (graft_unicode_letter_kind)value_at(letter_change, COUNT(letter_change), 2, cp);
+}
+
 bool graft_unicode_is_space(uint32_t cp)
 {
     if (cp < 0x80) return cp == ' ' || (cp >= '\t' && cp <= '\r') || (cp >= 0x1c && cp <= 0x1f);

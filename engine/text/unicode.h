@@ -26,6 +26,14 @@ typedef enum graft_unicode_kind {
 } graft_unicode_kind;
 graft_unicode_kind graft_unicode_class(uint32_t cp);
 
+typedef enum graft_unicode_letter_kind {
+    GRAFT_UNICODE_NO_LETTER = 0,
+    GRAFT_UNICODE_UPPER = 1, /* categories Lu and Lt */
+    GRAFT_UNICODE_LOWER = 2, /* Ll */
+    GRAFT_UNICODE_EITHER = 3 /* Lm and Lo, and M: marks on letters */
+} graft_unicode_letter_kind;
+graft_unicode_letter_kind graft_unicode_letter(uint32_t cp);
+
 /* White space as Python's str.isspace() and the \s of its patterns have it: wider than the class,
  * for it includes some controls. */
 bool graft_unicode_is_space(uint32_t cp);

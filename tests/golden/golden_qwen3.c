@@ -1,4 +1,4 @@
-/* Qwen 3 and Qwen 2.5: hidden states from tokens. */
+/* Qwen 3, Qwen 2.5 and Mistral: hidden states from tokens. */
 #include <stdio.h>
 #include <string.h>
 
@@ -128,12 +128,14 @@ static graft_status seen_case(golden *g, const qwen3_file *q, int k, graft_err *
     return st;
 }
 
-/* As FLUX.2 reads it: `words` of the tokens are no padding. */
+/* As FLUX.2 reads it: `words` of the tokens are no padding, which stands behind them, or before
+ * them (led). */
 static graft_status joined_case(golden *g, const qwen3_file *q, int k, graft_err *e)
 {
     const graft_st_tensor *tokens = golden_case(q->f, k, "tokens");
     const graft_st_tensor *words = golden_case(q->f, k, "words");
-    const graft_st_tensor *want = golden_case(q->f, k, "joined");
+    const graft_st_tensor *led = golden_case(q->f, k, "led");
+    const graft_st_tensor *want = led ? led : golden_case(q->f, k, "joined");
     const size_t width = (size_t)q->arch.width * GRAFT_QWEN3_JOINED;
     char name[64];
     if (!want || tokens->rank != 1 || golden_count(words) != 1 ||
@@ -144,10 +146,14 @@ static graft_status joined_case(golden *g, const qwen3_file *q, int k, graft_err
     float *expected = golden_copy(want);
     graft_status st =
         ids && n && hidden && expected ? GRAFT_OK : graft_fail_nomem(e, "Qwen 3's hidden states");
-    if (!st)
-        st = graft_qwen3_run_joined(g->engine, &q->options, &q->arch, q->weights, ids, *n,
-                                    tokens->shape[0], NULL, hidden, e);
-    snprintf(name, sizeof name, "qwen3 case%d joined", k);
+    const int64_t count = tokens->shape[0];
+    if (!st && led)
+        st = graft_qwen3_run_led(g->engine, &q->options, &q->arch, q->weights, ids + (count - *n),
+                                 *n, ids[0], count, NULL, hidden, e);
+    else if (!st)
+        st = graft_qwen3_run_joined(g->engine, &q->options, &q->arch, q->weights, ids, *n, count,
+                                    NULL, hidden, e);
+    snprintf(name, sizeof name, "qwen3 case%d %s", k, led ? "led" : "joined");
     if (!st) golden_note_model(g, name, golden_error(hidden, expected, golden_count(want)));
     graft_free(ids);
     graft_free(n);

@@ -60,7 +60,8 @@ static graft_status run_file(golden *g, const char *path, graft_err *e)
     if (graft_vision_in(f, "")) return golden_vision(g, f, e);
     if (has(f, "noise_augmentor.")) return golden_unclip(g, f, e);
     if (has(f, GRAFT_REDUX_TENSOR)) return golden_redux(g, f, e);
-    if (has(f, GRAFT_QWEN3_TENSOR) || has(f, GRAFT_QWEN25_TENSOR)) return golden_qwen3(g, f, e);
+    if (has(f, GRAFT_QWEN3_TENSOR) || has(f, GRAFT_QWEN25_TENSOR) || has(f, GRAFT_MISTRAL_TENSOR))
+        return golden_qwen3(g, f, e);
     if (graft_t2i_prefix(f)) return golden_t2i(g, f, e);
     if (graft_upscaler_prefix(f)) return golden_upscale(g, f, e);
     if (has(f, "sigmas_table")) return run_sampling(g, f, golden_schedules, e);

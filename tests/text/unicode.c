@@ -73,6 +73,31 @@ static void idempotent(void)
     CHECK_INT(bad, 0);
 }
 
+static void letters(void)
+{
+    static const struct {
+        uint32_t cp;
+        graft_unicode_letter_kind want;
+    } cases[] = {{'A', GRAFT_UNICODE_UPPER},     {'Z', GRAFT_UNICODE_UPPER},
+                 {'@', GRAFT_UNICODE_NO_LETTER}, {'a', GRAFT_UNICODE_LOWER},
+                 {'z', GRAFT_UNICODE_LOWER},     {'{', GRAFT_UNICODE_NO_LETTER},
+                 {'1', GRAFT_UNICODE_NO_LETTER}, {' ', GRAFT_UNICODE_NO_LETTER},
+                 {0xaa, GRAFT_UNICODE_EITHER},   {0xc9, GRAFT_UNICODE_UPPER},
+                 {0xe9, GRAFT_UNICODE_LOWER},    {0xd7, GRAFT_UNICODE_NO_LETTER},
+                 {0x1c5, GRAFT_UNICODE_UPPER},   {0x2b0, GRAFT_UNICODE_EITHER},
+                 {0x301, GRAFT_UNICODE_EITHER},  {0x416, GRAFT_UNICODE_UPPER},
+                 {0x4e00, GRAFT_UNICODE_EITHER}, {0x2163, GRAFT_UNICODE_NO_LETTER},
+                 {0x1d400, GRAFT_UNICODE_UPPER}, {0x10ffff, GRAFT_UNICODE_NO_LETTER}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK_INT(graft_unicode_letter(cases[i].cp), cases[i].want);
+    for (uint32_t cp = 0; cp < 0x110000; cp++) { /* letters are letters in both */
+        const bool one = graft_unicode_letter(cp) != GRAFT_UNICODE_NO_LETTER;
+        if (graft_unicode_class(cp) == GRAFT_UNICODE_LETTER) CHECK(one);
+        if (one && graft_unicode_class(cp) != GRAFT_UNICODE_LETTER)
+            CHECK(graft_unicode_letter(cp) == GRAFT_UNICODE_EITHER);
+    }
+}
+
 static void classes(void)
 {
     CHECK_INT(graft_unicode_class('a'), GRAFT_UNICODE_LETTER);
@@ -135,6 +160,7 @@ int main(void)
     RUN(normal_form);
     RUN(idempotent);
     RUN(classes);
+    RUN(letters);
     RUN(lower_case);
     return test_end();
 }
