@@ -49,6 +49,11 @@ static float codes_scale(const graft_coded *c, int64_t i)
     return v;
 }
 
+void graft_coded_scales(const graft_coded *c, float *out)
+{
+    for (int64_t i = 0; i < c->scales; i++) out[i] = codes_scale(c, i);
+}
+
 bool graft_coded_non_finite(const graft_coded *c)
 {
     bool any = false;

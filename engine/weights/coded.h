@@ -75,6 +75,8 @@ void graft_coded_to_f32(const graft_coded *c, const void *data, int64_t first, i
 bool graft_coded_has_levels(const graft_coded *c, int32_t hadamard);
 /* These levels: rows * columns bytes, and a scale for each row. */
 void graft_coded_levels(const graft_coded *c, const void *data, int8_t *level, float *scale);
+/* Of NF4 and FP4: all its scales, c->scales of them. */
+void graft_coded_scales(const graft_coded *c, float *out);
 /* Whether it can be a weight of kernels/blocks.h, as all but integers are: of NF4 and FP4 those
  * whose rows are whole blocks of 64 values, and their own blocks multiples of that. */
 bool graft_coded_has_blocks(const graft_coded *c);
