@@ -111,14 +111,19 @@ static const float graft_float_fp4[16] = {
     0.0f,  0.0625f / 12,  8.0f / 12,  1.0f,  4.0f / 12,  0.5f,  2.0f / 12,  0.25f,
     -0.0f, -0.0625f / 12, -8.0f / 12, -1.0f, -4.0f / 12, -0.5f, -2.0f / 12, -0.25f};
 
+/* Two loops: of one compilers make no vectors. */
 static inline void graft_float_decode_codes(const float *worth, const uint8_t *b, float scale,
                                             float *restrict out)
 {
+    uint8_t code[GRAFT_FLOAT_CODES_BLOCK];
     float s;
     memcpy(&s, b, sizeof s);
     s *= scale;
-    for (int i = 0; i < GRAFT_FLOAT_CODES_BLOCK; i++)
-        out[i] = worth[b[4 + i / 2] >> (i % 2 ? 0 : 4) & 15] * s;
+    for (int i = 0; i < GRAFT_FLOAT_CODES_BLOCK / 2; i++) {
+        code[2 * i] = b[4 + i] >> 4;
+        code[2 * i + 1] = b[4 + i] & 15;
+    }
+    for (int i = 0; i < GRAFT_FLOAT_CODES_BLOCK; i++) out[i] = worth[code[i]] * s;
 }
 
 static inline void graft_float_decode_nf4(const uint8_t *b, float scale, float *restrict out)

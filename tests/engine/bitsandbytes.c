@@ -187,6 +187,25 @@ static void refuses(void)
     }
 }
 
+/* Its 8 bits (LLM.int8) are another thing: levels with scales for each row. */
+static void refuses_8_bits(void)
+{
+    const char *path = temp_path("int8.safetensors");
+    made_file *f = renamed_file(FLUX_SCHNELL, NULL, "");
+    graft_st_tensor *t = made_find(f, "double_blocks.0.img_mlp.0.weight");
+    graft_model *m = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    add_part(f, "double_blocks.0.img_mlp.0", ".SCB", GRAFT_F32, t->shape[0],
+             zeros_for(t->shape[0], sizeof(float)));
+    t->dtype = GRAFT_I8;
+    t->bytes = (uint64_t)shape_count(t->shape, 2);
+    write_file(f, path, config_of(FLUX_SCHNELL));
+    CHECK(graft_model_load(floats, path, NULL, &m, &e) != GRAFT_OK);
+    CHECK(strstr(e.text, "img_mlp.0.weight holds no floating-point numbers") != NULL);
+    graft_model_release(m);
+    unlink(path);
+}
+
 int main(void)
 {
     setenv("GRAFT_PACKED", "floats", 1);
@@ -198,6 +217,7 @@ int main(void)
     RUN(stays_in_memory);
     RUN(swapped);
     RUN(refuses);
+    RUN(refuses_8_bits);
     graft_engine_destroy(kept);
     graft_engine_destroy(floats);
     return test_end();
