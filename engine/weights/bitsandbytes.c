@@ -8,7 +8,7 @@
 #include "base/size.h"
 #include "base/str.h"
 #include "engine/weights/values.h"
-#include "kernels/float_blocks.h"
+#include "kernels/blocks.h"
 
 #define MARK_NF4 ".quant_state.bitsandbytes__nf4"
 #define MARK_FP4 ".quant_state.bitsandbytes__fp4"
