@@ -17,12 +17,14 @@
     GRAFT_FLOAT_TYPE(GRAFT_FLOAT_E4M3, "E4M3", 1, 1)                                               \
     GRAFT_FLOAT_TYPE(GRAFT_FLOAT_E5M2, "E5M2", 1, 1)                                               \
     GRAFT_FLOAT_TYPE(GRAFT_FLOAT_MXFP8, "MXFP8", GRAFT_FLOAT_MXFP8_BLOCK, 33)                      \
-    GRAFT_FLOAT_TYPE(GRAFT_FLOAT_NVFP4, "NVFP4", GRAFT_FLOAT_NVFP4_BLOCK, 9)
+    GRAFT_FLOAT_TYPE(GRAFT_FLOAT_NVFP4, "NVFP4", GRAFT_FLOAT_NVFP4_BLOCK, 9)                       \
+    GRAFT_FLOAT_TYPE(GRAFT_FLOAT_NF4, "NF4", GRAFT_FLOAT_CODES_BLOCK, GRAFT_FLOAT_CODES_SIZE)      \
+    GRAFT_FLOAT_TYPE(GRAFT_FLOAT_FP4, "FP4", GRAFT_FLOAT_CODES_BLOCK, GRAFT_FLOAT_CODES_SIZE)
 
 /* Whether rows have scales, and end where a block does. */
 static inline int graft_blocks_scaled(int32_t type)
 {
-    return type >= GRAFT_FLOAT_E4M3 && type <= GRAFT_FLOAT_NVFP4;
+    return type >= GRAFT_FLOAT_E4M3 && type <= GRAFT_FLOAT_FP4;
 }
 
 /* Values of a block; 0: no type, or one that is not read. */
@@ -81,15 +83,26 @@ static inline int64_t graft_blocks_bytes(int32_t type, int64_t outputs, int64_t 
     return graft_blocks_level_bytes(type, outputs * n) + scales;
 }
 
-/* A block, from one of its values on. */
+/* A block of more than one value. */
+static inline void graft_float_decode_block(int32_t type, const uint8_t *block, float scale,
+                                            float *restrict out)
+{
+    if (type == GRAFT_FLOAT_MXFP8)
+        graft_float_decode_mxfp8(block, scale, out);
+    else if (type == GRAFT_FLOAT_NVFP4)
+        graft_float_decode_nvfp4(block, scale, out);
+    else if (type == GRAFT_FLOAT_NF4)
+        graft_float_decode_nf4(block, scale, out);
+    else
+        graft_float_decode_fp4(block, scale, out);
+}
+
+/* The same from one of its values on. */
 static inline void graft_float_decode_part(int32_t type, const uint8_t *block, float scale,
                                            int64_t skip, int64_t n, float *out)
 {
-    float whole[GRAFT_FLOAT_MXFP8_BLOCK];
-    if (type == GRAFT_FLOAT_MXFP8)
-        graft_float_decode_mxfp8(block, scale, whole);
-    else
-        graft_float_decode_nvfp4(block, scale, whole);
+    float whole[GRAFT_FLOAT_CODES_BLOCK];
+    graft_float_decode_block(type, block, scale, whole);
     memcpy(out, whole + skip, (size_t)n * sizeof *out);
 }
 
@@ -111,10 +124,8 @@ static inline void graft_float_to_f32(int32_t type, const uint8_t *row, float sc
         m = n < each - skip ? n : each - skip;
         if (m < each)
             graft_float_decode_part(type, block, scale, skip, m, out);
-        else if (type == GRAFT_FLOAT_MXFP8)
-            graft_float_decode_mxfp8(block, scale, out);
         else
-            graft_float_decode_nvfp4(block, scale, out);
+            graft_float_decode_block(type, block, scale, out);
     }
 }
 

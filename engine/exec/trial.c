@@ -178,10 +178,12 @@ static void make_up_blocks(bench *t, uint8_t *out, size_t n)
 /* What is no level of the floats among them. */
 static void make_up_scales(int32_t type, int64_t rows, int64_t columns, uint8_t *out)
 {
-    const float one = 1;
+    const float one = 1, block = 0.02f;
+    const bool codes = type == GRAFT_FLOAT_NF4 || type == GRAFT_FLOAT_FP4;
     const int64_t levels = graft_blocks_level_bytes(type, rows * columns);
     const int64_t each = graft_blocks_level_bytes(type, graft_blocks_values(type));
     for (int64_t i = 0; i < levels && type == GRAFT_FLOAT_MXFP8; i += each) out[i] = 127;
+    for (int64_t i = 0; i < levels && codes; i += each) memcpy(out + i, &block, sizeof block);
     for (int64_t r = 0; r < rows && graft_blocks_scaled(type); r++)
         memcpy(out + levels + r * (int64_t)sizeof one, &one, sizeof one);
 }

@@ -1,5 +1,5 @@
-/* Which linear layers keep their weights packed (kernels/blocks.h: GGUF, FP8, MXFP8, NVFP4), to
- * become floats just ahead of each multiplication. Any thread.
+/* Which linear layers keep their weights packed (kernels/blocks.h: GGUF, FP8, MXFP8, NVFP4, NF4),
+ * to become floats just ahead of each multiplication. Any thread.
  *
  * A layer whose tensor is a file's own has the type of that. One of integers that another program
  * made, and one that is patched or a sum, of tensors that are all packed, is Q8_0, which costs 8.5

@@ -15,7 +15,7 @@ enum { TILE_ROWS = 128, TILE_BLOCKS = 4 };
 float graft_coded_row_scale(const graft_coded *c, int64_t row)
 {
     float v;
-    if (!c->scales) return c->whole;
+    if (!c->scales || c->block) return c->whole;
     int64_t at = c->scales == 1 ? 0 : row;
     graft_to_f32(c->scale_dtype,
                  (const uint8_t *)c->scale + at * (int64_t)graft_dtype_size(c->scale_dtype), &v, 1);
@@ -29,6 +29,36 @@ static uint8_t block_scale(const graft_coded *c, int64_t row, int64_t block, int
     int64_t tile = row / TILE_ROWS * tiles + block / TILE_BLOCKS;
     int64_t at = r % 32 * 16 + r / 32 * 4 + block % TILE_BLOCKS;
     return ((const uint8_t *)c->scale)[tile * TILE_ROWS * TILE_BLOCKS + at];
+}
+
+static float float_at(const void *array, int64_t i)
+{
+    float v;
+    memcpy(&v, (const uint8_t *)array + i * (int64_t)sizeof v, sizeof v);
+    return v;
+}
+
+/* Of a block of NF4 or FP4. */
+static float codes_scale(const graft_coded *c, int64_t i)
+{
+    float v;
+    const uint8_t *at = (const uint8_t *)c->scale + i * (int64_t)graft_dtype_size(c->scale_dtype);
+    if (c->nested)
+        return float_at(c->map, *at) * float_at(c->nested, i / c->nested_block) + c->offset;
+    graft_to_f32(c->scale_dtype, at, &v, 1);
+    return v;
+}
+
+void graft_coded_scales(const graft_coded *c, float *out)
+{
+    for (int64_t i = 0; i < c->scales; i++) out[i] = codes_scale(c, i);
+}
+
+bool graft_coded_non_finite(const graft_coded *c)
+{
+    bool any = false;
+    for (int64_t i = 0; c->block && i < c->scales; i++) any |= !isfinite(codes_scale(c, i));
+    return any;
 }
 
 /* ------------------------------------------------------------------ values */
@@ -83,6 +113,38 @@ static void block_values(const graft_coded *c, const uint8_t *data, int64_t row,
     }
 }
 
+/* What the codes of NF4 or FP4 are worth. */
+static const float *worth_of(const graft_coded *c)
+{
+    return c->form == GRAFT_CODED_NF4 ? graft_float_nf4 : graft_float_fp4;
+}
+
+/* n values of NF4 or FP4 from one on, which may be in any row. */
+static void codes_values(const graft_coded *c, const uint8_t *data, int64_t first, int64_t n,
+                         float *out)
+{
+    const float *worth = worth_of(c);
+    for (int64_t end = first + n, stop; first < end;) {
+        const int64_t block = first / c->block;
+        const float scale = codes_scale(c, block);
+        stop = (block + 1) * c->block < end ? (block + 1) * c->block : end;
+        for (; first < stop; first++)
+            *out++ = worth[data[first / 2] >> (first % 2 ? 0 : 4) & 15] * scale;
+    }
+}
+
+/* All of them as kernels/blocks.h has them; rows are whole blocks of 64 values. */
+static void put_codes(const graft_coded *c, const uint8_t *data, uint8_t *out)
+{
+    enum { BYTES = GRAFT_FLOAT_CODES_BLOCK / 2 };
+    const int64_t n = c->rows * c->columns / GRAFT_FLOAT_CODES_BLOCK;
+    for (int64_t i = 0; i < n; i++, out += GRAFT_FLOAT_CODES_SIZE) {
+        const float scale = codes_scale(c, i * GRAFT_FLOAT_CODES_BLOCK / c->block);
+        memcpy(out, &scale, sizeof scale);
+        memcpy(out + sizeof scale, data + i * BYTES, BYTES);
+    }
+}
+
 /* The same as they lie: rows that are turned stay so. */
 static void stored_values(const graft_coded *c, const uint8_t *data, int64_t row, int64_t column,
                           int64_t n, float *out)
@@ -105,6 +167,10 @@ static void stored_values(const graft_coded *c, const uint8_t *data, int64_t row
     case GRAFT_CODED_MXFP8:
     case GRAFT_CODED_NVFP4:
         block_values(c, data, row, column, n, out);
+        break;
+    case GRAFT_CODED_NF4:
+    case GRAFT_CODED_FP4:
+        codes_values(c, data, first, n, out);
         break;
     }
 }
@@ -153,8 +219,19 @@ void graft_coded_levels(const graft_coded *c, const void *data, int8_t *level, f
     for (int64_t r = 0; r < c->rows; r++) scale[r] = graft_coded_row_scale(c, r);
 }
 
+bool graft_coded_has_blocks(const graft_coded *c)
+{
+    if (c->block)
+        return c->columns % GRAFT_FLOAT_CODES_BLOCK == 0 && c->block % GRAFT_FLOAT_CODES_BLOCK == 0;
+    return c->form != GRAFT_CODED_INT8 && c->form != GRAFT_CODED_INT4;
+}
+
 void graft_coded_blocks(const graft_coded *c, const void *data, uint8_t *blocks)
 {
+    if (c->block) {
+        put_codes(c, data, blocks);
+        return;
+    }
     if (!has_blocks(c)) {
         memcpy(blocks, data, (size_t)(c->rows * c->columns));
         return;
@@ -165,6 +242,19 @@ void graft_coded_blocks(const graft_coded *c, const void *data, uint8_t *blocks)
             put_block(c, data, row, b, blocks);
 }
 
+/* What NF4 and FP4 have besides. */
+static graft_hash mix_codes(graft_hash h, const graft_coded *c)
+{
+    const int64_t of[] = {c->block, c->nested ? c->nested_block : 0};
+    h = graft_hash_mix(h, of, sizeof of);
+    if (!c->nested) return h;
+    const graft_hash nested = graft_hash128(c->nested, (size_t)c->nested_scales * sizeof(float));
+    const graft_hash map = graft_hash128(c->map, GRAFT_CODED_MAP * sizeof(float));
+    h = graft_hash_mix(h, &c->offset, sizeof c->offset);
+    h = graft_hash_mix(h, &nested, sizeof nested);
+    return graft_hash_mix(h, &map, sizeof map);
+}
+
 graft_hash graft_coded_mix(graft_hash h, const graft_coded *c, bool few)
 {
     enum { FEW = 256 };
@@ -173,5 +263,6 @@ graft_hash graft_coded_mix(graft_hash h, const graft_coded *c, bool few)
     const graft_hash scales = graft_hash128(c->scale, n);
     h = graft_hash_mix(h, of, sizeof of);
     h = graft_hash_mix(h, &c->whole, sizeof c->whole);
+    if (c->block) h = mix_codes(h, c);
     return graft_hash_mix(h, &scales, sizeof scales);
 }

@@ -1,5 +1,6 @@
-/* Weights in the formats that ComfyUI's tools quantize them to. A layer X says how its X.weight
- * lies in X.comfy_quant, a JSON object in bytes, or among the "layers" of the file's metadata
+/* Weights in the formats that ComfyUI's tools quantize them to, and bitsandbytes (bitsandbytes.h).
+ * Of the former a layer X says how its X.weight lies in X.comfy_quant, a JSON object in bytes, or
+ * among the "layers" of the file's metadata
  * "_quantization_metadata":
  *
  *   int8_tensorwise   I8; X.weight_scale, one number or one for each row, times each level. With
@@ -25,12 +26,16 @@
 #include "base/hash.h"
 #include "engine/weights/safetensors.h"
 
+#define GRAFT_CODED_MAP 256 /* what a byte can stand for */
+
 typedef enum graft_coded_form { /* numbers are stable: they go into names of content */
                                 GRAFT_CODED_INT8 = 1,
                                 GRAFT_CODED_INT4 = 2,
                                 GRAFT_CODED_FP8 = 3,
                                 GRAFT_CODED_MXFP8 = 4,
-                                GRAFT_CODED_NVFP4 = 5
+                                GRAFT_CODED_NVFP4 = 5,
+                                GRAFT_CODED_NF4 = 6,
+                                GRAFT_CODED_FP4 = 7
 } graft_coded_form;
 
 /* How one tensor's values lie. It points into the file. */
@@ -41,10 +46,17 @@ struct graft_coded {
     const void *scale;
     graft_dtype scale_dtype;
     uint64_t scale_bytes;
-    int64_t scales;   /* INT8, INT4, FP8: 1, or one a row */
+    int64_t scales;   /* INT8, INT4, FP8: 1, or one a row; NF4, FP4: one a block */
     float whole;      /* NVFP4: what all values count, too */
     int32_t hadamard; /* rows are turned in groups of so many; 0: they are not */
     bool floats;      /* its maker wants activations in floats, not in integers */
+    /* NF4, FP4: values of a block, which may go on into the next row; the last one may be short. */
+    int64_t block;
+    /* The same where scales are bytes themselves: scale i is map[byte i] * nested[i / nested_block]
+     * + offset, in float32 and in that order. Float32 at any alignment; NULL: scales are floats. */
+    const void *map, *nested;
+    int64_t nested_block, nested_scales;
+    float offset;
 };
 
 /* Finds the layers of a file that say so: their tensors get `coded`, the shape of what they hold
@@ -52,7 +64,7 @@ struct graft_coded {
  * to, graft_free(); NULL where there is nothing.
  *
  * GRAFT_E_UNSUPPORTED for other formats; GRAFT_E_FORMAT for what does not fit together and for
- * scales of rows that are negative or not finite. */
+ * scales of rows that are negative or not finite. Those of blocks are not looked at. */
 graft_status graft_coded_adopt(const graft_safetensors *f, graft_st_tensor *tensor, size_t n,
                                graft_coded **out, graft_err *e);
 
@@ -63,10 +75,16 @@ void graft_coded_to_f32(const graft_coded *c, const void *data, int64_t first, i
 bool graft_coded_has_levels(const graft_coded *c, int32_t hadamard);
 /* These levels: rows * columns bytes, and a scale for each row. */
 void graft_coded_levels(const graft_coded *c, const void *data, int8_t *level, float *scale);
-/* FP8, MXFP8 and NVFP4 as kernels/blocks.h has them: the blocks, and what a row's values count
- * besides. */
+/* Of NF4 and FP4: all its scales, c->scales of them. */
+void graft_coded_scales(const graft_coded *c, float *out);
+/* Whether it can be a weight of kernels/blocks.h, as all but integers are: of NF4 and FP4 those
+ * whose rows are whole blocks of 64 values, and their own blocks multiples of that. */
+bool graft_coded_has_blocks(const graft_coded *c);
+/* Its blocks, and what a row's values count besides. */
 void graft_coded_blocks(const graft_coded *c, const void *data, uint8_t *blocks);
 float graft_coded_row_scale(const graft_coded *c, int64_t row);
 /* Names the format and its scales: all of them, or with `few` some. */
+/* Whether one of the scales is known not to be finite; looks at those of NF4 and FP4 only. */
+bool graft_coded_non_finite(const graft_coded *c);
 graft_hash graft_coded_mix(graft_hash h, const graft_coded *c, bool few);
 #endif

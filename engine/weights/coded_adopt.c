@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "engine/weights/bitsandbytes.h"
 #include "engine/weights/coded.h"
 #include "engine/weights/values.h"
 #include "kernels/hadamard.h"
@@ -272,7 +273,8 @@ graft_status graft_coded_adopt(const graft_safetensors *f, graft_st_tensor *tens
     if (text) GRAFT_TRY(graft_json_parse(text, strlen(text), METADATA, &list, e));
     const cJSON *layers = cJSON_GetObjectItemCaseSensitive(list, "layers");
     size_t most = (size_t)cJSON_GetArraySize(layers);
-    for (size_t i = 0; i < n; i++) most += is_mark(&tensor[i]);
+    for (size_t i = 0; i < n; i++)
+        most += (size_t)is_mark(&tensor[i]) + (size_t)graft_bitsandbytes_is_mark(&tensor[i]);
     if (!most) goto out;
     in.coded = graft_calloc(most, sizeof *in.coded);
     if (!in.coded) {
@@ -281,6 +283,7 @@ graft_status graft_coded_adopt(const graft_safetensors *f, graft_st_tensor *tens
     }
     GRAFT_TRY(adopt_marked(&in));
     GRAFT_TRY(adopt_listed(&in, layers));
+    GRAFT_TRY(graft_bitsandbytes_adopt(f, tensor, n, in.coded + in.found, e));
     *out = in.coded;
     in.coded = NULL;
 out:

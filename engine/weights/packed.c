@@ -15,6 +15,7 @@ int32_t graft_packed_type(const graft_st_tensor *t)
     if (t->part || t->rank < 2) return 0;
     if (t->blocks) return t->scale == 0 ? (int32_t)t->blocks->id : 0;
     if (!t->coded) return float_type(t->dtype);
+    if (!graft_coded_has_blocks(t->coded)) return 0;
     switch (t->coded->form) {
     case GRAFT_CODED_FP8:
         return float_type(t->coded->dtype);
@@ -22,6 +23,10 @@ int32_t graft_packed_type(const graft_st_tensor *t)
         return GRAFT_FLOAT_MXFP8;
     case GRAFT_CODED_NVFP4:
         return GRAFT_FLOAT_NVFP4;
+    case GRAFT_CODED_NF4:
+        return GRAFT_FLOAT_NF4;
+    case GRAFT_CODED_FP4:
+        return GRAFT_FLOAT_FP4;
     default:
         return 0;
     }
@@ -30,7 +35,7 @@ int32_t graft_packed_type(const graft_st_tensor *t)
 int32_t graft_packed_as(const graft_st_tensor *t)
 {
     const int32_t own = graft_packed_type(t);
-    return own || t->part || t->rank < 2 || !t->coded ? own : GRAFT_GGML_Q8_0;
+    return own || t->part || t->rank < 2 || !t->coded || t->coded->block ? own : GRAFT_GGML_Q8_0;
 }
 
 void graft_packed_copy(const graft_st_tensor *t, uint8_t *blocks, uint8_t *scales)

@@ -106,6 +106,7 @@ graft_hash graft_tensor_scan_end(graft_tensor_scan *s)
     if (s->known) return s->state->hash;
     graft_hash h = graft_hasher_end(&s->hasher);
     h = mix_type(h, s->t, false);
+    s->non_finite |= s->t->coded && graft_coded_non_finite(s->t->coded);
     /* Two threads may get here; both write the same values, but only one may write. */
     int none = 0;
     if (atomic_compare_exchange_strong(&s->state->known, &none, 2)) {

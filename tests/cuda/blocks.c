@@ -2,6 +2,7 @@
  * host's decoder gives, rounded once to the dtype, wherever in a row it is; weights on the device
  * are the file's bytes, or Q8_0 of floats with the bits of the host's, merged ones as well.
  * tests/kernels/blocks.c has the products. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,8 @@
 
 static kernel_lib cuda;
 
-static const int32_t types[] = {2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 224, 225, 226, 227};
+static const int32_t types[] = {2,  3,  6,  7,   8,   10,  11,  12,  13,
+                                14, 20, 23, 224, 225, 226, 227, 228, 229};
 #define N_TYPES (sizeof types / sizeof *types)
 
 /* Where a block has numbers of float16, 0xff: none. */
@@ -36,6 +38,10 @@ static void end_floats(int32_t type, uint8_t *p, int64_t rows, int64_t columns)
         if ((p[i] & 0x7f) == 0x7f) p[i] ^= 0x10;
     for (int64_t i = 0; i < levels && type == GRAFT_FLOAT_MXFP8; i += 33)
         p[i] = (uint8_t)(i % 7 ? 90 + p[i] % 64 : 0); /* the least power, too */
+    for (int64_t i = 0; i < levels && graft_blocks_values(type) == 64; i += 36) {
+        const float scale = ldexpf((float)(p[i] + 1), -12) * (p[i + 1] & 1 ? 1 : -1);
+        memcpy(p + i, &scale, sizeof scale);
+    }
     for (int64_t r = 0; r < rows; r++) {
         const float scale = (float)(r + 1) * 1e-3f;
         memcpy(p + levels + r * 4, &scale, sizeof scale);

@@ -199,7 +199,7 @@ static void offloaded(void)
     unlink(path);
 }
 
-static const int32_t types[] = {2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23};
+static const int32_t types[] = {2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 226, 227, 228, 229};
 
 /* Tuning has weights of each type, so that every variant is tried, and none is taken for wrong. */
 static void tuned(void)

@@ -466,6 +466,24 @@ static void stays_packed(void)
     CHECK(rounded > 1e-5 && rounded < 0.02);
 }
 
+/* Matrices in NF4 are what a file of the same values has. */
+static void in_4_bits(void)
+{
+    const int32_t ids[T] = {1, 2, 3, 4, 5};
+    made_file *f[2] = {make_file("shared.weight"), make_file("shared.weight")};
+    float hidden[2][T * WIDTH];
+    graft_err e = GRAFT_ERR_INIT;
+    store_matrices_as_codes(f[0], f[1], &(codes_way){.nested = true, .block = 64});
+    for (int i = 0; i < 2; i++) {
+        graft_t5_arch a;
+        graft_weights *w = weights_of(f[i], &a);
+        CHECK_OK(run(&a, w, ids, 1, T, hidden[i], &e), &e);
+        graft_weights_release(w);
+        finish_file(f[i]);
+    }
+    CHECK(memcmp(hidden[0], hidden[1], sizeof hidden[0]) == 0);
+}
+
 /* Compiled alone, nothing is computed. */
 static void compiles_only(void)
 {
@@ -580,6 +598,7 @@ int main(void)
     RUN(same_in_gguf);
     RUN(refuses_runs);
     RUN(stays_packed);
+    RUN(in_4_bits);
     RUN(compiles_only);
     RUN(saved_with_its_tokenizer);
     RUN(no_memory);

@@ -4,7 +4,7 @@
 #include "base/half.h"
 #include "kernels/hadamard.h"
 #include "kernels/quant.h"
-#include "tests/engine/fixture.h"
+#include "tests/engine/codes.h"
 
 static inline void store_matrices_as_e4m3(made_file *f)
 {
@@ -60,6 +60,20 @@ static inline void store_matrices_as_int8(made_file *f)
         snprintf(name, sizeof name, "%.*s.comfy_quant", (int)(end - t->name), t->name);
         mark->name = strdup(name);
         f->n += 2;
+    }
+}
+
+/* As bitsandbytes' codes, but for tables of tokens and distances; the other file gets their values.
+ */
+static inline void store_matrices_as_codes(made_file *f, made_file *values, const codes_way *w)
+{
+    for (size_t i = 0, n = f->n; i < n; i++) {
+        const graft_st_tensor *t = &f->tensor[i];
+        if (t->rank != 2 || strstr(t->name, "shared") || strstr(t->name, "embed") ||
+            strstr(t->name, "bias"))
+            continue;
+        free((void *)(uintptr_t)values->tensor[i].data);
+        values->tensor[i].data = store_as_codes(f, i, w);
     }
 }
 

@@ -2,7 +2,9 @@
  * the input. Names that diffusers gives are translated, or refused. */
 #include "engine/models/diffusers_file.h"
 #include "engine/weights/coded.h"
+#include "engine/weights/packed.h"
 #include "engine/weights/quantized.h"
+#include "kernels/blocks.h"
 
 #include <stdlib.h>
 
@@ -27,6 +29,17 @@ static void read_blocks(const graft_st_tensor *t)
     free(values);
 }
 
+static void read_packed(const graft_st_tensor *t)
+{
+    const int32_t type = graft_packed_type(t);
+    const int64_t rows = t->shape[0], n = t->shape[1],
+                  levels = graft_blocks_level_bytes(type, rows * n);
+    uint8_t *p = malloc((size_t)graft_blocks_bytes(type, rows, n) + 1);
+    if (!type || !graft_blocks_fit(type, rows, n)) abort();
+    if (p) graft_packed_copy(t, p, p + levels);
+    free(p);
+}
+
 static void read_coded(const graft_st_tensor *t)
 {
     const int64_t n = graft_st_values(t);
@@ -37,6 +50,7 @@ static void read_coded(const graft_st_tensor *t)
     int8_t *level = malloc((size_t)n + 1);
     if (values) graft_coded_to_f32(t->coded, t->data, 0, n, values);
     if (values && n > 2) graft_coded_to_f32(t->coded, t->data, 1, n - 2, values);
+    if (!t->part && t->rank == 2 && graft_coded_has_blocks(t->coded)) read_packed(t);
     if (level && scale && graft_coded_has_levels(t->coded, t->coded->hadamard))
         graft_coded_levels(t->coded, t->data, level, scale);
     free(values);
@@ -56,6 +70,7 @@ static void adopt(const uint8_t *data, size_t size, graft_diffusers_adopt *how)
             if (graft_safetensors_find(f, t->name) != t) abort();
             if (t->bytes && p[0] + p[t->bytes - 1] < 0) abort(); /* sanitizers watch */
             if (t->blocks) read_blocks(t);
+            if (t->coded) read_coded(t);
         }
     graft_safetensors_close(f);
 }

@@ -14,7 +14,8 @@
 static kernel_lib ref, cpu;
 static bool have_cpu, played;
 
-static const int32_t types[] = {2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 224, 225, 226, 227};
+static const int32_t types[] = {2,  3,  6,  7,   8,   10,  11,  12,  13,
+                                14, 20, 23, 224, 225, 226, 227, 228, 229};
 #define N_TYPES (sizeof types / sizeof *types)
 
 static graft_safetensors *packed_file, *plain_file;
@@ -48,6 +49,38 @@ static uint8_t number(int32_t type, uint64_t *seed)
     return none ? 0x80 : v;
 }
 
+/* Codes of NF4 and FP4 and what they are worth, as bitsandbytes' kernels have it. */
+static void codes_block(int32_t type, uint64_t *seed, float scale, uint8_t *block, float *values)
+{
+    static const float nf4[16] = {-1.0f,
+                                  -0.6961928009986877f,
+                                  -0.5250730514526367f,
+                                  -0.39491748809814453f,
+                                  -0.28444138169288635f,
+                                  -0.18477343022823334f,
+                                  -0.09105003625154495f,
+                                  0.0f,
+                                  0.07958029955625534f,
+                                  0.16093020141124725f,
+                                  0.24611230194568634f,
+                                  0.33791524171829224f,
+                                  0.44070982933044434f,
+                                  0.5626170039176941f,
+                                  0.7229568362236023f,
+                                  1.0f};
+    static const float fp4[8] = {0.0f, 0.005208333333f, 0.66666667f, 1.0f, 0.33333333f,
+                                 0.5f, 0.16666667f,     0.25f};
+    const float absmax = ldexpf(1 + (float)(random_next(seed) >> 44) * 0x1p-20f, -3);
+    memcpy(block, &absmax, sizeof absmax);
+    for (int i = 0; i < 64; i++) {
+        const uint8_t v = (uint8_t)(random_next(seed) >> 60);
+        uint8_t *at = block + 4 + i / 2;
+        *at = i % 2 ? *at | v : (uint8_t)(v << 4); /* the first in the high half */
+        const float worth = type == GRAFT_FLOAT_NF4 ? nf4[v] : v & 8 ? -fp4[v & 7] : fp4[v];
+        values[i] = worth * (absmax * scale);
+    }
+}
+
 /* One block and what it holds, times the scale of its row. */
 static void float_block(int32_t type, uint64_t *seed, float scale, uint8_t *block, float *values)
 {
@@ -57,6 +90,10 @@ static void float_block(int32_t type, uint64_t *seed, float scale, uint8_t *bloc
         *values = (type == GRAFT_FLOAT_E4M3 ? graft_f8_e4m3_to_f32(block[0])
                                             : graft_f8_e5m2_to_f32(block[0])) *
                   scale;
+        return;
+    }
+    if (type == GRAFT_FLOAT_NF4 || type == GRAFT_FLOAT_FP4) {
+        codes_block(type, seed, scale, block, values);
         return;
     }
     if (type == GRAFT_FLOAT_MXFP8) {
@@ -78,10 +115,12 @@ static void float_block(int32_t type, uint64_t *seed, float scale, uint8_t *bloc
     }
 }
 
+static const int32_t float_values[] = {1, 1, 32, 16, 64, 64}; /* of a block */
+
 static uint8_t *floats_of(int32_t type, int64_t outputs, int64_t n, float *values)
 {
-    static const int32_t each[] = {1, 1, 32, 16}, bytes[] = {1, 1, 33, 9};
-    const int64_t wide = each[type - 224], size = bytes[type - 224], row = n / wide * size;
+    static const int32_t bytes[] = {1, 1, 33, 9, 36, 36};
+    const int64_t wide = float_values[type - 224], size = bytes[type - 224], row = n / wide * size;
     uint8_t *blocks = malloc((size_t)(outputs * (row + 4)));
     uint64_t seed = 7;
     if (!blocks) abort();
@@ -204,7 +243,7 @@ static bool whole(int32_t type, size_t shape)
     const kernel_case c = case_of(type, shape);
     const int64_t *w = c.desc.in[GRAFT_LINEAR_W].dim;
     if (played && shapes[shape].tokens * w[0] * w[1] > 500000) return false;
-    if (type >= 224) return w[1] % (type == 226 ? 32 : type == 227 ? 16 : 1) == 0;
+    if (type >= 224) return w[1] % float_values[type - 224] == 0;
     return w[0] * w[1] % graft_ggml_values(type) == 0;
 }
 
@@ -344,7 +383,7 @@ static void packs_of_others(const kernel_lib *lib)
 
 static void refused_by(const kernel_lib *lib)
 {
-    static const int32_t unknown[] = {-1, 0, 1, 4, 9, 15, 16, 24, 30, 223, 228, 256, 1 << 24};
+    static const int32_t unknown[] = {-1, 0, 1, 4, 9, 15, 16, 24, 30, 223, 230, 256, 1 << 24};
     kernel_case c = case_of(12, 1);
     graft_op_desc d = case_desc(&c, GRAFT_F32);
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
