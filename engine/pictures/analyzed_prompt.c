@@ -95,6 +95,21 @@ static graft_status check(const graft_clip *c, const graft_analyzed_prompt *p, g
     return graft_clip_check_analyzed(c, e);
 }
 
+/* Looking at many large pictures takes minutes: what is too long is told before. */
+static graft_status check_length(const graft_clip *c, const graft_analyzed_prompt *p, graft_err *e)
+{
+    graft_qwen3_picture cells[GRAFT_ANALYZED_PICTURES] = {{0}};
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < p->n_pictures && !st; i++) {
+        int64_t width, height;
+        st = graft_analyzed_size(p->picture[i], p->side, &width, &height, e);
+        if (!st) st = graft_qwen3_cells(c->qwen3, height, width, &cells[i], e);
+    }
+    for (int i = 0; i < 2 && !st; i++)
+        st = graft_clip_check_among(c, p->text[i], cells, p->n_pictures, e);
+    return st;
+}
+
 graft_status graft_clip_encode_analyzed(const graft_clip *c, const graft_analyzed_prompt *prompt,
                                         const graft_task *task, graft_cond *out[2], graft_err *e)
 {
@@ -102,6 +117,7 @@ graft_status graft_clip_encode_analyzed(const graft_clip *c, const graft_analyze
     graft_cond *made[2] = {NULL};
     analyzed a = {.cells = {NULL}};
     graft_status st = n ? check(c, prompt, e) : GRAFT_OK;
+    if (n && !st) st = check_length(c, prompt, e);
     for (size_t i = 0; i < n && !st; i++) st = look(c, prompt, i, task, &a, e);
     for (int i = 0; i < 2 && !st; i++)
         st = n ? encode(c, prompt->text[i], &a, n, task, &made[i], e)

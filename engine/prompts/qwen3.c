@@ -1,5 +1,6 @@
 #include "engine/prompts/qwen3.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -186,14 +187,27 @@ static void put_pictures(const qwen3_run *r, qwen3_values *v)
     }
 }
 
+graft_status graft_qwen3_check_length(const graft_qwen3_arch *arch,
+                                      const graft_qwen3_picture *picture, size_t n_pictures,
+                                      int64_t tokens, graft_err *e)
+{
+    const int64_t most = graft_qwen3_most(arch, n_pictures > 0);
+    char shown[64] = "";
+    int64_t cells = 0;
+    if (tokens <= most) return GRAFT_OK;
+    for (size_t i = 0; i < n_pictures; i++) cells += (int64_t)picture[i].rows * picture[i].columns;
+    if (n_pictures)
+        snprintf(shown, sizeof shown, ", %lld of them of its pictures", (long long)cells);
+    return graft_fail(e, GRAFT_E_LIMIT, "a text of %lld tokens%s; at most %lld are read by %s",
+                      (long long)tokens, shown, (long long)most, graft_qwen3_family(arch));
+}
+
 static graft_status check_tokens(const qwen3_run *r, int64_t tokens, graft_err *e)
 {
-    const int64_t most = graft_qwen3_most(r->arch, r->n_pictures > 0);
     int64_t behind = 0;
     if (tokens < 1) return graft_fail(e, GRAFT_E_ARG, "a text without tokens");
-    if (tokens > most)
-        return graft_fail(e, GRAFT_E_LIMIT, "a text of %lld tokens; at most %lld are read by %s",
-                          (long long)tokens, (long long)most, graft_qwen3_family(r->arch));
+    graft_status st = graft_qwen3_check_length(r->arch, r->picture, r->n_pictures, tokens, e);
+    if (st) return st;
     for (size_t i = 0; i < r->n_pictures; i++) {
         const graft_qwen3_picture *p = &r->picture[i];
         if (p->at < behind || p->rows < 1 || p->columns < 1 ||

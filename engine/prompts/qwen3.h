@@ -33,6 +33,11 @@ typedef enum graft_qwen3_taken {
 /* How many times the model's width that is, of each token. */
 size_t graft_qwen3_times(graft_qwen3_taken taken);
 
+/* GRAFT_E_LIMIT where a text of so many tokens, these pictures among them, is longer than what the
+ * model reads. Of the pictures rows and columns alone are looked at. */
+graft_status graft_qwen3_check_length(const graft_qwen3_arch *arch,
+                                      const graft_qwen3_picture *picture, size_t n_pictures,
+                                      int64_t tokens, graft_err *e);
 /* hidden (tokens, graft_qwen3_times() arch->width) float32 of ids (tokens). `weights` is the
  * model's part, whose names begin with "model.". Precision and device are those of the options, but
  * for float16, which it is not made for: bfloat16 takes its place, or float32 where the backend has

@@ -38,6 +38,17 @@ out:
     return st;
 }
 
+graft_status graft_clip_check_among(const graft_clip *c, const char *text,
+                                    const graft_qwen3_picture *seen, size_t n, graft_err *e)
+{
+    graft_seen_prompt p = {.q = c->qwen3};
+    graft_status st = put_together(&p, text, seen, n, e);
+    if (!st)
+        st = graft_qwen3_check_length(&c->qwen3->arch, p.picture, p.n_pictures, (int64_t)p.n, e);
+    graft_seen_prompt_finish(&p);
+    return st;
+}
+
 /* Rows of `hidden` from number `from` on without those of pictures, at its beginning; returns how
  * many. */
 static size_t keep_text(const graft_seen_prompt *p, size_t from, size_t width, float *hidden,

@@ -150,6 +150,16 @@ static tower tower_of(const graft_qwen3 *q)
                    .deep = q->vision3.deep};
 }
 
+graft_status graft_qwen3_cells(const graft_qwen3 *q, int64_t height, int64_t width,
+                               graft_qwen3_picture *out, graft_err *e)
+{
+    const tower t = tower_of(q);
+    graft_status st = check_sight(q, e);
+    return st ? st
+              : graft_qwen_vision_size(t.patch, t.least, height, width, &out->rows, &out->columns,
+                                       e);
+}
+
 graft_status graft_qwen3_see(graft_engine *engine, const graft_build_options *options,
                              const graft_qwen3 *q, const graft_image *picture,
                              const graft_task *task, graft_qwen3_picture *out, float **cells,
@@ -159,10 +169,7 @@ graft_status graft_qwen3_see(graft_engine *engine, const graft_build_options *op
     int64_t shape[4];
     float *pixels = NULL, *seen = NULL;
     graft_image_data(picture, shape);
-    graft_status st = check_sight(q, e);
-    if (!st)
-        st = graft_qwen_vision_size(t.patch, t.least, shape[1], shape[2], &out->rows, &out->columns,
-                                    e);
+    graft_status st = graft_qwen3_cells(q, shape[1], shape[2], out, e);
     if (st) return st;
     const size_t each = (size_t)out->rows * (size_t)out->columns * (size_t)t.out;
     t.pixels.height = (int64_t)2 * t.patch * out->rows;

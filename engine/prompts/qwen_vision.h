@@ -18,6 +18,11 @@ graft_status graft_qwen_vision_run(graft_engine *engine, const graft_build_optio
                                    const graft_qwen_vision_arch *arch, graft_weights *weights,
                                    const float *pixels, int64_t rows, int64_t columns,
                                    const graft_task *task, float *cells, graft_err *e);
+/* How many cells the tower of either kind has of a picture of so many pixels: rows and columns of
+ * *out, and nothing else of it. GRAFT_E_UNSUPPORTED where the file has nothing that looks at
+ * pictures; else as graft_qwen_vision_size(). */
+graft_status graft_qwen3_cells(const graft_qwen3 *q, int64_t height, int64_t width,
+                               graft_qwen3_picture *out, graft_err *e);
 /* By the tower of either kind: the first picture of a batch, of any size. *cells, which are those
  * of *out, are freed with graft_free(); its token is left to the caller. GRAFT_E_UNSUPPORTED where
  * the file has nothing that looks at pictures. */

@@ -542,6 +542,43 @@ static void too_much(void)
     free(hidden);
 }
 
+static bool asked(void *ctx)
+{
+    ++*(int *)ctx;
+    return true;
+}
+
+/* Pictures that are more tokens than the model reads, alone or with their text, are told as such
+ * before any is looked at. */
+static void told_before(void)
+{
+    static char text[6 * 3000];
+    const int64_t sides[] = {2048, 4096, 1024};
+    for (size_t i = 0; i + 6 < sizeof text; i += 4) memcpy(text + i, " the", 4);
+    for (size_t i = 0; i < COUNT(sides); i++) {
+        const bool by_text = sides[i] == 1024;
+        int times = 0;
+        const graft_task task = {.ctx = &times, .cancelled = asked};
+        graft_image *seen = picture_of(50, 50, 3, 4);
+        graft_analyzed_prompt p = {.text = {"the", by_text ? text : ""},
+                                   .n_pictures = by_text ? 7
+                                                 : i     ? 1
+                                                         : 3,
+                                   .vae = vae,
+                                   .side = sides[i]};
+        graft_cond *out[2] = {NULL};
+        graft_err e = GRAFT_ERR_INIT;
+        for (size_t k = 0; k < p.n_pictures; k++) p.picture[k] = seen;
+        CHECK_INT(graft_clip_encode_analyzed(clip, &p, &task, out, &e), GRAFT_E_LIMIT);
+        CHECK(strstr(e.text, by_text ? "7168 of them of its pictures"
+                             : i     ? "16384 of them of its pictures"
+                                     : "12288 of them of its pictures"));
+        CHECK_INT(times, 0);
+        CHECK(!out[0] && !out[1]);
+        graft_image_release(seen);
+    }
+}
+
 static graft_status small_prompt(const graft_clip *c, graft_cond *out[2], graft_err *e)
 {
     graft_image *seen = picture_of(60, 90, 3, 1);
@@ -684,6 +721,7 @@ int main(void)
     RUN(without_sight);
     RUN(known_layers);
     RUN(too_much);
+    RUN(told_before);
     RUN(saved);
     RUN(beside);
     RUN(no_memory);
