@@ -78,15 +78,20 @@ static inline void graft_float_decode_mxfp8(const uint8_t *b, float scale, float
     graft_float_decode_e4m3(b + 1, graft_float_power(b[0]) * scale, out, GRAFT_FLOAT_MXFP8_BLOCK);
 }
 
-/* The eight magnitudes of E2M1 are 0, 1, 2, 3, 4, 6, 8 and 12 halves. */
+/* What E2M1's codes are worth. */
+static const float graft_float_e2m1[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
+                                           -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
+
+/* Two loops: of one compilers make no vectors. */
 static inline void graft_float_decode_nvfp4(const uint8_t *b, float scale, float *restrict out)
 {
     const float s = graft_f8_e4m3_to_f32(b[0]) * scale;
-    for (int i = 0; i < GRAFT_FLOAT_NVFP4_BLOCK; i++) {
-        const uint32_t code = (uint32_t)b[1 + i / 2] >> (i % 2 ? 0 : 4) & 15;
-        const float v = (float)(int32_t)(0xc8643210u >> (code & 7) * 4 & 15) * 0.5f;
-        out[i] = (code & 8 ? -v : v) * s;
+    uint8_t code[GRAFT_FLOAT_NVFP4_BLOCK];
+    for (int i = 0; i < GRAFT_FLOAT_NVFP4_BLOCK / 2; i++) {
+        code[2 * i] = b[1 + i] >> 4;
+        code[2 * i + 1] = b[1 + i] & 15;
     }
+    for (int i = 0; i < GRAFT_FLOAT_NVFP4_BLOCK; i++) out[i] = graft_float_e2m1[code[i]] * s;
 }
 
 /* What codes are worth. NF4's are quantiles of the normal distribution, and 0; FP4's a sign, then
