@@ -65,7 +65,7 @@ async function schemas() {
   const us = (v) => (v * 1e6).toFixed(0);
   console.log(`GET /object_info: ${us(spent)} µs of computing each, ${us(plain)} for as many bytes of a file`);
   check(seconds < n / 300 * slow, 'object_info is quick');
-  check(spent < 1.5 * plain + 60e-6 * slow, `object_info costs little: ${us(spent)} µs`);
+  check(spent < 1.2 * plain + 20e-6 * slow, `object_info costs little: ${us(spent)} µs`);
 }
 
 // The body is kept; a file that comes or goes makes another one.
