@@ -65,7 +65,7 @@ static bool has_part(const char *name, const char *part, size_t n)
     return false;
 }
 
-/* The name of the model's file, and of the one that belongs to it: NULL where there is none. */
+/* Which of a folder's files belongs to the model in the file of this name; NULL: none does. */
 static const char *choose(char *const *names, size_t n, const char *model)
 {
     const char *dot = strrchr(model, '.'), *only = NULL;
