@@ -354,6 +354,20 @@ char *graft_path_join(const char *root, const char *name)
     return graft_str_take(&s);
 }
 
+const char *graft_path_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+char *graft_path_beside(const char *path, const char *name)
+{
+    graft_str s = GRAFT_STR_INIT;
+    graft_str_append(&s, path, (size_t)(graft_path_name(path) - path));
+    graft_str_puts(&s, name);
+    return graft_str_take(&s);
+}
+
 /* What is wrong with a relative name, or NULL. */
 static const char *name_fault(const char *name)
 {

@@ -79,6 +79,10 @@ graft_status graft_path_inside(const char *root, const char *name, char **out, g
 graft_status graft_path_below(const char *root, const char *name, char **out, graft_err *e);
 /* root/name without a check; NULL when out of memory. */
 char *graft_path_join(const char *root, const char *name);
+/* The name of what a path leads to: what is behind its last slash, within the path. */
+const char *graft_path_name(const char *path);
+/* Another file in the folder that a path's is in; NULL when out of memory. */
+char *graft_path_beside(const char *path, const char *name);
 
 /* All regular files below `root` (links followed, at most 16 folders deep) whose name ends with one
  * of the NULL-terminated `suffix` list (NULL: all), as relative names with '/', sorted by byte

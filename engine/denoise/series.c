@@ -18,11 +18,12 @@ graft_invariants *graft_series_get(graft_series *s, const graft_model *m,
     for (size_t i = 0; i < s->n; i++)
         if (s->one[i].binding == binding && graft_hash_equal(s->one[i].slots, slots))
             return s->one[i].invariants;
-    if (s->n == GRAFT_SERIES_MAX || m->options.max_bytes || m->engine->max_bytes ||
-        !graft_engine_may_keep(binding->exe->backend, (uint64_t)binding->exe->kept_bytes))
-        return NULL;
-    graft_invariants *made;
-    if (graft_invariants_create(binding->exe, m->engine->kept, &made, NULL)) return NULL;
+    if (s->n == GRAFT_SERIES_MAX || m->options.max_bytes || m->engine->max_bytes) return NULL;
+    /* Where nothing is kept that is remembered, too: a device is not asked in every step. */
+    graft_invariants *made = NULL;
+    if (graft_engine_may_keep(binding->exe->backend, (uint64_t)binding->exe->kept_bytes) &&
+        graft_invariants_create(binding->exe, m->engine->kept, &made, NULL))
+        made = NULL;
     s->one[s->n++] = (graft_series_one){binding, slots, made};
     return made;
 }

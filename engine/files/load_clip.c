@@ -109,7 +109,8 @@ static const char *mistral_place(const graft_safetensors *f)
 
 static const char *qwen_place(const graft_safetensors *f, graft_clip_kind kind)
 {
-    if (kind == GRAFT_CLIP_FLUX2 && mistral_place(f)) return mistral_place(f);
+    const char *mistral = kind == GRAFT_CLIP_FLUX2 ? mistral_place(f) : NULL;
+    if (mistral) return mistral;
     return kind == GRAFT_CLIP_QWEN_IMAGE ? graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR)
                                          : graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR);
 }

@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/str.h"
 #include "engine/weights/gguf_names.h"
 
 #define MARK   "mmproj"
@@ -85,15 +84,13 @@ static const char *choose(char *const *names, size_t n, const char *model)
 static graft_status find_beside(const char *path, char **out, graft_err *e)
 {
     static const char *const suffix[] = {".gguf", NULL};
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? graft_strdup(path) : graft_strdup("."), **names = NULL;
+    char *folder = graft_path_beside(path, "."), **names = NULL;
     size_t n = 0;
     *out = NULL;
     if (!folder) return graft_fail_nomem(e, "a path");
-    if (slash) folder[slash > path ? slash - path : 1] = 0;
     graft_status st = graft_dir_list(folder, suffix, &names, &n, e);
-    const char *name = st ? NULL : choose(names, n, slash ? slash + 1 : path);
-    if (name && !(*out = graft_path_join(folder, name))) st = graft_fail_nomem(e, "a path");
+    const char *name = st ? NULL : choose(names, n, graft_path_name(path));
+    if (name && !(*out = graft_path_beside(path, name))) st = graft_fail_nomem(e, "a path");
     graft_names_free(names, n);
     graft_free(folder);
     return st;
@@ -112,9 +109,8 @@ typedef struct renaming {
 /* 1 + the number of a tensor; 0: it is not there. */
 static size_t number_of(const graft_safetensors *f, const char *name)
 {
-    for (size_t i = 0; i < graft_safetensors_count(f); i++)
-        if (strcmp(graft_safetensors_at(f, i)->name, name) == 0) return i + 1;
-    return 0;
+    const graft_st_tensor *t = graft_safetensors_find(f, name);
+    return t ? (size_t)(t - graft_safetensors_at(f, 0)) + 1 : 0;
 }
 
 static void call(renaming *r, size_t i, const char *name)

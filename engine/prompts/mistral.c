@@ -25,17 +25,13 @@ static const graft_st_tensor *vocabulary_in(const graft_safetensors *f, const ch
 
 static graft_status read_beside(const char *path, graft_tekken **out, graft_err *e)
 {
-    const char *slash = strrchr(path, '/');
-    graft_str name = GRAFT_STR_INIT;
-    char *text = NULL;
+    char *name = graft_path_beside(path, GRAFT_MISTRAL_TOKENIZER_FILE), *text = NULL;
     size_t n;
-    graft_str_printf(&name, "%.*s" GRAFT_MISTRAL_TOKENIZER_FILE,
-                     slash ? (int)(slash + 1 - path) : 0, path);
-    graft_status st = name.failed ? graft_fail_nomem(e, "a file's name")
-                                  : graft_file_read(name.data, GRAFT_TEKKEN_MAX_FILE, &text, &n, e);
-    if (!st) st = graft_tekken_create_json(text, n, name.data, out, e);
+    graft_status st = name ? graft_file_read(name, GRAFT_TEKKEN_MAX_FILE, &text, &n, e)
+                           : graft_fail_nomem(e, "a file's name");
+    if (!st) st = graft_tekken_create_json(text, n, name, out, e);
     graft_free(text);
-    graft_str_finish(&name);
+    graft_free(name);
     return st;
 }
 

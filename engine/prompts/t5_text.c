@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/str.h"
 #include "engine/prompts/t5.h"
 #include "engine/text/tokenizer.h"
 
@@ -43,12 +42,9 @@ static graft_status from_file(const loading *t, const char *path, graft_err *e)
 /* The tokenizer's file in the folder that `path` is in. */
 static graft_status beside(const loading *t, const char *path, graft_err *e)
 {
-    const char *slash = strrchr(path, '/');
-    graft_str name = GRAFT_STR_INIT;
-    graft_str_printf(&name, "%.*s" TOKENIZER, slash ? (int)(slash + 1 - path) : 0, path);
-    graft_status st =
-        name.failed ? graft_fail_nomem(e, "a file's name") : from_file(t, name.data, e);
-    graft_str_finish(&name);
+    char *name = graft_path_beside(path, TOKENIZER);
+    graft_status st = name ? from_file(t, name, e) : graft_fail_nomem(e, "a file's name");
+    graft_free(name);
     return st;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/quantity.h"
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "engine/calibrate/quantize.h"
 #include "engine/objects/control.h"
@@ -182,15 +183,9 @@ out:
 
 /* ------------------------------------------------------------------ text */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static const char *file_name(const graft_weights *w)
 {
-    return base_name(graft_safetensors_path(graft_weights_file(w)));
+    return graft_path_name(graft_safetensors_path(graft_weights_file(w)));
 }
 
 static const char *plural(uint64_t n)
@@ -298,7 +293,8 @@ static void print_files(graft_str *s, const graft_weights *w, const char *stored
     }
     graft_str_puts(s, "  merged from  ");
     for (size_t i = 0; (f = graft_weights_summand(w, i, factor)); i++) {
-        graft_str_printf(s, "%s%s times ", i ? ", " : "", base_name(graft_safetensors_path(f)));
+        graft_str_printf(s, "%s%s times ", i ? ", " : "",
+                         graft_path_name(graft_safetensors_path(f)));
         print_regions(s, factor);
     }
     graft_str_printf(s, "%s, %s of weights\n",

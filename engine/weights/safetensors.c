@@ -119,12 +119,6 @@ static graft_status create(const char *what, size_t parts, graft_safetensors **o
     return GRAFT_OK;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static graft_status open_part(graft_safetensors *f, const graft_part *part, size_t i, graft_err *e)
 {
     graft_st_file *file = &f->file[i];
@@ -133,7 +127,7 @@ static graft_status open_part(graft_safetensors *f, const graft_part *part, size
     if (!file->path) return graft_fail_nomem(e, "a path");
     if (f->n_files > 1 && !graft_file_exists(file->path))
         return graft_fail(e, GRAFT_E_NOTFOUND, "%s: the model is in %zu parts, and %s is missing",
-                          f->what, f->n_files, base_name(file->path));
+                          f->what, f->n_files, graft_path_name(file->path));
     graft_status st = graft_file_map_identified(file->path, &file->map, &file->id, e);
     return st ? st : read_file(f, file, file->map.data, file->map.size, e);
 }

@@ -373,6 +373,18 @@ static void makes_folders(void)
     graft_free(joined), graft_free(bare);
 }
 
+static void names_in_paths(void)
+{
+    static const char *const cases[][3] = {
+        {"a/b/c.x", "c.x", "a/b/d"}, {"c.x", "c.x", "d"}, {"/c.x", "c.x", "/d"}, {"a/", "", "a/d"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *beside = graft_path_beside(cases[i][0], "d");
+        CHECK_STR(graft_path_name(cases[i][0]), cases[i][1]);
+        CHECK_STR(beside, cases[i][2]);
+        graft_free(beside);
+    }
+}
+
 int main(void)
 {
     const char *tmp = getenv("TMPDIR");
@@ -387,6 +399,7 @@ int main(void)
     RUN(paths_stay_inside);
     RUN(lists_files);
     RUN(makes_folders);
+    RUN(names_in_paths);
     char command[128];
     snprintf(command, sizeof command, "rm -rf '%s'", root);
     CHECK(system(command) == 0);

@@ -11,6 +11,7 @@
 #include "engine/weights/values.h"
 #include "kernels/blocks.h"
 #include "tests/test.h"
+#include "tests/weights/coded_file.h"
 
 #define GOLDEN GRAFT_SOURCE_DIR "/golden/small/bitsandbytes/"
 
@@ -119,38 +120,14 @@ static void blocks_stay(void)
 
 /* ------------------------------------------------------------------ files that are made here */
 
-typedef struct part {
-    const char *name, *dtype, *shape;
-    const void *data;
-    size_t bytes;
-} part;
-
 /* A file of a weight "x": its tensors, and what is said of it in the tensor of that name. */
 static graft_status open_weight(const char *mark, const char *says, const part *p, size_t n,
                                 graft_err *e)
 {
-    static char file[1 << 16];
-    char header[4096];
-    size_t length = 0, at = strlen(says);
+    char name[64];
     graft_safetensors *f = NULL;
-    length += (size_t)snprintf(header, sizeof header,
-                               "{\"x.quant_state.bitsandbytes__%s\":{\"dtype\":\"U8\","
-                               "\"shape\":[%zu],\"data_offsets\":[0,%zu]}",
-                               mark, at, at);
-    for (size_t i = 0; i < n; at += p[i].bytes, i++)
-        length += (size_t)snprintf(header + length, sizeof header - length,
-                                   ",\"x%s\":{\"dtype\":\"%s\",\"shape\":[%s],"
-                                   "\"data_offsets\":[%zu,%zu]}",
-                                   p[i].name, p[i].dtype, p[i].shape, at, at + p[i].bytes);
-    header[length++] = '}';
-    uint64_t bytes = length;
-    char *to = file;
-    memcpy(to, &bytes, sizeof bytes);
-    memcpy(to += sizeof bytes, header, length);
-    memcpy(to += length, says, strlen(says));
-    to += strlen(says);
-    for (size_t i = 0; i < n; to += p[i].bytes, i++) memcpy(to, p[i].data, p[i].bytes);
-    graft_status st = graft_safetensors_open_memory(file, (size_t)(to - file), "file", &f, e);
+    snprintf(name, sizeof name, "x.quant_state.bitsandbytes__%s", mark);
+    graft_status st = open_parts(name, says, p, n, &f, e);
     if (!st) {
         const graft_st_tensor *t = graft_safetensors_find(f, "x");
         float values[256];

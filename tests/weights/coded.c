@@ -13,6 +13,7 @@
 #include "kernels/hadamard.h"
 #include "kernels/quant.h"
 #include "tests/test.h"
+#include "tests/weights/coded_file.h"
 
 #define GOLDEN GRAFT_SOURCE_DIR "/golden/small/coded/"
 
@@ -220,38 +221,11 @@ static void blocks_stay(void)
 
 /* ------------------------------------------------------------------ files that are made here */
 
-typedef struct part {
-    const char *name, *dtype, *shape;
-    const void *data;
-    size_t bytes;
-} part;
-
 /* A file of a layer "x": what is said of it, and its tensors. */
 static graft_status open_layer(const char *says, const part *p, size_t n, graft_err *e)
 {
-    static char file[1 << 16];
-    char header[4096];
-    size_t length = 0, at = 0;
     graft_safetensors *f = NULL;
-    length += (size_t)snprintf(header, sizeof header,
-                               "{\"x.comfy_quant\":{\"dtype\":\"U8\",\"shape\":[%zu],"
-                               "\"data_offsets\":[0,%zu]}",
-                               strlen(says), strlen(says));
-    at = strlen(says);
-    for (size_t i = 0; i < n; at += p[i].bytes, i++)
-        length += (size_t)snprintf(header + length, sizeof header - length,
-                                   ",\"x.%s\":{\"dtype\":\"%s\",\"shape\":[%s],"
-                                   "\"data_offsets\":[%zu,%zu]}",
-                                   p[i].name, p[i].dtype, p[i].shape, at, at + p[i].bytes);
-    header[length++] = '}';
-    uint64_t bytes = length;
-    char *to = file;
-    memcpy(to, &bytes, sizeof bytes);
-    memcpy(to += sizeof bytes, header, length);
-    memcpy(to += length, says, strlen(says));
-    to += strlen(says);
-    for (size_t i = 0; i < n; to += p[i].bytes, i++) memcpy(to, p[i].data, p[i].bytes);
-    graft_status st = graft_safetensors_open_memory(file, (size_t)(to - file), "file", &f, e);
+    graft_status st = open_parts("x.comfy_quant", says, p, n, &f, e);
     graft_safetensors_close(f);
     return st;
 }
@@ -289,26 +263,26 @@ enum {
     ENDLESS_WHOLE,
     BEFORE
 };
-static const part parts[] = {[LEVELS] = {"weight", "I8", "8,16", levels, 128},
-                             [FLOATS] = {"weight", "F32", "8,4", scales, 128},
-                             [VECTOR] = {"weight", "I8", "128", levels, 128},
-                             [EMPTY] = {"weight", "I8", "0,16", levels, 0},
-                             [PICTURE] = {"weight", "I8", "8,4,2,2", levels, 128},
-                             [NIBBLES] = {"weight", "U8", "8,16", levels, 128},
-                             [SHORT_ROWS] = {"weight", "U8", "8,12", levels, 96},
-                             [E4M3] = {"weight", "F8_E4M3", "8,64", levels, 512},
-                             [SCALES] = {"weight_scale", "F32", "8,1", scales, 32},
-                             [SEVEN_SCALES] = {"weight_scale", "F32", "7", scales, 28},
-                             [LEVEL_SCALES] = {"weight_scale", "I8", "8", levels, 8},
-                             [LOST_SCALES] = {"weight_scale", "F32", "8", lost, 32},
-                             [SCALES_BELOW] = {"weight_scale", "F32", "8", below, 32},
-                             [ENDLESS_SCALE] = {"weight_scale", "F32", "", endless, 4},
-                             [TILES] = {"weight_scale", "F8_E4M3", "128,4", tile, 512},
-                             [FEW_BLOCKS] = {"weight_scale", "F8_E4M3", "8,2", tile, 16},
-                             [POWERS] = {"weight_scale", "U8", "128,4", tile, 512},
-                             [WHOLE] = {"weight_scale_2", "F32", "", scales, 4},
-                             [ENDLESS_WHOLE] = {"weight_scale_2", "F32", "", endless, 4},
-                             [BEFORE] = {"pre_quant_scale", "F32", "32", scales, 128}};
+static const part parts[] = {[LEVELS] = {".weight", "I8", "8,16", levels, 128},
+                             [FLOATS] = {".weight", "F32", "8,4", scales, 128},
+                             [VECTOR] = {".weight", "I8", "128", levels, 128},
+                             [EMPTY] = {".weight", "I8", "0,16", levels, 0},
+                             [PICTURE] = {".weight", "I8", "8,4,2,2", levels, 128},
+                             [NIBBLES] = {".weight", "U8", "8,16", levels, 128},
+                             [SHORT_ROWS] = {".weight", "U8", "8,12", levels, 96},
+                             [E4M3] = {".weight", "F8_E4M3", "8,64", levels, 512},
+                             [SCALES] = {".weight_scale", "F32", "8,1", scales, 32},
+                             [SEVEN_SCALES] = {".weight_scale", "F32", "7", scales, 28},
+                             [LEVEL_SCALES] = {".weight_scale", "I8", "8", levels, 8},
+                             [LOST_SCALES] = {".weight_scale", "F32", "8", lost, 32},
+                             [SCALES_BELOW] = {".weight_scale", "F32", "8", below, 32},
+                             [ENDLESS_SCALE] = {".weight_scale", "F32", "", endless, 4},
+                             [TILES] = {".weight_scale", "F8_E4M3", "128,4", tile, 512},
+                             [FEW_BLOCKS] = {".weight_scale", "F8_E4M3", "8,2", tile, 16},
+                             [POWERS] = {".weight_scale", "U8", "128,4", tile, 512},
+                             [WHOLE] = {".weight_scale_2", "F32", "", scales, 4},
+                             [ENDLESS_WHOLE] = {".weight_scale_2", "F32", "", endless, 4},
+                             [BEFORE] = {".pre_quant_scale", "F32", "32", scales, 128}};
 
 #define NVFP4 "{\"format\":\"nvfp4\"}"
 #define MXFP8 "{\"format\":\"mxfp8\"}"
