@@ -9,9 +9,14 @@ of its authors' files; a config says
     depth, single   blocks of two streams, then of one
     context_dim     numbers of a text token;  pooled_dim: of the pooled text
     guidance        whether the network is told the guidance scale (dev; schnell is not)
+    words           LongCat-Image's and Ovis-Image's: "apart" or "within", where pictures begin beside
+                    the places of a prompt's words; these have no pooled_dim
+    gated           Ovis-Image's: whether MLPs are SwiGLU's and prompts normed
 
 Real ones: 16 channels, 24 heads of 128, axes 16, 56, 56, depth 19 and 38, context_dim 4096,
-pooled_dim 768.
+pooled_dim 768. LongCat-Image (Meituan 2025, arXiv:2512.07584; diffusers' transformer_longcat_image.py
+and pipelines, Apache-2.0): depth 10 and 20, context_dim 3584. Ovis-Image (its model.py, layers.py and
+sampling.py, Apache-2.0): depth 6 and 27, context_dim 2048.
 """
 import math
 
@@ -102,6 +107,26 @@ class Attention(nn.Module):
         self.norm = Norms(cfg["head_dim"])
 
 
+class Gated(nn.Module):
+    """SwiGLU (Shazeer 2020, arXiv:2002.05202)."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.gate_proj, self.up_proj = nn.Linear(width, 4 * width), nn.Linear(width, 4 * width)
+        self.down_proj = nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Plain(nn.Sequential):
+    def __init__(self, width):
+        super().__init__(nn.Linear(width, 4 * width), nn.Identity(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        return self[2](gelu(self[0](x)))
+
+
 class DoubleBlock(nn.Module):
     def __init__(self, cfg):
         super().__init__()
@@ -109,17 +134,15 @@ class DoubleBlock(nn.Module):
         for name in ("img", "txt"):
             setattr(self, name + "_mod", Told(width, 6))
             setattr(self, name + "_attn", Attention(cfg))
-            mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.Identity(), nn.Linear(4 * width, width))
-            setattr(self, name + "_mlp", mlp)
+            setattr(self, name + "_mlp", Gated(width) if cfg.get("gated") else Plain(width))
 
     def before(self, name, x, vec):
         told, attn = getattr(self, name + "_mod")(vec), getattr(self, name + "_attn")
         return told, split(attn.qkv(normed(x, told[0], told[1])), self.heads, attn.norm)
 
     def after(self, name, x, joint, told):
-        mlp = getattr(self, name + "_mlp")
         x = x + told[2] * getattr(self, name + "_attn").proj(joint)
-        return x + told[5] * mlp[2](gelu(mlp[0](normed(x, told[3], told[4]))))
+        return x + told[5] * getattr(self, name + "_mlp")(normed(x, told[3], told[4]))
 
     def forward(self, txt, img, vec, by):
         told_txt, of_txt = self.before("txt", txt, vec)
@@ -134,16 +157,19 @@ class SingleBlock(nn.Module):
     def __init__(self, cfg):
         super().__init__()
         self.heads, width = cfg["num_heads"], cfg["num_heads"] * cfg["head_dim"]
-        self.linear1 = nn.Linear(width, 7 * width)
+        self.gated = cfg.get("gated", False)
+        self.linear1 = nn.Linear(width, (11 if self.gated else 7) * width)
         self.linear2 = nn.Linear(5 * width, width)
         self.norm, self.modulation = Norms(cfg["head_dim"]), Told(width, 3)
 
     def forward(self, x, vec, by):
         shift, scale, gate = self.modulation(vec)
         width = x.shape[2]
-        qkv, mlp = self.linear1(normed(x, shift, scale)).split([3 * width, 4 * width], 2)
+        qkv, *mlp = self.linear1(normed(x, shift, scale)).split([3 * width] + [4 * width] *
+                                                                (2 if self.gated else 1), 2)
         joint = attend(*split(qkv, self.heads, self.norm), by)
-        return x + gate * self.linear2(torch.cat([joint, gelu(mlp)], 2))
+        mlp = mlp[0] * F.silu(mlp[1]) if self.gated else gelu(mlp[0])
+        return x + gate * self.linear2(torch.cat([joint, mlp], 2))
 
 
 class Embedder(nn.Module):
@@ -196,28 +222,44 @@ class Flux(nn.Module):
         super().__init__()
         width, squares = cfg["num_heads"] * cfg["head_dim"], cfg["channels"] * PATCH ** 2
         self.axes, beside = cfg["axes"], cfg.get("beside", 0) * PATCH ** 2
+        self.words = cfg.get("words")
         self.img_in = nn.Linear(squares + beside, width)
         self.txt_in = nn.Linear(cfg["context_dim"], width)
         self.time_in = Embedder(WAVES, width)
-        self.vector_in = Embedder(cfg["pooled_dim"], width)
+        if not self.words:
+            self.vector_in = Embedder(cfg["pooled_dim"], width)
+        if cfg.get("gated"):
+            self.txt_norm = RMSNorm(cfg["context_dim"])
         if cfg["guidance"]:
             self.guidance_in = Embedder(WAVES, width)
         self.double_blocks = nn.ModuleList(DoubleBlock(cfg) for _ in range(cfg["depth"]))
         self.single_blocks = nn.ModuleList(SingleBlock(cfg) for _ in range(cfg["single"]))
         self.final_layer = Final(width, squares)
 
-    def forward(self, x, timesteps, context, y, guidance=None, references=(), by_index=False):
+    def forward(self, x, timesteps, context, y=None, guidance=None, references=(), by_index=False):
         """Latents (N,c+beside,H,W), (N) in 0..1000, (N,L,context_dim), (N,pooled_dim), (N) as
         prompts say it, further latents (N,c,h,w) -> (N,c,H,W)."""
-        places, img = grid(x), tokens(x)
-        for picture, at in zip(references, reference_places(references, by_index)):
-            places = torch.cat([places, grid(picture) + torch.tensor(at)])
+        places, img, length = grid(x), tokens(x), context.shape[1]
+        apart = self.words == "apart"
+        if apart:
+            places = places + torch.tensor((1, length, length))
+        at = ([(2 + i, length, length) for i in range(len(references))] if apart else
+              reference_places(references, by_index))
+        for picture, first in zip(references, at):
+            places = torch.cat([places, grid(picture) + torch.tensor(first)])
             img = torch.cat([img, tokens(picture)], 1)
+        if hasattr(self, "txt_norm"):
+            context = self.txt_norm(context)
         img, txt = self.img_in(img), self.txt_in(context)
-        vec = self.time_in(waves(timesteps)) + self.vector_in(y)
+        vec = self.time_in(waves(timesteps))
+        if y is not None:
+            vec = vec + self.vector_in(y)
         if guidance is not None:
             vec = vec + self.guidance_in(waves(guidance * 1000))
-        by = rotation(torch.cat([torch.zeros(txt.shape[1], 3), places]).double(), self.axes)
+        of_words = torch.zeros(length, 3)
+        if self.words:
+            of_words[:, 1:] = torch.arange(length)[:, None]
+        by = rotation(torch.cat([of_words, places]).double(), self.axes)
         for block in self.double_blocks:
             txt, img = block(txt, img, vec, by)
         both = torch.cat([txt, img], 1)

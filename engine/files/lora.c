@@ -99,15 +99,30 @@ static graft_status add_rows(lora_job *j, const lora_target *t, int64_t from, in
     return add_layer(j, GRAFT_LORA_UNET, &part, name, NULL, e);
 }
 
+/* A layer that changes two of ours, each by half of its rows. */
+static graft_status add_half(lora_job *j, const lora_target *t, const graft_diffusers_rows *theirs,
+                             graft_err *e)
+{
+    const int64_t rows = t->tensor->shape[0];
+    char plain[GRAFT_LORA_NAME];
+    lora_target half = *t;
+    half.from_rows = 2 * rows;
+    half.from_row = theirs->half == 2 ? rows : 0;
+    if (!graft_lora_plain_name(GRAFT_LORA_UNET, theirs->name[0].text, plain)) return GRAFT_OK;
+    const size_t other = (size_t)graft_map_get(&j->index, plain);
+    return add_rows(j, &half, 0, rows, other, theirs->name[0].text, e);
+}
+
 /* diffusers names q, k and v apart, and has the halves of some layers the other way round. */
 static graft_status add_transformer_layer(lora_job *j, const lora_target *t, const char *layer,
                                           const graft_diffusers_rows *theirs, graft_err *e)
 {
     const int64_t rows = t->tensor->shape[0];
-    const bool same = theirs && theirs->pieces == 1 && !theirs->exchanged;
+    const bool same = theirs && theirs->pieces == 1 && !theirs->exchanged && !theirs->half;
     graft_status st =
         add_layer(j, GRAFT_LORA_UNET, t, layer, same ? theirs->name[0].text : NULL, e);
     if (!theirs || same || st) return st;
+    if (theirs->half) return add_half(j, t, theirs, e);
     if (theirs->exchanged && rows % 2 == 0) {
         lora_target half = *t;
         half.from_rows = rows;

@@ -49,7 +49,8 @@ typedef struct graft_mmdit_arch {
     int32_t dual;    /* the first so many blocks have a second attention, of the picture alone */
 } graft_mmdit_arch;
 
-/* FLUX.1's transformer (flux.h), and Chroma's, which has an approximator (chroma.h). */
+/* FLUX.1's transformer (flux.h), Chroma's, which has an approximator (chroma.h), LongCat-Image's
+ * and Ovis-Image's. */
 typedef struct graft_flux_arch {
     int32_t channels; /* of the latent, going in and coming out */
     int32_t beside;   /* planes that it sees beside the latent */
@@ -59,10 +60,15 @@ typedef struct graft_flux_arch {
     int32_t rope_dim; /* how many of a head's values turn with the row; with the column as many */
     int32_t time_dim; /* numbers that tell the timestep */
     int32_t context_dim;
-    int32_t pooled_dim; /* 0 with an approximator */
+    int32_t pooled_dim; /* 0: it is told no pooled prompt, which FLUX.1's are */
     int32_t guidance;   /* 1: it is told the guidance scale (dev) */
     /* Chroma's: its width, 0: there is none; and how many layers it has. */
     int32_t approximator, approximator_layers;
+    /* LongCat-Image's and Ovis-Image's: tokens of a prompt, which have places like those of a
+     * picture; 0: they have none. */
+    int32_t words;
+    int32_t apart; /* 1: pictures stand behind the prompt's places, each for itself (LongCat) */
+    int32_t gated; /* 1: MLPs have gates, and prompts are normed (Ovis) */
 } graft_flux_arch;
 
 /* Z-Image's transformer (zimage.h). */
@@ -420,6 +426,13 @@ graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, 
 graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_flux_arch *out, graft_err *e);
 #define GRAFT_FLUX_TENSOR "double_blocks.0.img_attn.qkv.weight"
+/* Which of FLUX.1's relatives that are told no pooled prompt a file has. */
+typedef enum graft_flux_relative {
+    GRAFT_FLUX_NONE = 0,
+    GRAFT_FLUX_LONGCAT = 1,
+    GRAFT_FLUX_OVIS = 2
+} graft_flux_relative;
+graft_flux_relative graft_flux_relative_of(const graft_safetensors *f, const char *prefix);
 /* Tells Chroma, whose file has FLUX.1's tensor, too. */
 #define GRAFT_CHROMA_TENSOR "distilled_guidance_layer.in_proj.weight"
 /* Tensors that tell a ControlNet of a transformer, in the names that it has once its file is open

@@ -1,4 +1,5 @@
 #include "engine/models/detect.h"
+#include "engine/models/flux.h"
 
 #define BLOCKS_MAX   128
 #define PATCH        2 /* of all published ones; tensors tell its square times the channels */
@@ -104,6 +105,55 @@ static graft_status detect_chroma(const graft_safetensors *f, const char *prefix
     return detect_heads(f, prefix, config, a, e);
 }
 
+static bool has_any(const graft_safetensors *f, const char *prefix, const char *const *names,
+                    size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (graft_detect_find(f, prefix, "%s", names[i])) return true;
+    return false;
+}
+
+/* Any of these tensors tells, so that a file that lacks another is refused by that one's name. */
+graft_flux_relative graft_flux_relative_of(const graft_safetensors *f, const char *prefix)
+{
+    static const char *const gated[] = {"double_blocks.0.img_mlp.gate_proj.weight",
+                                        "double_blocks.0.img_mlp.up_proj.weight", "txt_norm.scale"};
+    static const char *const told[] = {"vector_in.in_layer.weight",   "vector_in.in_layer.bias",
+                                       "vector_in.out_layer.weight",  "vector_in.out_layer.bias",
+                                       "guidance_in.in_layer.bias",   "guidance_in.in_layer.weight",
+                                       "guidance_in.out_layer.weight"};
+    if (!graft_detect_find(f, prefix, GRAFT_FLUX_TENSOR) ||
+        graft_detect_find(f, prefix, GRAFT_CHROMA_TENSOR) ||
+        graft_detect_find(f, prefix, GRAFT_FLUX2_TENSOR))
+        return GRAFT_FLUX_NONE;
+    if (has_any(f, prefix, gated, sizeof gated / sizeof *gated)) return GRAFT_FLUX_OVIS;
+    return has_any(f, prefix, told, sizeof told / sizeof *told) ? GRAFT_FLUX_NONE
+                                                                : GRAFT_FLUX_LONGCAT;
+}
+
+static graft_status detect_relative(const graft_safetensors *f, const char *prefix,
+                                    const char *config, graft_flux_relative relative,
+                                    graft_flux_arch *a, graft_err *e)
+{
+    a->gated = relative == GRAFT_FLUX_OVIS;
+    a->apart = relative == GRAFT_FLUX_LONGCAT;
+    a->words = a->gated ? GRAFT_OVIS_TOKENS : GRAFT_LONGCAT_TOKENS;
+    const graft_detect_width widths[] = {
+        {"time_in.in_layer.weight", &a->time_dim, 1},
+        {"txt_in.weight", &a->context_dim, 1},
+        {a->gated ? "double_blocks.0.img_mlp.up_proj.weight" : "double_blocks.0.img_mlp.0.weight",
+         &a->mlp, 0}};
+    graft_status st = graft_detect_widths(f, prefix, widths, sizeof widths / sizeof *widths, e);
+    if (st) return st;
+    if (a->beside)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a relative of FLUX that is told no pooled prompt and sees a picture "
+                          "beside its latent",
+                          graft_safetensors_path(f));
+    graft_flux_detect_depths(f, prefix, &a->depth, &a->single_depth);
+    return detect_heads(f, prefix, config, a, e);
+}
+
 graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_flux_arch *out, graft_err *e)
 {
@@ -111,5 +161,8 @@ graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, c
     if (graft_detect_find(f, prefix, GRAFT_CHROMA_TENSOR))
         return detect_chroma(f, prefix, config, out, e);
     graft_status st = detect_channels(f, prefix, out, e);
-    return st ? st : graft_flux_detect_blocks(f, prefix, config, out, e);
+    if (st) return st;
+    const graft_flux_relative relative = graft_flux_relative_of(f, prefix);
+    return relative ? detect_relative(f, prefix, config, relative, out, e)
+                    : graft_flux_detect_blocks(f, prefix, config, out, e);
 }

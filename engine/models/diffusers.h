@@ -23,6 +23,7 @@ typedef struct graft_diffusers_rows {
     int32_t rows[GRAFT_DIFFUSERS_PIECES]; /* 0: pieces are of equal size */
     int pieces;
     bool exchanged; /* of the only piece: the halves of its rows stand in the other order */
+    int half;       /* of the only piece: 1, 2: the layer is this half of its rows; 0: all */
 } graft_diffusers_rows;
 /* "joint_blocks.0.x_block.mlp.fc1" -> "transformer_blocks.0.ff.net.0.proj"; of `a` only the depth
  * counts. */

@@ -1,5 +1,5 @@
-/* FLUX.1's and Chroma's transformers in diffusers' names: what its authors call the layers, and
- * which of theirs are rows of one of these. */
+/* FLUX.1's, Chroma's, LongCat-Image's and Ovis-Image's transformers in diffusers' names: what their
+ * authors call the layers, and which of theirs are rows of one of these. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,12 +14,13 @@
 #define SINGLE "single_transformer_blocks."
 #define WHAT   "FLUX's transformer"
 #define CHROMA "distilled_guidance_layer."
+static const char *const whats[] = {[GRAFT_FLUX_NONE] = WHAT,
+                                    [GRAFT_FLUX_LONGCAT] = "LongCat-Image's transformer",
+                                    [GRAFT_FLUX_OVIS] = "Ovis-Image's transformer"};
 
 static const graft_diffusers_pair single[] = {
     {"img_in", "x_embedder"},
     {"txt_in", "context_embedder"},
-    {"time_in.in_layer", "time_text_embed.timestep_embedder.linear_1"},
-    {"time_in.out_layer", "time_text_embed.timestep_embedder.linear_2"},
     {"vector_in.in_layer", "time_text_embed.text_embedder.linear_1"},
     {"vector_in.out_layer", "time_text_embed.text_embedder.linear_2"},
     {"guidance_in.in_layer", "time_text_embed.guidance_embedder.linear_1"},
@@ -27,6 +28,17 @@ static const graft_diffusers_pair single[] = {
     {"final_layer.adaLN_modulation.1", "norm_out.linear"},
     {"final_layer.linear", "proj_out"},
     {NULL, NULL}};
+/* What each of them tells the time by. */
+static const graft_diffusers_pair timed[][3] = {
+    [GRAFT_FLUX_NONE] = {{"time_in.in_layer", "time_text_embed.timestep_embedder.linear_1"},
+                         {"time_in.out_layer", "time_text_embed.timestep_embedder.linear_2"},
+                         {NULL, NULL}},
+    [GRAFT_FLUX_LONGCAT] = {{"time_in.in_layer", "time_embed.timestep_embedder.linear_1"},
+                            {"time_in.out_layer", "time_embed.timestep_embedder.linear_2"},
+                            {NULL, NULL}},
+    [GRAFT_FLUX_OVIS] = {{"time_in.in_layer", "timestep_embedder.linear_1"},
+                         {"time_in.out_layer", "timestep_embedder.linear_2"},
+                         {NULL, NULL}}};
 
 static const graft_diffusers_block_layer of_two[] = {
     {"img_mod.lin", {"norm1.linear"}, false},
@@ -43,6 +55,16 @@ static const graft_diffusers_block_layer of_two[] = {
     {"txt_attn.proj", {"attn.to_add_out"}, false},
     {"txt_mlp.0", {"ff_context.net.0.proj"}, false},
     {"txt_mlp.2", {"ff_context.net.2"}, false},
+    {NULL, {NULL}, false}};
+
+/* Of MLPs with gates. The two layers in front are halves of one. */
+static const graft_diffusers_block_layer of_gated[] = {
+    {"img_mlp.up_proj", {"ff.net.0.proj"}, false},
+    {"img_mlp.gate_proj", {"ff.net.0.proj"}, false},
+    {"img_mlp.down_proj", {"ff.net.2"}, false},
+    {"txt_mlp.up_proj", {"ff_context.net.0.proj"}, false},
+    {"txt_mlp.gate_proj", {"ff_context.net.0.proj"}, false},
+    {"txt_mlp.down_proj", {"ff_context.net.2"}, false},
     {NULL, {NULL}, false}};
 
 static const graft_diffusers_block_layer of_one[] = {
@@ -64,8 +86,21 @@ static bool in_block(const graft_flux_arch *a, const graft_diffusers_block_layer
                      const char *blocks, int block, const char *layer, graft_diffusers_rows *out)
 {
     if (!graft_diffusers_rows_in_block(list, blocks, block, layer, out)) return false;
-    for (int i = 0; i < out->pieces; i++) out->rows[i] = i < 3 ? a->hidden : a->mlp;
+    for (int i = 0; i < out->pieces; i++)
+        out->rows[i] = i < 3 ? a->hidden : (1 + a->gated) * a->mlp;
     return true;
+}
+
+static bool in_gated(int block, const char *layer, graft_diffusers_rows *out)
+{
+    if (!graft_diffusers_rows_in_block(of_gated, DOUBLE, block, layer, out)) return false;
+    out->half = graft_str_ends(layer, ".up_proj") ? 1 : graft_str_ends(layer, ".gate_proj") ? 2 : 0;
+    return true;
+}
+
+static graft_flux_relative relative_of(const graft_flux_arch *a)
+{
+    return a->gated ? GRAFT_FLUX_OVIS : a->apart ? GRAFT_FLUX_LONGCAT : GRAFT_FLUX_NONE;
 }
 
 bool graft_diffusers_flux_name(const graft_flux_arch *a, const char *name,
@@ -75,6 +110,7 @@ bool graft_diffusers_flux_name(const graft_flux_arch *a, const char *name,
     memset(out, 0, sizeof *out);
     out->exchanged = strcmp(name, "final_layer.adaLN_modulation.1") == 0;
     if (graft_diffusers_rows_alone(single, name, out) ||
+        graft_diffusers_rows_alone(timed[relative_of(a)], name, out) ||
         graft_diffusers_rows_alone(of_chroma, name, out))
         return true;
     if (sscanf(name, CHROMA "layers.%d.%n", &block, &n) == 1 && n && block >= 0)
@@ -82,7 +118,8 @@ bool graft_diffusers_flux_name(const graft_flux_arch *a, const char *name,
                                              out);
     n = 0;
     if (sscanf(name, "double_blocks.%d.%n", &block, &n) == 1 && n && block >= 0)
-        return in_block(a, of_two, DOUBLE, block, name + n, out);
+        return (a->gated && in_gated(block, name + n, out)) ||
+               in_block(a, of_two, DOUBLE, block, name + n, out);
     n = 0;
     if (sscanf(name, "single_blocks.%d.%n", &block, &n) == 1 && n && block >= 0)
         return in_block(a, of_one, SINGLE, block, name + n, out);
@@ -153,12 +190,41 @@ static bool told(const char *ours)
            graft_str_ends(ours, "_mod.lin") || strcmp(ours, "modulation.lin") == 0;
 }
 
+static bool is_mlp(const char *ours)
+{
+    return graft_str_starts(ours, "img_mlp.") || graft_str_starts(ours, "txt_mlp.");
+}
+
 static void block(graft_diffusers_names *n, const graft_flux_arch *a,
                   const graft_diffusers_block_layer *list, const char *blocks, int i, bool chroma)
 {
     for (; list->ours; list++)
-        if (!chroma || !told(list->ours))
+        if (!(chroma && told(list->ours)) && !(a->gated && is_mlp(list->ours)))
             layer(n, a, NAME("%s.%d.%s", blocks, i, list->ours), list->norm);
+}
+
+/* The MLPs with gates of a block of two streams. */
+static void gated_mlps(graft_diffusers_names *n, int i)
+{
+    static const char *const streams[][2] = {{"img", "ff"}, {"txt", "ff_context"}};
+    for (int k = 0; k < 2; k++) {
+        const graft_name mlp = NAME("double_blocks.%d.%s_mlp", i, streams[k][0]);
+        const graft_name theirs = NAME(DOUBLE "%d.%s", i, streams[k][1]);
+        graft_diffusers_names_halves(n, NAME("%s.up_proj", mlp.text),
+                                     NAME("%s.gate_proj", mlp.text),
+                                     NAME("%s.net.0.proj", theirs.text));
+        graft_diffusers_names_layer(n, NAME("%s.down_proj", mlp.text),
+                                    NAME("%s.net.2", theirs.text));
+    }
+}
+
+/* Which of the relatives a file has, by tensors that the others have not. */
+static void tell_relative(const graft_safetensors *f, graft_flux_arch *a)
+{
+    a->gated = graft_diffusers_has(f, "context_embedder_norm.weight") ||
+               graft_diffusers_has(f, "timestep_embedder.linear_1.weight");
+    a->apart = graft_diffusers_has(f, "time_embed.timestep_embedder.linear_1.weight") ||
+               graft_diffusers_has(f, "time_embed.timestep_embedder.linear_2.weight");
 }
 
 static graft_status adopt(graft_safetensors *f, bool control, graft_err *e)
@@ -170,20 +236,30 @@ static graft_status adopt(graft_safetensors *f, bool control, graft_err *e)
     if (!st)
         st = graft_diffusers_count_blocks(f, CHROMA "layers.", WHAT, &a.approximator_layers, e);
     if (st) return st;
+    if (!control) tell_relative(f, &a);
     graft_diffusers_names_init(&n, f, e);
     const bool chroma = graft_diffusers_has(f, GRAFT_CHROMA_TENSOR);
     const bool guided = graft_diffusers_names_any(&n, NAME("time_text_embed.guidance_embedder."));
     for (const graft_diffusers_pair *p = single; p->ours; p++)
         if ((guided || !graft_str_starts(p->ours, "guidance_in.")) &&
+            (!relative_of(&a) || !graft_str_starts(p->ours, "vector_in.")) &&
             (!control || !graft_str_starts(p->ours, "final_layer.")) && !(chroma && told(p->ours)))
             layer(&n, &a, NAME("%s", p->ours), false);
-    for (int i = 0; i < a.depth; i++) block(&n, &a, of_two, "double_blocks", i, chroma);
+    for (const graft_diffusers_pair *p = timed[relative_of(&a)]; p->ours && !chroma; p++)
+        layer(&n, &a, NAME("%s", p->ours), false);
+    if (a.gated)
+        graft_diffusers_names_tensor(&n, NAME("txt_norm.scale"),
+                                     NAME("context_embedder_norm.weight"), false);
+    for (int i = 0; i < a.depth; i++) {
+        block(&n, &a, of_two, "double_blocks", i, chroma);
+        if (a.gated) gated_mlps(&n, i);
+    }
     for (int i = 0; i < a.single_depth; i++) block(&n, &a, of_one, "single_blocks", i, chroma);
     if (chroma) approximator(&n, &a);
     if (control) control_layers(&n, &a);
     st = graft_diffusers_names_apply(&n, control  ? "a ControlNet for FLUX"
                                          : chroma ? "Chroma's transformer"
-                                                  : WHAT);
+                                                  : whats[relative_of(&a)]);
     graft_diffusers_names_finish(&n);
     return st;
 }

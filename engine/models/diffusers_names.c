@@ -20,7 +20,10 @@ graft_status graft_diffusers_names_init(graft_diffusers_names *n, graft_safetens
 
 void graft_diffusers_names_finish(graft_diffusers_names *n)
 {
-    for (size_t i = 0; n->alias && i < n->count; i++) graft_free(n->alias[i].name);
+    for (size_t i = 0; n->alias && i < n->count; i++) {
+        graft_free(n->alias[i].name);
+        graft_free(n->alias[i].second);
+    }
     graft_free(n->alias);
 }
 
@@ -79,6 +82,19 @@ void graft_diffusers_names_layer(graft_diffusers_names *n, graft_name ours, graf
     for (int i = 0; i < 2; i++)
         graft_diffusers_names_tensor(n, NAME("%s.%s", ours.text, endings[i]),
                                      NAME("%s.%s", theirs.text, endings[i]), false);
+}
+
+void graft_diffusers_names_halves(graft_diffusers_names *n, graft_name first, graft_name second,
+                                  graft_name theirs)
+{
+    static const char *const endings[] = {"weight", "bias"};
+    for (int i = 0; i < 2; i++) {
+        graft_st_alias *a = alias_of(n, NAME("%s.%s", theirs.text, endings[i]));
+        if (!a) return;
+        name_alias(n, a, NAME("%s.%s", first.text, endings[i]));
+        a->second = graft_strdup(NAME("%s.%s", second.text, endings[i]).text);
+        if (!a->second) n->status = graft_fail_nomem(n->e, "tensor names");
+    }
 }
 
 void graft_diffusers_names_joined(graft_diffusers_names *n, graft_name ours,

@@ -58,6 +58,9 @@ void graft_diffusers_names_rows(graft_diffusers_names *n, graft_name ours, const
  * `vector` with us and "weight" there. NULL: no norm. */
 void graft_diffusers_names_joined(graft_diffusers_names *n, graft_name ours,
                                   const graft_diffusers_rows *theirs, const char *vector);
+/* The halves of a layer's rows become two layers. */
+void graft_diffusers_names_halves(graft_diffusers_names *n, graft_name first, graft_name second,
+                                  graft_name theirs);
 /* A residual block's layers; "conv_shortcut" may be missing where conv1 changes no channels. */
 void graft_diffusers_names_residual(graft_diffusers_names *n, const graft_diffusers_pair *list,
                                     graft_name ours, graft_name theirs);

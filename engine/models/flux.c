@@ -68,6 +68,8 @@ static void check_shape(graft_graph *g, const graft_flux_arch *a, const graft_un
     graft_transformer_check_unchanged(g, s, false);
     if (a->approximator && s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "Chroma runs in float32 and bfloat16 only");
+    if (a->gated && s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
+        graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "Ovis-Image runs in float32 and bfloat16 only");
     if (!graft_steered_fits(&s->steered, s->control, (const int32_t[2]){a->depth, a->single_depth}))
         graft_graph_fail(g, GRAFT_E_ARG, "no ControlNet has residuals for such blocks");
 }
@@ -117,6 +119,14 @@ static int32_t in_tokens(const graft_flux_blocks *m, int32_t cells)
     return (int32_t)(graft_reference_side(cells, m->a->patch) / m->a->patch);
 }
 
+/* Where pictures that stand behind the words do. */
+static void place_apart(graft_flux_blocks *m, const graft_unet_shape *s)
+{
+    const int32_t at = (int32_t)s->tokens;
+    for (int i = 0; i < m->n_pictures; i++)
+        m->of[i] = (graft_flux_picture){m->of[i].rows, m->of[i].columns, 1 + i, at, at};
+}
+
 /* Where the pictures stand. References are placed in cells, of which a token has several. */
 static void place(graft_flux_blocks *m, const graft_unet_shape *s)
 {
@@ -148,6 +158,7 @@ static void place(graft_flux_blocks *m, const graft_unet_shape *s)
         high = high > g.rows + top ? high : g.rows + top;
         wide = wide > g.columns + left ? wide : g.columns + left;
     }
+    if (m->a->apart) place_apart(m, s);
 }
 
 /* Tokens of all pictures. */
@@ -213,12 +224,14 @@ graft_status graft_flux_build(const graft_flux_arch *a, const graft_unet_shape *
     place(&m, shape);
     const int64_t told = graft_flux_y_width(a), counts = graft_flux_counts_tokens(a, shape->tokens);
     m.behind = counts ? shape->tokens : 0;
+    m.words = a->words ? shape->tokens : 0;
     graft_vid x = pictures(&m, shape);
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, shape->tokens, a->context_dim});
     graft_vid y = GRAFT_NO_VALUE, own = GRAFT_NO_VALUE;
     if (told + counts) y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, told + counts});
     if (counts) own = graft_graph_slice(g, y, told, 1);
+    if (a->gated) c = graft_build_rms_norm(&m.b, NAME("txt_norm.scale"), c, 1, GRAFT_STREAM_EPS);
     c = graft_build_cast(&m.b, c, shape->act_dtype);
     graft_stream text = {.h = graft_build_linear(&m.b, NAME("txt_in"), c, a->hidden, true)};
     graft_stream both = {.h = graft_build_linear(&m.b, NAME("img_in"), x, a->hidden, true)};

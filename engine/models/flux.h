@@ -3,7 +3,14 @@
  * tokens before those of the picture and computes attention and MLP side by side (Dehghani et al.
  * 2023, arXiv:2302.05442). Queries and keys carry their places as rotations (Su et al. 2021,
  * arXiv:2104.09864). Chroma's is the same, but for where the vectors of its blocks are from, which
- * need neither a pooled prompt nor a guidance scale (chroma.h). */
+ * need neither a pooled prompt nor a guidance scale (chroma.h).
+ *
+ * LongCat-Image's (Meituan 2025, arXiv:2512.07584; transformer_longcat_image.py of diffusers,
+ * Apache-2.0) is told neither of these, and neither is Ovis-Image's (AIDC-AI 2025; its model.py and
+ * layers.py, Apache-2.0), whose MLPs are SwiGLU's (Shazeer 2020, arXiv:2002.05202) and whose
+ * prompts go through an RMS norm first. Word i of their prompts, padding included, stands at row
+ * and column i. Ovis-Image's pictures begin at 0 as FLUX.1's do; LongCat-Image's begin behind the
+ * last word on both axes, the latent in frame 1, its references in 2, 3 and so on. */
 #ifndef GRAFT_MODELS_FLUX_H
 #define GRAFT_MODELS_FLUX_H
 #include "engine/graph/graph.h"
@@ -28,11 +35,14 @@ static inline int32_t graft_flux_y_width(const graft_flux_arch *a)
     return a->pooled_dim + a->guidance;
 }
 /* Prompts have at least so many tokens; padding is attended to, as in training. */
-#define GRAFT_FLUX_TOKENS 256
+#define GRAFT_FLUX_TOKENS    256
+#define GRAFT_LONGCAT_TOKENS 512
+#define GRAFT_OVIS_TOKENS    256
 /* Whether y has one number more, of such prompts: how many of the tokens are the prompt's own. All
- * behind them are as if they were not there. With an approximator it always has. */
+ * behind them are as if they were not there. With an approximator it always has; where words have
+ * places it never has. */
 static inline bool graft_flux_counts_tokens(const graft_flux_arch *a, int64_t tokens)
 {
-    return a->approximator || tokens > GRAFT_FLUX_TOKENS;
+    return a->approximator || (!a->words && tokens > GRAFT_FLUX_TOKENS);
 }
 #endif

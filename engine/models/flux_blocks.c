@@ -20,10 +20,28 @@ static void split(const graft_flux_blocks *m, graft_name norm, graft_vid all, gr
     qkv[1] = graft_stream_head_normed(&m->b, NAME("%s.key_norm.scale", norm.text), qkv[1], heads);
 }
 
+/* The prompt's words along the rows and the columns of places, one after the other: each is a grid
+ * of one column, whose rows turn the axis' values. */
+static graft_vid turned_words(const graft_flux_blocks *m, graft_vid v)
+{
+    const int64_t behind = v < 0 ? 0 : graft_build_dim(&m->b, v, 1) - m->words;
+    for (int32_t last = m->a->rope_dim; last >= 0 && v >= 0; last -= m->a->rope_dim) {
+        const graft_rope_grid row = {.heads = m->a->heads,
+                                     .rows = (int32_t)m->words,
+                                     .columns = 1,
+                                     .behind = (int32_t)behind,
+                                     .of_row = m->a->rope_dim,
+                                     .last = last};
+        v = graft_build_rope(&m->b, v, &row);
+    }
+    return v;
+}
+
 /* Each picture is an operator over all tokens. */
 static graft_vid turned(const graft_flux_blocks *m, graft_vid v)
 {
     int64_t behind = m->behind;
+    if (m->words) v = turned_words(m, v);
     for (int i = m->n_pictures - 1; i >= 0 && v >= 0; i--) {
         const graft_flux_picture *p = &m->of[i];
         const graft_rope_grid grid = {.heads = m->a->heads,
@@ -79,15 +97,31 @@ static void projected(const graft_flux_blocks *m, graft_stream *s, int first, gr
     split(m, of(s, "attn.norm"), all, qkv);
 }
 
+/* SwiGLU. */
+static graft_vid gated(const graft_flux_blocks *m, graft_vid gate, graft_vid v)
+{
+    return graft_build_mul(&m->b, graft_build_act(&m->b, gate, GRAFT_ACT_SILU), v);
+}
+
+static graft_vid mlp(const graft_flux_blocks *m, const graft_stream *s, graft_vid v)
+{
+    const int32_t hidden = m->a->hidden, wide = m->a->mlp;
+    if (m->a->gated) {
+        const graft_vid gate = graft_build_linear(&m->b, of(s, "mlp.gate_proj"), v, wide, true);
+        v = graft_build_linear(&m->b, of(s, "mlp.up_proj"), v, wide, true);
+        return graft_build_linear(&m->b, of(s, "mlp.down_proj"), gated(m, gate, v), hidden, true);
+    }
+    v = graft_build_linear(&m->b, of(s, "mlp.0"), v, wide, true);
+    v = graft_build_act(&m->b, v, GRAFT_ACT_GELU_TANH);
+    return graft_build_linear(&m->b, of(s, "mlp.2"), v, hidden, true);
+}
+
 /* What attention gave joins the stream, which then goes through its MLP. */
 static void attended(const graft_flux_blocks *m, graft_stream *s, graft_vid v)
 {
     v = graft_build_linear(&m->b, of(s, "attn.proj"), v, m->a->hidden, true);
     s->h = graft_stream_gated(&m->b, s, GATE, v);
-    v = graft_build_linear(&m->b, of(s, "mlp.0"), graft_stream_normed(&m->b, s, MLP_SHIFT),
-                           m->a->mlp, true);
-    v = graft_build_act(&m->b, v, GRAFT_ACT_GELU_TANH);
-    v = graft_build_linear(&m->b, of(s, "mlp.2"), v, m->a->hidden, true);
+    v = mlp(m, s, graft_stream_normed(&m->b, s, MLP_SHIFT));
     s->h = graft_stream_gated(&m->b, s, MLP_GATE, v);
 }
 
@@ -107,6 +141,16 @@ void graft_flux_double_block(const graft_flux_blocks *m, int i, graft_stream *te
     attended(m, text, graft_stream_tokens(&m->b, v, m->behind ? cells : 0, words));
 }
 
+/* What the MLP of a block of one stream makes of what stands behind queries, keys and values: its
+ * numbers, then their gates. */
+static graft_vid inner(const graft_flux_blocks *m, graft_vid all)
+{
+    const int64_t from = 3 * (int64_t)m->a->hidden, wide = m->a->mlp;
+    const graft_vid v = graft_graph_slice(m->b.g, all, from, wide);
+    return m->a->gated ? gated(m, graft_graph_slice(m->b.g, all, from + wide, wide), v)
+                       : graft_build_act(&m->b, v, GRAFT_ACT_GELU_TANH);
+}
+
 void graft_flux_single_block(const graft_flux_blocks *m, int i, graft_stream *s)
 {
     const graft_build *b = &m->b;
@@ -117,11 +161,9 @@ void graft_flux_single_block(const graft_flux_blocks *m, int i, graft_stream *s)
                         GATE + 1);
     graft_vid all =
         graft_build_linear(b, NAME("%s.linear1", s->name.text), graft_stream_normed(b, s, SHIFT),
-                           3 * hidden + m->a->mlp, true);
+                           3 * hidden + (1 + m->a->gated) * m->a->mlp, true);
     split(m, NAME("%s.norm", s->name.text), all, qkv);
-    graft_vid v = attention(m, qkv);
-    graft_vid mlp = graft_graph_slice(b->g, all, 3 * (int64_t)hidden, m->a->mlp);
-    v = graft_build_concat(b, v, graft_build_act(b, mlp, GRAFT_ACT_GELU_TANH));
+    graft_vid v = graft_build_concat(b, attention(m, qkv), inner(m, all));
     v = graft_build_linear(b, NAME("%s.linear2", s->name.text), v, hidden, true);
     s->h = graft_stream_gated(b, s, GATE, v);
 }
@@ -158,6 +200,7 @@ graft_vid graft_flux_conditioned(const graft_flux_blocks *m, graft_vid t, graft_
     graft_vid v = embedded(m, "time_in", waves(m, t));
     if (m->a->guidance && !m->untold)
         v = graft_build_add(b, v, embedded(m, "guidance_in", waves(m, guidance(m, y))));
+    if (!m->a->pooled_dim) return graft_build_act(b, v, GRAFT_ACT_SILU);
     if (graft_build_dim(b, y, 1) > m->a->pooled_dim)
         y = graft_graph_slice(b->g, y, 0, m->a->pooled_dim);
     y = graft_build_dense(b, y, b->act_dtype);

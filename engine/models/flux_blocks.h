@@ -20,6 +20,7 @@ typedef struct graft_flux_blocks {
     /* The latent's own, then those of the references, in one row. */
     graft_flux_picture of[1 + GRAFT_REFERENCES];
     int n_pictures;
+    int64_t words; /* of the prompt that have places, ahead of all pictures; 0: none has */
     /* Where the prompt's tokens are counted: how many they are, behind the pictures' so that those
      * which fill it up are the last, and how many of all count (stream.h); else 0. */
     int64_t behind;

@@ -262,7 +262,7 @@ graft_unet_shape graft_net_some_shape(const graft_net_arch *a)
 
 bool graft_net_takes_references(const graft_net_arch *a)
 {
-    return (a->kind == GRAFT_NET_FLUX && !a->beside && !a->flux.approximator) ||
+    return (a->kind == GRAFT_NET_FLUX && !a->beside && !a->flux.approximator && !a->flux.gated) ||
            a->kind == GRAFT_NET_FLUX2 || a->kind == GRAFT_NET_QWEN_IMAGE ||
            a->kind == GRAFT_NET_QWEN_IMAGE21;
 }
@@ -344,9 +344,10 @@ graft_hash graft_net_hash(const graft_net_arch *a)
     switch (a->kind) {
     case GRAFT_NET_MMDIT:
         return graft_hash128(&a->mmdit, sizeof a->mmdit);
-    case GRAFT_NET_FLUX: /* FLUX.1's is that of what it had before there was Chroma */
-        return graft_hash128(&a->flux, a->flux.approximator
-                                           ? sizeof a->flux
+    case GRAFT_NET_FLUX: /* each one's is that of what there was when it came */
+        return graft_hash128(&a->flux, a->flux.words ? sizeof a->flux
+                                       : a->flux.approximator
+                                           ? offsetof(graft_flux_arch, words)
                                            : offsetof(graft_flux_arch, approximator));
     case GRAFT_NET_ZIMAGE:
         return graft_hash128(&a->zimage, sizeof a->zimage);

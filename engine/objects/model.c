@@ -557,7 +557,9 @@ static int64_t usual_words(const graft_net_arch *a)
 {
     switch (a->kind) {
     case GRAFT_NET_FLUX:
-        return a->flux.approximator ? SHORT_WORDS : GRAFT_FLUX_TOKENS;
+        return a->flux.words          ? a->flux.words
+               : a->flux.approximator ? SHORT_WORDS
+                                      : GRAFT_FLUX_TOKENS;
     case GRAFT_NET_ZIMAGE:
     case GRAFT_NET_QWEN_IMAGE:
     case GRAFT_NET_KREA2:
@@ -576,9 +578,10 @@ static int64_t usual_words(const graft_net_arch *a)
  * and where another model has those prompts. */
 static bool usually_alone(const graft_net_arch *a)
 {
-    return (a->kind == GRAFT_NET_FLUX && !a->flux.approximator) || a->kind == GRAFT_NET_ZIMAGE ||
-           a->kind == GRAFT_NET_FLUX2 || a->kind == GRAFT_NET_KREA2 ||
-           a->kind == GRAFT_NET_IDEOGRAM4 || a->kind == GRAFT_NET_QWEN_IMAGE21;
+    return (a->kind == GRAFT_NET_FLUX && !a->flux.approximator && !a->flux.words) ||
+           a->kind == GRAFT_NET_ZIMAGE || a->kind == GRAFT_NET_FLUX2 ||
+           a->kind == GRAFT_NET_KREA2 || a->kind == GRAFT_NET_IDEOGRAM4 ||
+           a->kind == GRAFT_NET_QWEN_IMAGE21;
 }
 
 graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,

@@ -62,13 +62,15 @@ typedef struct graft_st_alias {
     char *name;     /* NULL: it keeps its own */
     bool kernel;    /* a matrix (a,b) becomes the kernel of a 1x1 convolution, (a,b,1,1) */
     bool vector;    /* whatever its shape, it becomes a vector */
+    char *second;   /* its rows are two tensors: `name` the first half, this the second; or NULL */
     bool exchanged; /* the two halves of its rows change places */
     bool piece;     /* it is `next` of another; it has no name */
     bool slices; /* it and those behind it, (a,b,...) each, become (a,b,n,...), and not more rows */
     size_t next; /* 0, or 1 + the number of a tensor whose rows come behind its own */
 } graft_st_alias;
 /* Gives tensor i the name alias[i], one for each of graft_safetensors_count(); names are copied.
- * A tensor that is `next` of another becomes part of it and is none any more. What is joined or
+ * A tensor that is `next` of another becomes part of it and is none any more; one with a `second`
+ * becomes two, which lie where it lay. What is joined or
  * exchanged is copied into memory, which lasts as long as the file is open.
  *
  * Before anybody else knows of the file. GRAFT_E_FORMAT when two have the same name then, and for

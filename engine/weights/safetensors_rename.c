@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/weights/quantized.h"
 #include "engine/weights/safetensors_rows.h"
 
 static graft_status index_again(graft_safetensors *f, graft_err *e)
@@ -21,32 +22,73 @@ static graft_status index_again(graft_safetensors *f, graft_err *e)
                       called[0], called[1]);
 }
 
-static void drop_pieces(graft_safetensors *f, const graft_st_alias *alias)
+/* Of the first `count`. */
+static void drop_pieces(graft_safetensors *f, const graft_st_alias *alias, size_t count)
 {
     size_t n = 0;
     for (size_t i = 0; i < f->n_tensors; i++)
-        if (!alias[i].piece) f->tensor[n++] = f->tensor[i];
+        if (i >= count || !alias[i].piece) f->tensor[n++] = f->tensor[i];
     f->n_tensors = n;
+}
+
+/* Two tensors in place of those that are both, the second ones at the end. */
+static graft_status halve(graft_safetensors *f, const graft_st_alias *alias, graft_err *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->n_tensors; i++) n += alias[i].second != NULL;
+    if (!n) return GRAFT_OK;
+    graft_st_tensor *all = graft_malloc_array(f->n_tensors + n, sizeof *all);
+    if (!all) return graft_fail_nomem(e, "the tensors of a file");
+    memcpy(all, f->tensor, f->n_tensors * sizeof *all);
+    graft_free(f->tensor);
+    f->tensor = all;
+    f->cap_tensors = f->n_tensors + n;
+    n = f->n_tensors;
+    for (size_t i = 0; i < n; i++) {
+        graft_st_tensor *t = &f->tensor[i];
+        if (!alias[i].second) continue;
+        const int64_t values = graft_st_values(t), unit = t->blocks ? t->blocks->values : 1;
+        if (t->rank == 0 || t->shape[0] % 2 || values % (2 * unit) || t->coded ||
+            graft_is_quantized(t->dtype))
+            return graft_fail(e, GRAFT_E_FORMAT,
+                              "%s: the rows of tensor %.200s are not two halves, or quantized",
+                              f->what, t->name);
+        t->shape[0] /= 2;
+        t->bytes /= 2;
+        graft_st_tensor *second = &f->tensor[f->n_tensors++];
+        *second = *t;
+        if (t->data) second->data = (const uint8_t *)t->data + t->bytes;
+    }
+    return GRAFT_OK;
+}
+
+static char *put_name(graft_st_tensor *t, const char *name, char *p)
+{
+    const size_t n = strlen(name) + 1;
+    t->called = t->name;
+    t->name = memcpy(p, name, n);
+    return p + n;
 }
 
 graft_status graft_safetensors_rename(graft_safetensors *f, const graft_st_alias *alias,
                                       graft_err *e)
 {
-    size_t bytes = 1;
+    const size_t count = f->n_tensors;
+    size_t bytes = 1, second = count;
     assert(!f->aliases);
     graft_status st = graft_st_rows_make(f, f->tensor, f->n_tensors, f->coded, alias, &f->rows, e);
+    if (!st) st = halve(f, alias, e);
     if (st) return st;
-    for (size_t i = 0; i < f->n_tensors; i++)
-        if (alias[i].name) bytes += strlen(alias[i].name) + 1;
+    for (size_t i = 0; i < count; i++)
+        bytes += (alias[i].name ? strlen(alias[i].name) + 1 : 0) +
+                 (alias[i].second ? strlen(alias[i].second) + 1 : 0);
     char *p = f->aliases = graft_malloc(bytes);
     if (!p) return graft_fail_nomem(e, "tensor names");
-    for (size_t i = 0; i < f->n_tensors; i++) {
+    for (size_t i = 0; i < count; i++) {
         graft_st_tensor *t = &f->tensor[i];
+        if (alias[i].second) p = put_name(&f->tensor[second++], alias[i].second, p);
         if (!alias[i].name) continue;
-        size_t n = strlen(alias[i].name) + 1;
-        t->called = t->name;
-        t->name = memcpy(p, alias[i].name, n);
-        p += n;
+        p = put_name(t, alias[i].name, p);
         if (alias[i].kernel && t->rank == 2) {
             t->shape[2] = t->shape[3] = 1;
             t->rank = 4;
@@ -55,7 +97,7 @@ graft_status graft_safetensors_rename(graft_safetensors *f, const graft_st_alias
             t->rank = 1;
         }
     }
-    drop_pieces(f, alias);
+    drop_pieces(f, alias, count);
     return index_again(f, e);
 }
 
