@@ -27,11 +27,14 @@ const graft_input graft_text_encoders_type_of_one = INPUT_CHOICE(
     "type",
     CHOICES("stable_diffusion", "stable_cascade", "sd3", "stable_audio", "mochi", "ltxv", "pixart",
             "cosmos", "lumina2", "wan", "hidream", "chroma", "ace", "omnigen2", "qwen_image",
-            "hunyuan_image", "flux2", "krea2", "ideogram4"),
+            "hunyuan_image", "flux2", "ovis", "longcat_image", "krea2", "ideogram4"),
     "The family of models that the encoder is for. Graft runs stable_diffusion, also with Qwen 3 "
     "0.6B, for Anima, sd3, lumina2 (Qwen 3, for Z-Image), flux2 (Qwen 3, for FLUX.2 klein), chroma "
-    "(T5), qwen_image (Qwen 2.5-VL, and for Qwen-Image 2.1 Qwen 3-VL-8B), krea2 (Qwen 3-VL-4B) and "
-    "ideogram4 (Qwen 3-VL-8B); the others are listed so that workflows open.");
+    "(T5), qwen_image (Qwen 2.5-VL, and for Qwen-Image 2.1 Qwen 3-VL-8B), ovis (Ovis 2.5's Qwen "
+    "3), "
+    "longcat_image (Qwen 2.5-VL), krea2 (Qwen 3-VL-4B) and ideogram4 (Qwen 3-VL-8B); the others "
+    "are "
+    "listed so that workflows open.");
 const graft_input graft_text_encoders_type_of_two = INPUT_CHOICE(
     "type", CHOICES("sdxl", "sd3", "flux", "hunyuan_video", "hidream", "hunyuan_image"),
     "The family of models that the pair is for. Graft runs sdxl, sd3 and flux; the "
@@ -65,13 +68,14 @@ graft_status graft_text_encoders_run_typed(graft_call *c, int n, int type)
             (n == 1 ? graft_arg_is(c, type, "stable_diffusion") ||
                           graft_arg_is(c, type, "lumina2") || graft_arg_is(c, type, "flux2") ||
                           graft_arg_is(c, type, "chroma") || graft_arg_is(c, type, "qwen_image") ||
+                          graft_arg_is(c, type, "ovis") || graft_arg_is(c, type, "longcat_image") ||
                           graft_arg_is(c, type, "krea2") || graft_arg_is(c, type, "ideogram4")
                     : graft_arg_is(c, type, "sdxl") || graft_arg_is(c, type, "flux"));
     if (known) return graft_text_encoders_run(c, n, name);
     return n == 1 ? graft_call_fail(c, type, GRAFT_E_UNSUPPORTED,
                                     "text encoders of type %s are not supported, only "
                                     "stable_diffusion, sd3, lumina2, flux2, chroma, "
-                                    "qwen_image, krea2 and ideogram4",
+                                    "qwen_image, ovis, longcat_image, krea2 and ideogram4",
                                     name)
                   : graft_call_fail(c, type, GRAFT_E_UNSUPPORTED,
                                     "pairs of text encoders of type %s are not supported, only "

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Makes golden/small/qwen3.safetensors, qwen3_joined.safetensors, qwen3_layered.safetensors,
-qwen3_whole.safetensors, qwen3_stacked.safetensors, qwen25.safetensors and mistral.safetensors:
+qwen3_whole.safetensors, qwen3_stacked.safetensors, qwen25.safetensors, qwen25_padded.safetensors and
+mistral.safetensors:
 small random Qwen 3 (arXiv:2505.09388), Qwen 2.5 (arXiv:2412.15115) and Mistral (arXiv:2310.06825),
 token ids, and what PyTorch computes of them in float32: the stream behind all layers but the last, as Z-Image
 reads it, that behind three of them, as FLUX.2 klein does, behind twelve of Qwen 3-VL's, as Krea 2
 does, behind thirteen, as Ideogram 4 does, behind all of them, as Qwen-Image 2.1 does, that behind
-all of them and their norm, as Qwen-Image does, and that behind three of Mistral's, with padding
-before the words, as FLUX.2 dev does. golden/README.md lists the tensors.
+all of them and their norm, as Qwen-Image does, the same of words and padding, as LongCat-Image does,
+and that behind three of Mistral's, with padding before the words, as FLUX.2 dev does. golden/README.md lists the tensors.
 
     tools/golden_qwen3.py OUTPUT-FOLDER     write the files
     tools/golden_qwen3.py --check FILE...   hold what is computed here against such files
@@ -46,6 +47,8 @@ TOLD = [21, 1, 40]
 BIASED = dict(vocab_size=300, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
               num_attention_heads=6, num_key_value_heads=2, head_dim=12, attention_bias=True)
 DESCRIBED = [40, 1, 97]
+# Words and tokens, of which the rest is padding, all of which stands where the second word does.
+SPELLED = [(36, 60), (5, 5), (1, 40), (64, 65)]
 LED = [10, 20, 30]  # layers
 MISTRAL = dict(vocab_size=300, hidden_size=20, intermediate_size=28, num_hidden_layers=31,
                num_attention_heads=4, num_key_value_heads=2, head_dim=8, rope_theta=1e9,
@@ -54,12 +57,12 @@ MISTRAL = dict(vocab_size=300, hidden_size=20, intermediate_size=28, num_hidden_
 BEGUN = [(5, 32), (32, 32), (1, 64), (40, 41)]
 
 
-def turn(x, base):
-    """Places along the third dimension, by angles that value i of a head shares with the one half a
-    head behind it."""
+def turn(x, base, places):
+    """Places along the third dimension, or these, by angles that value i of a head shares with the one
+    half a head behind it."""
     tokens, d = x.shape[2:]
     speed = base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
-    angle = torch.outer(torch.arange(tokens, dtype=torch.float64), speed)
+    angle = torch.outer(torch.arange(tokens) if places is None else places, speed)
     cos, sin = (part.to(x.dtype) for part in (angle.cos(), angle.sin()))
     first, second = x.split(d // 2, 3)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], 3)
@@ -78,13 +81,13 @@ class Attention(nn.Module):
         self.q_norm, self.k_norm = (RMSNorm(d) if normed and not biased else nn.Identity()
                                     for _ in "qk")
 
-    def forward(self, x, words):
+    def forward(self, x, words, places):
         """words: a slice of the tokens, which alone are seen."""
         n, tokens, _ = x.shape
         q, k, v = (part(x).view(n, tokens, heads, -1).transpose(1, 2)
                    for part, heads in ((self.q_proj, self.heads), (self.k_proj, self.shared),
                                        (self.v_proj, self.shared)))
-        q, k = turn(self.q_norm(q), self.base), turn(self.k_norm(k), self.base)
+        q, k = turn(self.q_norm(q), self.base, places), turn(self.k_norm(k), self.base, places)
         out = torch.empty_like(q)
         for head in range(self.heads):
             own = head * self.shared // self.heads
@@ -122,8 +125,8 @@ class Layer(nn.Module):
         self.post_attention_layernorm = norm(cfg)
         self.mlp = Gated(cfg)
 
-    def forward(self, x, words):
-        x = x + self.self_attn(self.input_layernorm(x), words)
+    def forward(self, x, words, places=None):
+        x = x + self.self_attn(self.input_layernorm(x), words, places)
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
@@ -156,6 +159,14 @@ class Qwen3(nn.Module):
 
     def normed(self, tokens):
         return self.model.norm(self.whole(tokens))
+
+    def padded(self, tokens, words):
+        """Ids (T), of which the first so many are words -> hidden (T,width)."""
+        x, places = self.model.embed_tokens(tokens[None]), torch.arange(len(tokens))
+        places[words:] = 1
+        for layer in self.model.layers:
+            x = layer(x, slice(0, words), places)
+        return self.model.norm(x[0])
 
     def side_by_side(self, tokens, words, chosen):
         """Ids (T), of which this slice are words -> hidden (T,layers*width)."""
@@ -205,12 +216,12 @@ def make_padded(what, cfg, seed, counts, path, metadata):
     g = torch.Generator().manual_seed(seed)
     net = Qwen3(cfg)
     # Mistral's stream is small enough that what its norms add to a square counts.
-    randomize(net, g, *((0.2, 0.5) if what == "joined" else (0.02, 0.05)))
+    randomize(net, g, *{"joined": (0.2, 0.5), "led": (0.02, 0.05), "padded": (1.0, 0.5)}[what])
     tensors = {k: v.half() for k, v in net.state_dict().items()}
     wide = load(Qwen3(cfg), tensors, "").double()
     for k, (words, count) in enumerate(counts):
         tokens = torch.randint(cfg["vocab_size"], (count,), generator=g)
-        tokens[slice(words, None) if what == "joined" else slice(0, count - words)] = 7
+        tokens[slice(0, count - words) if what == "led" else slice(words, None)] = 7
         with torch.no_grad():
             hidden, exact = getattr(net, what)(tokens, words), getattr(wide, what)(tokens, words)
         print(f"{what} case{k}: largest value {hidden.abs().max():.2f},",
@@ -243,6 +254,8 @@ def make(folder):
                 {"config": json.dumps(dict(head_dim=MISTRAL["head_dim"]))})
     make_prompts("normed", BIASED, 2502, 1.0, DESCRIBED, f"{folder}/qwen25.safetensors",
                  {"config": json.dumps(dict(head_dim=BIASED["head_dim"]))})
+    make_padded("padded", BIASED, 2512, SPELLED, f"{folder}/qwen25_padded.safetensors",
+                {"config": json.dumps(dict(head_dim=BIASED["head_dim"]))})
     make_prompts("layered", SEEING, 2511, 0.2, ASKED, f"{folder}/qwen3_layered.safetensors", {})
     make_prompts("whole", WHOLE, 2609, 1.0, ANALYZED, f"{folder}/qwen3_whole.safetensors", {})
     make_prompts("stacked", SEEING, 2606, 0.2, TOLD, f"{folder}/qwen3_stacked.safetensors", {})
@@ -269,11 +282,10 @@ def check(path):
                {key: v for key, v in t.items() if not key.startswith("case")}, "")
     while f"case{k}.tokens" in t:
         tokens, words = t[f"case{k}.tokens"], t.get(f"case{k}.words")
-        what = next((name for name in ("normed", "layered", "whole", "stacked", "joined", "led")
+        what = next((name for name in ("normed", "layered", "whole", "stacked", "joined", "led", "padded")
                      if f"case{k}.{name}" in t), "hidden")
-        got = (net(tokens) if what == "hidden" else net.joined(tokens, words.item())
-               if what == "joined" else net.led(tokens, words.item())
-               if what == "led" else getattr(net, what)(tokens))
+        got = (net(tokens) if what == "hidden" else getattr(net, what)(tokens) if words is None else
+               getattr(net, what)(tokens, words.item()))
         ok = holds(path, f"case{k}", got, t[f"case{k}.{what}"]) and ok
         k += 1
     return ok and k > 0

@@ -89,8 +89,10 @@ static const char *const qwen3_places[] = {"text_encoders.qwen3_4b.transformer."
                                            "text_encoders.qwen3vl_4b.transformer.",
                                            "text_encoders.qwen3vl_8b.transformer.",
                                            "text_encoders.qwen3_06b.transformer.",
+                                           "text_encoders.qwen3_2b.transformer.",
                                            "",
                                            "model.language_",
+                                           "llm.", /* Ovis 2.5's */
                                            NULL};
 /* Likewise; transformers calls the language model beside one for pictures model.language_model. */
 static const char *const qwen25_places[] = {"text_encoders.qwen25_7b.transformer.", "",
@@ -107,12 +109,17 @@ static const char *mistral_place(const graft_safetensors *f)
     return place && graft_qwen3_is_mistral(f, place) ? place : NULL;
 }
 
+static bool takes_qwen25(graft_clip_kind kind)
+{
+    return kind == GRAFT_CLIP_QWEN_IMAGE || kind == GRAFT_CLIP_LONGCAT;
+}
+
 static const char *qwen_place(const graft_safetensors *f, graft_clip_kind kind)
 {
     const char *mistral = kind == GRAFT_CLIP_FLUX2 ? mistral_place(f) : NULL;
     if (mistral) return mistral;
-    return kind == GRAFT_CLIP_QWEN_IMAGE ? graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR)
-                                         : graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR);
+    return takes_qwen25(kind) ? graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR)
+                              : graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR);
 }
 
 /* Of one whose layers the network reads: how wide its prompts are, and whether it has them. */
@@ -204,7 +211,8 @@ static bool is_qwen3(graft_clip_kind kind)
 {
     return kind == GRAFT_CLIP_QWEN3 || kind == GRAFT_CLIP_FLUX2 || kind == GRAFT_CLIP_QWEN_IMAGE ||
            kind == GRAFT_CLIP_KREA2 || kind == GRAFT_CLIP_ANIMA ||
-           kind == GRAFT_CLIP_QWEN_IMAGE21 || kind == GRAFT_CLIP_IDEOGRAM4;
+           kind == GRAFT_CLIP_QWEN_IMAGE21 || kind == GRAFT_CLIP_IDEOGRAM4 ||
+           kind == GRAFT_CLIP_LONGCAT || kind == GRAFT_CLIP_OVIS;
 }
 
 /* Whether a file that was asked for as this kind is Anima's text encoder: the Qwen 3 of 0.6 billion
@@ -232,9 +240,9 @@ static bool is_qwen_image21(const graft_safetensors *f)
 
 static const char *qwen_name(graft_clip_kind kind)
 {
-    return kind == GRAFT_CLIP_QWEN_IMAGE ? "Qwen 2.5"
-           : kind == GRAFT_CLIP_FLUX2    ? "Qwen 3 or Mistral"
-                                         : "Qwen 3";
+    return takes_qwen25(kind)         ? "Qwen 2.5"
+           : kind == GRAFT_CLIP_FLUX2 ? "Qwen 3 or Mistral"
+                                      : "Qwen 3";
 }
 
 /* Whether it has one encoder, which is none of CLIP's. */
@@ -278,6 +286,16 @@ static void settle(graft_clip *c)
     }
 }
 
+/* Of a checkpoint of FLUX.1, or of a relative. */
+static graft_clip_kind flux_kind(const graft_safetensors *f)
+{
+    const char *prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR);
+    const graft_flux_relative relative = graft_flux_relative_of(f, prefix);
+    return relative == GRAFT_FLUX_LONGCAT ? GRAFT_CLIP_LONGCAT
+           : relative == GRAFT_FLUX_OVIS  ? GRAFT_CLIP_OVIS
+                                          : GRAFT_CLIP_FLUX;
+}
+
 /* What a checkpoint's encoders are for. */
 static graft_clip_kind kind_of(const graft_safetensors *f)
 {
@@ -289,12 +307,12 @@ static graft_clip_kind kind_of(const graft_safetensors *f)
         return GRAFT_CLIP_QWEN_IMAGE21;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_IDEOGRAM4_TENSOR))
         return GRAFT_CLIP_IDEOGRAM4;
-    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR) ||
-        graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR))
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR))
         return GRAFT_CLIP_QWEN_IMAGE;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_CHROMA_TENSOR))
         return GRAFT_CLIP_CHROMA;
-    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR)) return GRAFT_CLIP_FLUX;
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR)) return flux_kind(f);
+    if (graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR)) return GRAFT_CLIP_QWEN_IMAGE;
     if (graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR)) return GRAFT_CLIP_QWEN3;
     if (graft_load_has(f, "text_encoders.clip_l.transformer.", token) ||
         graft_load_has(f, "text_encoders.clip_g.transformer.", token))
@@ -336,9 +354,9 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, con
         GRAFT_TRY(add_checkpoint_qwen3(c, file, task, &found, e));
         if (!found)
             note_missing(c, f,
-                         c->kind == GRAFT_CLIP_QWEN_IMAGE ? "no Qwen 2.5 in it"
-                         : c->kind == GRAFT_CLIP_FLUX2    ? "no Qwen 3 or Mistral in it"
-                                                          : "no Qwen 3 in it");
+                         takes_qwen25(c->kind)         ? "no Qwen 2.5 in it"
+                         : c->kind == GRAFT_CLIP_FLUX2 ? "no Qwen 3 or Mistral in it"
+                                                       : "no Qwen 3 in it");
     } else if (c->kind == GRAFT_CLIP_CHROMA) {
         GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
         if (!c->t5) note_missing(c, f, "no T5 in it");
@@ -393,7 +411,9 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                  [GRAFT_CLIP_KREA2] = {"krea2", 1, 1},
                  [GRAFT_CLIP_ANIMA] = {"", 1, 1},        /* told by its file */
                  [GRAFT_CLIP_QWEN_IMAGE21] = {"", 1, 1}, /* likewise */
-                 [GRAFT_CLIP_IDEOGRAM4] = {"ideogram4", 1, 1}};
+                 [GRAFT_CLIP_IDEOGRAM4] = {"ideogram4", 1, 1},
+                 [GRAFT_CLIP_LONGCAT] = {"longcat_image", 1, 1},
+                 [GRAFT_CLIP_OVIS] = {"ovis", 1, 1}};
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
     if (kind == n_kinds)

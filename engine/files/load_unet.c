@@ -94,7 +94,8 @@ static void configure_ideogram4(graft_model *m, const graft_safetensors *f)
 
 static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
 {
-    const bool flux = m->arch.kind == GRAFT_NET_FLUX, dev = flux && m->arch.flux.guidance;
+    const bool flux = m->arch.kind == GRAFT_NET_FLUX,
+               dev = flux && (m->arch.flux.guidance || m->arch.flux.words);
     if (m->arch.kind == GRAFT_NET_FLUX2) {
         configure_flux2(m, c);
         return;

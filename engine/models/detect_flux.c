@@ -10,7 +10,8 @@ void graft_flux_detect_depths(const graft_safetensors *f, const char *prefix, in
 {
     while (*depth < BLOCKS_MAX &&
            (graft_detect_find(f, prefix, "double_blocks.%d.img_attn.qkv.weight", *depth) ||
-            graft_detect_find(f, prefix, "double_blocks.%d.img_mlp.0.weight", *depth)))
+            graft_detect_find(f, prefix, "double_blocks.%d.img_mlp.0.weight", *depth) ||
+            graft_detect_find(f, prefix, "double_blocks.%d.img_mlp.down_proj.weight", *depth)))
         ++*depth;
     while (*single_depth < BLOCKS_MAX &&
            (graft_detect_find(f, prefix, "single_blocks.%d.linear1.weight", *single_depth) ||

@@ -240,13 +240,13 @@ static graft_status adopt(graft_safetensors *f, bool control, graft_err *e)
     graft_diffusers_names_init(&n, f, e);
     const bool chroma = graft_diffusers_has(f, GRAFT_CHROMA_TENSOR);
     const bool guided = graft_diffusers_names_any(&n, NAME("time_text_embed.guidance_embedder."));
+    for (const graft_diffusers_pair *p = timed[relative_of(&a)]; p->ours && !chroma; p++)
+        layer(&n, &a, NAME("%s", p->ours), false);
     for (const graft_diffusers_pair *p = single; p->ours; p++)
         if ((guided || !graft_str_starts(p->ours, "guidance_in.")) &&
             (!relative_of(&a) || !graft_str_starts(p->ours, "vector_in.")) &&
             (!control || !graft_str_starts(p->ours, "final_layer.")) && !(chroma && told(p->ours)))
             layer(&n, &a, NAME("%s", p->ours), false);
-    for (const graft_diffusers_pair *p = timed[relative_of(&a)]; p->ours && !chroma; p++)
-        layer(&n, &a, NAME("%s", p->ours), false);
     if (a.gated)
         graft_diffusers_names_tensor(&n, NAME("txt_norm.scale"),
                                      NAME("context_embedder_norm.weight"), false);

@@ -197,6 +197,8 @@ static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_g
                     s->deep > a->layers))
         graft_graph_fail(g, GRAFT_E_ARG, "pictures that go deeper %d times into %d layers", s->deep,
                          a->layers);
+    if (s->padded && (!s->normed || !s->placed || !a->biased))
+        graft_graph_fail(g, GRAFT_E_ARG, "padding that is read, for another network than its own");
     if (a->mistral != (s->joined == GRAFT_QWEN3_DEV))
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "%s for another network than its own",
                          graft_qwen3_family(a));
@@ -283,7 +285,7 @@ graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shap
     check(a, s, g);
     const graft_vid x =
         graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){s->batch, s->tokens, a->width});
-    if (s->joined == GRAFT_QWEN3_KLEIN)
+    if (s->joined == GRAFT_QWEN3_KLEIN || s->padded)
         m.bias = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){a->heads, s->tokens, s->tokens});
     if (s->joined == GRAFT_QWEN3_DEV)
         m.sees = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){1, s->tokens, 1});

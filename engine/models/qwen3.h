@@ -22,8 +22,10 @@
  * keys. A few heads of keys and values serve several of queries each (Ainslie
  * et al. 2023, arXiv:2305.13245). Places turn halves of a head's values against each other
  * (arXiv:2104.09864). A token sees those before it and itself, so padding at the end changes
- * nothing. FLUX.2's padding is read by the network, so it must be what it was in training. That of
- * klein stands behind the words: it sees all of them and no padding, not even itself. That of dev
+ * nothing. FLUX.2's and LongCat-Image's padding is read by the network, so it must be what it was
+ * in training. That of klein and of LongCat-Image stands behind the words: it sees all of them and
+ * no padding, not even itself; LongCat-Image's all turns as the second token does, as positions are
+ * made of masks in transformers' Qwen2_5_VLModel, and so all of it is the same. That of dev
  * stands before them and sees nothing, so attention gives it zeros, and all of it is the same.
  * Token embeddings are looked up by the caller, straight from the mapped table. */
 #ifndef GRAFT_MODELS_QWEN3_H
@@ -73,6 +75,7 @@ typedef struct graft_qwen3_shape {
     graft_dtype act_dtype;
     int32_t joined;  /* GRAFT_QWEN3_KLEIN, GRAFT_QWEN3_DEV */
     int32_t normed;  /* 1: for Qwen-Image; not with joined */
+    int32_t padded;  /* 1: for LongCat-Image, whose padding is read: with normed and placed alone */
     int32_t placed;  /* 1: where tokens stand is an input; of one text */
     int32_t layered; /* GRAFT_QWEN3_KREA2, GRAFT_QWEN3_IDEOGRAM4; not with joined or normed */
     int32_t whole;   /* 1: for Qwen-Image 2.1; with none of these but placed */
@@ -95,11 +98,11 @@ typedef struct graft_qwen3_picture {
  * layers side by side. Joined for dev: a second input, (1,T,1) float32, by which what attention
  * gives a token is multiplied, 0 for padding; output likewise, behind 10, 20 and 30. Layered:
  * output (N,T,12 width), likewise of Krea 2's layers, or (N,T,13 width) of Ideogram 4's, and no
- * second input. Normed: all layers, and the norm. Whole: all layers without it, with Qwen 3-VL's
- * angles. Placed: two more inputs at the end, float32 (T,1,head_dim/2), of graft_qwen3_angles().
- * Deep: as many more, (1,T,width), each added to the stream behind one layer, from the first on;
- * zeros where no picture is. GRAFT_E_UNSUPPORTED where there are no more layers than joined or
- * layered takes. */
+ * second input. Normed: all layers, and the norm. Padded: a second input as klein's. Whole: all
+ * layers without it, with Qwen 3-VL's angles. Placed: two more inputs at the end, float32
+ * (T,1,head_dim/2), of graft_qwen3_angles(). Deep: as many more, (1,T,width), each added to the
+ * stream behind one layer, from the first on; zeros where no picture is. GRAFT_E_UNSUPPORTED where
+ * there are no more layers than joined or layered takes. */
 graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *shape,
                                graft_graph **out, graft_err *e);
 /* What is added to the scores of attention, for texts of which the first so many of T tokens are

@@ -1,6 +1,8 @@
-/* Z-Image's, FLUX.2's, Qwen-Image's, Qwen-Image 2.1's, Krea 2's and Ideogram 4's text encoder: the
- * tokens of Qwen, or of Mistral, are all that the network reads. */
+/* Z-Image's, FLUX.2's, Qwen-Image's, Qwen-Image 2.1's, Krea 2's, Ideogram 4's, LongCat-Image's and
+ * Ovis-Image's text encoder: the tokens of Qwen, or of Mistral, are all that the network reads. */
+#include "engine/prompts/longcat.h"
 #include "engine/prompts/mistral.h"
+#include "engine/prompts/ovis.h"
 
 graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, const graft_task *task,
                                      graft_cond **out, graft_err *e)
@@ -13,6 +15,8 @@ graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, cons
                        : c->kind == GRAFT_CLIP_KREA2        ? graft_qwen3_encode_layered
                        : c->kind == GRAFT_CLIP_QWEN_IMAGE21 ? graft_qwen3_encode_analyzed
                        : c->kind == GRAFT_CLIP_IDEOGRAM4    ? graft_qwen3_encode_stacked
+                       : c->kind == GRAFT_CLIP_LONGCAT      ? graft_longcat_encode
+                       : c->kind == GRAFT_CLIP_OVIS         ? graft_ovis_encode
                                                             : graft_qwen3_encode)(
         c->engine, &c->t5_options, c->qwen3, text, task, &hidden, &tokens, e);
     if (st) return st;

@@ -13,13 +13,13 @@ typedef struct qwen3_run {
     graft_weights *weights;
     graft_qwen3_taken taken;
     int64_t padded;                     /* tokens */
-    int64_t words;                      /* of JOINED and LED: so many of the first */
+    int64_t words;                      /* of JOINED, LED and PADDED: so many of the first */
     const graft_qwen3_picture *picture; /* of prompts with pictures */
     size_t n_pictures;
 } qwen3_run;
 
 static const struct {
-    int32_t joined, normed, layered, whole; /* of a graph's shape */
+    int32_t joined, normed, layered, whole, padded; /* of a graph's shape */
     size_t times;
 } forms[] = {
     [GRAFT_QWEN3_TAKE_MOST] = {.times = 1},
@@ -29,6 +29,7 @@ static const struct {
     [GRAFT_QWEN3_TAKE_STACKED] = {.layered = GRAFT_QWEN3_IDEOGRAM4, .times = GRAFT_QWEN3_STACKED},
     [GRAFT_QWEN3_TAKE_JOINED] = {.joined = GRAFT_QWEN3_KLEIN, .times = GRAFT_QWEN3_JOINED},
     [GRAFT_QWEN3_TAKE_LED] = {.joined = GRAFT_QWEN3_DEV, .times = GRAFT_QWEN3_JOINED},
+    [GRAFT_QWEN3_TAKE_PADDED] = {.normed = 1, .padded = 1, .times = 1},
 };
 
 size_t graft_qwen3_times(graft_qwen3_taken taken)
@@ -42,6 +43,7 @@ static void take(graft_qwen3_taken taken, graft_qwen3_shape *s)
     s->normed = forms[taken].normed;
     s->layered = forms[taken].layered;
     s->whole = forms[taken].whole;
+    s->padded = s->placed = forms[taken].padded;
 }
 
 graft_status graft_qwen3_check(const graft_qwen3 *q, graft_qwen3_taken taken, graft_err *e)
@@ -59,6 +61,12 @@ graft_status graft_qwen3_check(const graft_qwen3 *q, graft_qwen3_taken taken, gr
 static size_t width_of(const qwen3_run *r)
 {
     return (size_t)r->arch->width * forms[r->taken].times;
+}
+
+/* Whether it is said where tokens stand. */
+static bool is_placed(const qwen3_run *r)
+{
+    return r->n_pictures > 0 || forms[r->taken].padded;
 }
 
 /* How often pictures go deeper into the model. */
@@ -117,7 +125,7 @@ static graft_status bind(const qwen3_run *r, const graft_task *task, graft_bindi
     shape.batch = 1;
     shape.tokens = r->padded;
     take(r->taken, &shape);
-    shape.placed = r->n_pictures > 0;
+    shape.placed = is_placed(r);
     shape.deep = deep_of(r);
     graft_status st =
         graft_options_resolve_wide(r->engine, r->options, &job.backend, &shape.act_dtype, e);
@@ -136,30 +144,42 @@ typedef struct qwen3_values {
     float *deep;            /* likewise: (n_deep,padded,width) */
 } qwen3_values;
 
+/* Where tokens stand; all padding turns as the second token does. */
+static void turn(const qwen3_run *r, qwen3_values *v)
+{
+    const size_t angles = (size_t)r->arch->head_dim / 2;
+    graft_qwen3_angles(r->arch, r->picture, r->n_pictures, r->padded, v->cosines, v->sines);
+    if (!forms[r->taken].padded) return;
+    for (size_t i = (size_t)r->words; i < (size_t)r->padded; i++) {
+        memcpy(v->cosines + i * angles, v->cosines + angles, angles * sizeof *v->cosines);
+        memcpy(v->sines + i * angles, v->sines + angles, angles * sizeof *v->sines);
+    }
+}
+
 static graft_status make_values(const qwen3_run *r, qwen3_values *v, graft_err *e)
 {
     const size_t padded = (size_t)r->padded, from = (size_t)r->arch->width;
     const size_t width = width_of(r);
     const size_t angles = (size_t)r->arch->head_dim / 2, deep = (size_t)deep_of(r);
+    const bool placed = is_placed(r);
     v->x = graft_calloc(padded, from * sizeof *v->x);
     v->out = graft_malloc_array(padded, width * sizeof *v->out);
-    const bool joined = r->taken == GRAFT_QWEN3_TAKE_JOINED;
+    const bool biased = r->taken == GRAFT_QWEN3_TAKE_JOINED || forms[r->taken].padded;
     const bool led = r->taken == GRAFT_QWEN3_TAKE_LED;
-    if (joined)
+    if (biased)
         v->bias = graft_malloc_array(padded * padded, (size_t)r->arch->heads * sizeof *v->bias);
     if (led) v->sees = graft_malloc_array(padded, sizeof *v->sees);
-    if (r->n_pictures) {
+    if (placed) {
         v->cosines = graft_malloc_array(padded, angles * sizeof *v->cosines);
         v->sines = graft_malloc_array(padded, angles * sizeof *v->sines);
     }
     if (deep) v->deep = graft_calloc(deep * padded, from * sizeof *v->deep);
-    if (!v->x || !v->out || (joined && !v->bias) || (led && !v->sees) || (deep && !v->deep) ||
-        (r->n_pictures && (!v->cosines || !v->sines)))
+    if (!v->x || !v->out || (biased && !v->bias) || (led && !v->sees) || (deep && !v->deep) ||
+        (placed && (!v->cosines || !v->sines)))
         return graft_fail_nomem(e, "text encoder");
     if (v->bias) graft_qwen3_bias(r->arch, r->words, r->padded, v->bias);
     for (int64_t i = 0; v->sees && i < r->padded; i++) v->sees[i] = i < r->words;
-    if (r->n_pictures)
-        graft_qwen3_angles(r->arch, r->picture, r->n_pictures, r->padded, v->cosines, v->sines);
+    if (placed) turn(r, v);
     return GRAFT_OK;
 }
 
@@ -222,13 +242,15 @@ static graft_status check_tokens(const qwen3_run *r, int64_t tokens, graft_err *
 static graft_status run_graph(const qwen3_run *r, const graft_binding *b, const qwen3_values *v,
                               const graft_task *task, graft_err *e)
 {
-    const void *in[3 + GRAFT_QWEN3_DEEP] = {v->x, v->bias ? v->bias : v->sees};
-    if (r->n_pictures) {
-        in[1] = v->cosines;
-        in[2] = v->sines;
+    const void *in[4 + GRAFT_QWEN3_DEEP] = {v->x};
+    int n = 1;
+    if (v->bias || v->sees) in[n++] = v->bias ? v->bias : v->sees;
+    if (v->cosines) {
+        in[n++] = v->cosines;
+        in[n++] = v->sines;
     }
     for (int k = 0; k < deep_of(r); k++)
-        in[3 + k] = v->deep + (size_t)k * (size_t)r->padded * (size_t)r->arch->width;
+        in[n++] = v->deep + (size_t)k * (size_t)r->padded * (size_t)r->arch->width;
     return graft_exe_run(b, r->engine->arenas, in, (void *[]){v->out}, task, NULL, e);
 }
 
@@ -301,6 +323,28 @@ graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_opti
     return run(&r, ids, tokens, task, hidden, e);
 }
 
+/* Runs words and one token of padding, which stands for all there is: behind the words it changes
+ * none of them. made (words + 1, width_of(r)) is freed with graft_free(). */
+static graft_status run_with_padding(qwen3_run *r, const int32_t *ids, int32_t padding,
+                                     int64_t tokens, const graft_task *task, float **made,
+                                     graft_err *e)
+{
+    const size_t words = (size_t)r->words;
+    if (r->words < 1 || r->words > tokens)
+        return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)r->words,
+                          (long long)tokens);
+    int32_t *all = graft_malloc_array(words + 1, sizeof *all);
+    *made = graft_malloc_array(words + 1, width_of(r) * sizeof **made);
+    graft_status st = all && *made ? GRAFT_OK : graft_fail_nomem(e, "text encoder");
+    if (!st) {
+        memcpy(all, ids, words * sizeof *all);
+        all[words] = padding;
+        st = run(r, all, r->words + 1, task, *made, e);
+    }
+    graft_free(all);
+    return st;
+}
+
 graft_status graft_qwen3_run_led(graft_engine *engine, const graft_build_options *options,
                                  const graft_qwen3_arch *arch, graft_weights *weights,
                                  const int32_t *ids, int64_t words, int32_t padding, int64_t tokens,
@@ -313,21 +357,36 @@ graft_status graft_qwen3_run_led(graft_engine *engine, const graft_build_options
                    .taken = GRAFT_QWEN3_TAKE_LED,
                    .words = words};
     const size_t width = width_of(&r), before = (size_t)(tokens - words);
-    if (words < 1 || words > tokens)
-        return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)words,
-                          (long long)tokens);
-    int32_t *all = graft_malloc_array((size_t)words + 1, sizeof *all);
-    float *made = graft_malloc_array((size_t)words + 1, width * sizeof *made);
-    graft_status st = all && made ? GRAFT_OK : graft_fail_nomem(e, "text encoder");
-    if (!st) {
-        memcpy(all, ids, (size_t)words * sizeof *all);
-        all[words] = padding; /* behind the words it changes none, and it sees none */
-        st = run(&r, all, words + 1, task, made, e);
-    }
+    float *made = NULL;
+    graft_status st = run_with_padding(&r, ids, padding, tokens, task, &made, e);
     for (size_t i = 0; !st && i < before; i++)
         memcpy(hidden + i * width, made + (size_t)words * width, width * sizeof *hidden);
     if (!st) memcpy(hidden + before * width, made, (size_t)words * width * sizeof *hidden);
-    graft_free(all);
+    graft_free(made);
+    return st;
+}
+
+graft_status graft_qwen3_run_padded(graft_engine *engine, const graft_build_options *options,
+                                    const graft_qwen3_arch *arch, graft_weights *weights,
+                                    const int32_t *ids, int64_t words,
+                                    const graft_qwen3_picture *picture, size_t n_pictures,
+                                    int32_t padding, int64_t tokens, const graft_task *task,
+                                    float *hidden, graft_err *e)
+{
+    qwen3_run r = {.engine = engine,
+                   .options = options,
+                   .arch = arch,
+                   .weights = weights,
+                   .taken = GRAFT_QWEN3_TAKE_PADDED,
+                   .picture = picture,
+                   .n_pictures = n_pictures,
+                   .words = words};
+    const size_t width = width_of(&r);
+    float *made = NULL;
+    graft_status st = run_with_padding(&r, ids, padding, tokens, task, &made, e);
+    if (!st) memcpy(hidden, made, (size_t)words * width * sizeof *hidden);
+    for (int64_t i = words; !st && i < tokens; i++)
+        memcpy(hidden + (size_t)i * width, made + (size_t)words * width, width * sizeof *hidden);
     graft_free(made);
     return st;
 }

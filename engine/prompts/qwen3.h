@@ -16,6 +16,8 @@
 #define GRAFT_QWEN_BEHIND "<|im_end|>\n<|im_start|>assistant\n"
 #define GRAFT_QWEN_ANALYZE                                                                         \
     "<|im_start|>system\nComprehend and analyze the provided prompt.<|im_end|>\n"
+/* What the model's template has behind that when it is to answer at once. */
+#define GRAFT_QWEN_THOUGHTS "<think>\n\n</think>\n\n"
 /* Around a picture. */
 #define GRAFT_QWEN_PICTURE     "<|vision_start|>"
 #define GRAFT_QWEN_PICTURE_END "<|vision_end|>"
@@ -28,7 +30,8 @@ typedef enum graft_qwen3_taken {
     GRAFT_QWEN3_TAKE_LAYERED = 3, /* behind 12 of them, side by side: Krea 2 */
     GRAFT_QWEN3_TAKE_STACKED = 4, /* behind 13: Ideogram 4 */
     GRAFT_QWEN3_TAKE_JOINED = 5,  /* behind 3: FLUX.2 klein, by graft_qwen3_run_joined() alone */
-    GRAFT_QWEN3_TAKE_LED = 6      /* behind 3 of Mistral: dev, by graft_qwen3_run_led() alone */
+    GRAFT_QWEN3_TAKE_LED = 6,     /* behind 3 of Mistral: dev, by graft_qwen3_run_led() alone */
+    GRAFT_QWEN3_TAKE_PADDED = 7   /* as NORMED: LongCat-Image, by graft_qwen3_run_padded() alone */
 } graft_qwen3_taken;
 /* How many times the model's width that is, of each token. */
 size_t graft_qwen3_times(graft_qwen3_taken taken);
@@ -70,6 +73,15 @@ graft_status graft_qwen3_run_led(graft_engine *engine, const graft_build_options
                                  const graft_qwen3_arch *arch, graft_weights *weights,
                                  const int32_t *ids, int64_t words, int32_t padding, int64_t tokens,
                                  const graft_task *task, float *hidden, graft_err *e);
+
+/* The same for LongCat-Image: hidden (tokens, arch->width) of ids (words), pictures among them or
+ * none, then of padding, of which all is the same. Of Qwen 2.5 alone. */
+graft_status graft_qwen3_run_padded(graft_engine *engine, const graft_build_options *options,
+                                    const graft_qwen3_arch *arch, graft_weights *weights,
+                                    const int32_t *ids, int64_t words,
+                                    const graft_qwen3_picture *picture, size_t n_pictures,
+                                    int32_t padding, int64_t tokens, const graft_task *task,
+                                    float *hidden, graft_err *e);
 
 /* Its part of a file, and its tokenizer. Immutable; any thread. */
 typedef struct graft_qwen3 {

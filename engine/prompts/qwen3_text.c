@@ -19,9 +19,7 @@
 #define DESCRIBE                                                                                   \
     "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, "        \
     "quantity, text, spatial relationships of the objects and background:<|im_end|>\n" BEFORE
-/* What the model's template has there when it is to answer at once. */
-#define THOUGHTS "<think>\n\n</think>\n\n"
-#define PADDING  "<|endoftext|>"
+#define PADDING "<|endoftext|>"
 
 /* ------------------------------------------------------------------ the tokenizer */
 
@@ -215,7 +213,8 @@ const char *graft_qwen3_name(const graft_qwen3 *q)
 {
     if (q->arch.mistral) return "mistral3_24b";
     if (q->arch.biased) return "qwen25_7b";
-    return q->arch.width == 2560   ? "qwen3_4b"
+    return q->arch.width == 2048   ? "qwen3_2b"
+           : q->arch.width == 2560 ? "qwen3_4b"
            : q->arch.width == 4096 ? "qwen3_8b"
            : q->words              ? "qwen3_06b"
                                    : "qwen3";
@@ -243,7 +242,7 @@ static graft_status padded_tokens(const graft_qwen3 *q, const char *text, int32_
 {
     int32_t *own = NULL, *padding = NULL, *all = NULL;
     size_t one = 0;
-    graft_status st = tokens_of(q, BEFORE, text, THOUGHTS, &own, words, e);
+    graft_status st = tokens_of(q, BEFORE, text, GRAFT_QWEN_THOUGHTS, &own, words, e);
     if (!st) st = graft_qwen_encode(q->tokenizer, PADDING, strlen(PADDING), &padding, &one, e);
     *n = *words > GRAFT_FLUX2_TOKENS ? *words : GRAFT_FLUX2_TOKENS;
     if (!st && !(all = graft_malloc_array(*n, sizeof *all))) st = graft_fail_nomem(e, "a prompt");

@@ -1,11 +1,13 @@
-/* Qwen-Image-Edit's prompts: a text, and the pictures that it speaks of, in the form that the model
- * was trained with. */
+/* Qwen-Image-Edit's and LongCat-Image-Edit's prompts: a text, and the pictures that it speaks of,
+ * in the form that the models were trained with. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/str.h"
 #include "engine/conditioning.h"
+#include "engine/models/flux.h"
+#include "engine/prompts/longcat.h"
 #include "engine/prompts/qwen_vision.h"
 #include "engine/prompts/seen_prompt.h"
 
@@ -14,6 +16,19 @@
     "texture, objects, background), then explain how the user's text instruction should alter or " \
     "modify the image. Generate a new image that meets the user's requirements while maintaining " \
     "consistency with the original input where appropriate.<|im_end|>\n" GRAFT_QWEN_BEFORE
+
+/* LongCat-Image-Edit's. */
+#define BEFORE_LONGCAT                                                                             \
+    "<|im_start|>system\nAs an image editing expert, first analyze the content and attributes of " \
+    "the input image(s). Then, based on the user's editing instructions, clearly and precisely "   \
+    "determine how to modify the given image(s), ensuring that only the specified parts are "      \
+    "altered and all other aspects remain consistent with the "                                    \
+    "original(s).<|im_end|>\n" GRAFT_QWEN_BEFORE
+
+static const char *before_of(const graft_clip *c)
+{
+    return c->kind == GRAFT_CLIP_LONGCAT ? BEFORE_LONGCAT : BEFORE;
+}
 
 typedef struct edit {
     graft_seen_prompt prompt;
@@ -32,26 +47,28 @@ static graft_status add_picture(edit *p, graft_engine *engine, const graft_build
     return graft_seen_prompt_picture(&p->prompt, &k, e);
 }
 
-/* All that the model reads. */
-static graft_status put_together(edit *p, const graft_edit_prompt *prompt, graft_engine *engine,
-                                 const graft_build_options *options, const graft_task *task,
-                                 graft_err *e)
+/* All that the model reads, but for LongCat-Image's padding; *before: tokens ahead of its text. */
+static graft_status put_together(edit *p, const graft_edit_prompt *prompt, const graft_clip *c,
+                                 const graft_task *task, size_t *before, graft_err *e)
 {
+    const bool longcat = c->kind == GRAFT_CLIP_LONGCAT;
     graft_str text = GRAFT_STR_INIT;
     graft_status st = GRAFT_OK;
-    graft_str_puts(&text, BEFORE);
+    graft_str_puts(&text, before_of(c));
     for (size_t i = 0; i < prompt->n_pictures; i++) {
-        if (prompt->numbered) graft_str_printf(&text, "Picture %zu: ", i + 1);
+        if (prompt->numbered && !longcat) graft_str_printf(&text, "Picture %zu: ", i + 1);
         graft_str_puts(&text, GRAFT_QWEN_PICTURE);
         GRAFT_TRY(text.failed ? graft_fail_nomem(e, "a prompt")
                               : graft_seen_prompt_text(&p->prompt, text.data, e));
-        GRAFT_TRY(add_picture(p, engine, options, prompt->picture[i], task, e));
+        GRAFT_TRY(add_picture(p, c->engine, &c->t5_options, prompt->picture[i], task, e));
         graft_str_finish(&text);
         graft_str_puts(&text, GRAFT_QWEN_PICTURE_END);
     }
-    graft_str_printf(&text, "%s%s", prompt->text, GRAFT_QWEN_BEHIND);
+    if (!longcat) graft_str_printf(&text, "%s%s", prompt->text, GRAFT_QWEN_BEHIND);
     st = text.failed ? graft_fail_nomem(e, "a prompt")
                      : graft_seen_prompt_text(&p->prompt, text.data, e);
+    *before = p->prompt.n;
+    if (!st && longcat) st = graft_longcat_put(&p->prompt, prompt->text, e);
 out:
     graft_str_finish(&text);
     return st;
@@ -61,13 +78,37 @@ static graft_status check_clip(const graft_clip *c, const graft_edit_prompt *pro
 {
     graft_status st = graft_clip_there(c, e);
     if (st) return st;
-    if (c->kind != GRAFT_CLIP_QWEN_IMAGE)
+    if (c->kind != GRAFT_CLIP_QWEN_IMAGE && c->kind != GRAFT_CLIP_LONGCAT)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "prompts with pictures are for Qwen-Image-Edit's text encoder, Qwen "
-                          "2.5-VL: CLIPLoader with type qwen_image");
+                          "prompts with pictures are for the text encoder of Qwen-Image-Edit and "
+                          "LongCat-Image-Edit, Qwen 2.5-VL: CLIPLoader with type qwen_image or "
+                          "longcat_image");
     if (prompt->n_pictures > GRAFT_EDIT_PICTURES)
         return graft_fail(e, GRAFT_E_LIMIT, "a prompt shows at most %d pictures",
                           GRAFT_EDIT_PICTURES);
+    return GRAFT_OK;
+}
+
+/* *hidden (*tokens, width) of the prompt behind its first `before` tokens. */
+static graft_status run_prompt(const graft_clip *c, const graft_seen_prompt *p, size_t before,
+                               const graft_task *task, float **hidden, int64_t *tokens,
+                               graft_err *e)
+{
+    const graft_qwen3 *q = c->qwen3;
+    const size_t width = (size_t)q->arch.width, n = p->n;
+    if (n <= before) return graft_fail(e, GRAFT_E_INTERNAL, "a prompt without tokens");
+    float *out = graft_malloc_array(n, width * sizeof *out);
+    if (!out) return graft_fail_nomem(e, "text encoder");
+    graft_status st = graft_qwen3_run_seen(c->engine, &c->t5_options, &q->arch, q->weights,
+                                           GRAFT_QWEN3_TAKE_NORMED, p->ids, (int64_t)n, p->picture,
+                                           p->n_pictures, task, out, e);
+    if (st) {
+        graft_free(out);
+        return st;
+    }
+    memmove(out, out + before * width, (n - before) * width * sizeof *out);
+    *hidden = out;
+    *tokens = (int64_t)(n - before);
     return GRAFT_OK;
 }
 
@@ -75,32 +116,20 @@ graft_status graft_clip_encode_seen(const graft_clip *c, const graft_edit_prompt
                                     const graft_task *task, graft_cond **out, graft_err *e)
 {
     edit p = {.prompt.q = c->qwen3};
-    size_t before = 0;
+    size_t before = 0, text = 0;
     float *hidden = NULL;
+    int64_t tokens = 0;
     graft_status st = check_clip(c, prompt, e);
     if (st) return st;
-    const graft_qwen3 *q = c->qwen3;
-    const size_t width = (size_t)q->arch.width;
-    GRAFT_TRY(graft_seen_prompt_count(q, BEFORE, &before, e));
-    GRAFT_TRY(put_together(&p, prompt, c->engine, &c->t5_options, task, e));
-    const size_t n = p.prompt.n;
-    if (n <= before) {
-        st = graft_fail(e, GRAFT_E_INTERNAL, "a prompt without tokens");
-        goto out;
-    }
-    hidden = graft_malloc_array(n, width * sizeof *hidden);
-    if (!hidden) {
-        st = graft_fail_nomem(e, "text encoder");
-        goto out;
-    }
-    GRAFT_TRY(graft_qwen3_run_seen(c->engine, &c->t5_options, &q->arch, q->weights,
-                                   GRAFT_QWEN3_TAKE_NORMED, p.prompt.ids, (int64_t)n,
-                                   p.prompt.picture, p.prompt.n_pictures, task, hidden, e));
-    memmove(hidden, hidden + before * width, (n - before) * width * sizeof *hidden);
-    st = graft_cond_create((int64_t)(n - before), (int64_t)width, hidden, 0, NULL, NULL, out, e);
-    hidden = NULL;
+    GRAFT_TRY(graft_seen_prompt_count(c->qwen3, before_of(c), &before, e));
+    GRAFT_TRY(put_together(&p, prompt, c, task, &text, e));
+    GRAFT_TRY(c->kind == GRAFT_CLIP_LONGCAT
+                  ? graft_longcat_encode_from(c->engine, &c->t5_options, &p.prompt, before,
+                                              text + GRAFT_LONGCAT_TOKENS, task, &hidden, &tokens,
+                                              e)
+                  : run_prompt(c, &p.prompt, before, task, &hidden, &tokens, e));
+    st = graft_cond_create(tokens, c->qwen3->arch.width, hidden, 0, NULL, NULL, out, e);
 out:
-    graft_free(hidden);
     graft_seen_prompt_finish(&p.prompt);
     for (size_t i = 0; i < p.n_cells; i++) graft_free(p.cells[i]);
     return st;

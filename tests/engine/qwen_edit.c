@@ -1,12 +1,14 @@
-/* Prompts of Qwen-Image-Edit: what text and pictures are put into and what of it is left out, in
- * which sizes pictures are seen, what a VAE adds, and files without what looks at pictures. What
- * the networks compute is held against golden/small/qwen_vision and qwen25_seen.
+/* Prompts of Qwen-Image-Edit, and of LongCat-Image-Edit: what text and pictures are put into and
+ * what of it is left out, in which sizes pictures are seen, what a VAE adds, and files without what
+ * looks at pictures. What the networks compute is held against golden/small/qwen_vision and
+ * qwen25_seen.
  */
 #include "engine/conditioning.h"
 #include "engine/files/mmproj.h"
 #include "engine/image/image.h"
 #include "engine/models/qwen_vision.h"
 #include "engine/pictures.h"
+#include "engine/prompts/longcat.h"
 #include "engine/prompts/qwen_vision.h"
 #include "tests/engine/llama_files.h"
 
@@ -74,16 +76,21 @@ static made_file *whole_file(void)
 }
 
 /* Of a file, which is used up. */
-static graft_clip *clip_of(made_file *f)
+static graft_clip *whole_as(made_file *f, const char *type)
 {
     const char *path = temp_path("encoder.safetensors");
     graft_clip *c = NULL;
     graft_err e = GRAFT_ERR_INIT;
     write_file(f, path, CONFIG);
-    CHECK_OK(graft_clip_load(engine, &path, 1, "qwen_image", NULL, &c, &e), &e);
+    CHECK_OK(graft_clip_load(engine, &path, 1, type, NULL, &c, &e), &e);
     unlink(path);
     if (!c) abort();
     return c;
+}
+
+static graft_clip *clip_of(made_file *f)
+{
+    return whole_as(f, "qwen_image");
 }
 
 static graft_image *picture_of(int64_t height, int64_t width, uint64_t seed)
@@ -198,6 +205,56 @@ static void by_hand(const char *text, graft_image *const *seen, size_t n, const 
     graft_free(before);
     graft_free(pad);
     free(want);
+}
+
+/* LongCat-Image-Edit's: 512 tokens of the text, which are its own and padding, stand behind the
+ * pictures, and nothing behind them. */
+static void of_longcat(void)
+{
+    static const char before[] =
+        "<|im_start|>system\nAs an image editing expert, first analyze the content and attributes "
+        "of "
+        "the input image(s). Then, based on the user's editing instructions, clearly and precisely "
+        "determine how to modify the given image(s), ensuring that only the specified parts are "
+        "altered and all other aspects remain consistent with the original(s).<|im_end|>\n"
+        "<|im_start|>user\n";
+    const graft_build_options o = {.no_disk = true};
+    graft_clip *c = whole_as(whole_file(), "longcat_image");
+    graft_image *seen = picture_of(60, 90, 1);
+    const graft_edit_prompt asked = {
+        .text = "\"the\" the", .picture = {seen}, .n_pictures = 1, .numbered = true};
+    graft_seen_prompt p = {.q = c->qwen3};
+    graft_qwen3_picture k = {0};
+    graft_cond *got = NULL;
+    float *cells = NULL;
+    int32_t *padding = NULL;
+    size_t one = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_qwen_encode(p.q->tokenizer, "<|endoftext|>", 13, &padding, &one, &e), &e);
+    CHECK_OK(graft_seen_prompt_text(&p, before, &e), &e);
+    const size_t from = p.n;
+    CHECK_OK(graft_seen_prompt_text(&p, "<|vision_start|>", &e), &e);
+    CHECK_OK(graft_qwen3_see(engine, &o, p.q, seen, NULL, &k, &cells, &e), &e);
+    CHECK_OK(graft_seen_prompt_picture(&p, &k, &e), &e);
+    CHECK_OK(graft_seen_prompt_text(&p, "<|vision_end|>", &e), &e);
+    const size_t all = p.n + 512;
+    CHECK_OK(graft_longcat_put(&p, asked.text, &e), &e);
+    float *want = calloc(all, WIDTH * sizeof *want);
+    CHECK_OK(graft_qwen3_run_padded(engine, &o, &p.q->arch, p.q->weights, p.ids, (int64_t)p.n,
+                                    p.picture, 1, padding[0], (int64_t)all, NULL, want, &e),
+             &e);
+    CHECK_OK(graft_clip_encode_seen(c, &asked, NULL, &got, &e), &e);
+    CHECK_INT(got->entry[0]->tokens, all - from);
+    if (got->entry[0]->tokens == (int64_t)(all - from))
+        CHECK(memcmp(got->entry[0]->data, want + from * WIDTH,
+                     (all - from) * WIDTH * sizeof *want) == 0);
+    graft_cond_release(got);
+    graft_seen_prompt_finish(&p);
+    graft_free(cells);
+    graft_free(padding);
+    free(want);
+    graft_image_release(seen);
+    graft_clip_release(c);
 }
 
 #define SHOWN "<|vision_start|><|image_pad|><|vision_end|>"
@@ -511,6 +568,7 @@ int main(void)
     RUN(sizes);
     RUN(orders);
     RUN(prompts);
+    RUN(of_longcat);
     RUN(pictures_are_scaled);
     RUN(without_pictures);
     RUN(without_sight);

@@ -19,6 +19,7 @@ typedef struct renaming {
     int share[4];
     bool turned; /* its halves stand the other way round there */
     int rows;    /* a vector is a matrix of so many rows there; 0: it is one, too */
+    int half;    /* 1, 2: it is the first half, or the second, of a tensor there */
 } renaming;
 
 /* What is made of a tensor's rows, in shares of which it has `all`: `share` from `first` on. */
@@ -26,7 +27,7 @@ typedef struct their_tensor {
     char name[256];
     int first, share, all;
     bool turned;
-    int rows;
+    int rows, half;
 } their_tensor;
 
 /* Whether the pattern begins here; end: what follows it. */
@@ -79,6 +80,7 @@ static inline int renamed(const renaming *table, const char *ours, int k, their_
         if (!replace_in(out->name, r->ours, r->theirs[several ? k : 0])) continue;
         out->turned = out->turned || r->turned;
         if (r->rows) out->rows = r->rows;
+        if (r->half) out->half = r->half;
         if (!several) continue;
         out->all = pieces = 0;
         for (int i = 0; i < 4 && r->theirs[i]; i++, pieces++) {
@@ -91,7 +93,36 @@ static inline int renamed(const renaming *table, const char *ours, int k, their_
     return pieces;
 }
 
-static inline void add_renamed(made_file *d, const graft_st_tensor *t, const their_tensor *p)
+/* The last tensor gets the prefix. */
+static inline void call_below(made_file *d, const char *prefix)
+{
+    char name[300];
+    snprintf(name, sizeof name, "%s%s", prefix, d->tensor[d->n - 1].name);
+    call_tensor(&d->tensor[d->n - 1], name);
+}
+
+/* A half of a tensor that is there from the first one on. */
+static inline void add_half(made_file *d, const graft_st_tensor *t, const their_tensor *p,
+                            const char *prefix)
+{
+    const int64_t n = shape_count(t->shape, t->rank);
+    char name[300];
+    snprintf(name, sizeof name, "%s%s", prefix, p->name);
+    graft_st_tensor *whole = NULL;
+    for (size_t i = 0; i < d->n && !whole; i++)
+        if (strcmp(d->tensor[i].name, name) == 0) whole = &d->tensor[i];
+    if (!whole) {
+        graft_st_tensor twice = *t;
+        twice.shape[0] *= 2;
+        add_tensor(d, p->name, twice.rank, twice.shape, NULL, 0);
+        call_below(d, prefix);
+        whole = &d->tensor[d->n - 1];
+    }
+    memcpy((float *)(uintptr_t)whole->data + (p->half - 1) * n, t->data, (size_t)n * sizeof(float));
+}
+
+static inline void add_renamed(made_file *d, const graft_st_tensor *t, const their_tensor *p,
+                               const char *prefix)
 {
     const int64_t unit = shape_count(t->shape, t->rank) / p->all, n = unit * p->share;
     const float *from = (const float *)t->data + unit * p->first;
@@ -102,8 +133,13 @@ static inline void add_renamed(made_file *d, const graft_st_tensor *t, const the
         their.shape[0] = p->rows;
         their.rank = 2;
     }
+    if (p->half) {
+        add_half(d, &their, p, prefix);
+        return;
+    }
     float *to = add_tensor(d, p->name, their.rank, their.shape, from, 0);
     for (int64_t i = 0; p->turned && i < n; i++) to[i] = from[(i + n / 2) % n];
+    call_below(d, prefix);
 }
 
 /* The file, which is used up, in their names below a prefix. */
@@ -114,11 +150,8 @@ static inline made_file *renamed_tensors(made_file *own, const renaming *table, 
         their_tensor p;
         int pieces = 1;
         for (int k = 0; k < pieces; k++) {
-            char name[300];
             pieces = renamed(table, own->tensor[i].name, k, &p);
-            add_renamed(d, &own->tensor[i], &p);
-            snprintf(name, sizeof name, "%s%s", prefix, p.name);
-            call_tensor(&d->tensor[d->n - 1], name);
+            add_renamed(d, &own->tensor[i], &p, prefix);
         }
     }
     finish_file(own);

@@ -128,6 +128,32 @@ static graft_status seen_case(golden *g, const qwen3_file *q, int k, graft_err *
     return st;
 }
 
+/* As LongCat-Image reads it. */
+static graft_status padded_case(golden *g, const qwen3_file *q, int k, graft_err *e)
+{
+    const graft_st_tensor *tokens = golden_case(q->f, k, "tokens");
+    const graft_st_tensor *words = golden_case(q->f, k, "words");
+    const graft_st_tensor *want = golden_case(q->f, k, "padded");
+    if (tokens->rank != 1 || golden_count(words) != 1 ||
+        golden_count(want) != golden_count(tokens) * (size_t)q->arch.width)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: case %d has no padded states", g->file, k);
+    int32_t *ids = golden_tokens(tokens), *n = golden_tokens(words);
+    float *hidden = graft_malloc_array(golden_count(want), sizeof *hidden);
+    float *expected = golden_copy(want);
+    graft_status st =
+        ids && n && hidden && expected ? GRAFT_OK : graft_fail_nomem(e, "Qwen's hidden states");
+    const int64_t count = tokens->shape[0];
+    if (!st)
+        st = graft_qwen3_run_padded(g->engine, &q->options, &q->arch, q->weights, ids, *n, NULL, 0,
+                                    ids[count - 1], count, NULL, hidden, e);
+    if (!st) note(g, k, "padded", golden_error(hidden, expected, golden_count(want)));
+    graft_free(ids);
+    graft_free(n);
+    graft_free(hidden);
+    graft_free(expected);
+    return st;
+}
+
 /* As FLUX.2 reads it: `words` of the tokens are no padding, which stands behind them, or before
  * them (led). */
 static graft_status joined_case(golden *g, const qwen3_file *q, int k, graft_err *e)
@@ -170,7 +196,8 @@ graft_status golden_qwen3(golden *g, graft_safetensors *f, graft_err *e)
     golden_options(g, &q.options);
     GRAFT_TRY(graft_qwen3_detect(f, "", &q.arch, e));
     for (int k = 0; golden_case(f, k, "tokens"); k++)
-        GRAFT_TRY((golden_case(f, k, "words")      ? joined_case
+        GRAFT_TRY((golden_case(f, k, "padded")     ? padded_case
+                   : golden_case(f, k, "words")    ? joined_case
                    : golden_case(f, k, "pictures") ? seen_case
                                                    : hidden_case)(g, &q, k, e));
 out:
