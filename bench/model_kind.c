@@ -37,6 +37,24 @@
         .single_depth = 38, .patch = 2, .rope_dim = 56, .time_dim = waves, .context_dim = 4096,    \
         __VA_ARGS__                                                                                \
     }
+/* LongCat-Image's and Ovis-Image's, of so many blocks. */
+#define LONGCAT_NET(two, one)                                                                      \
+    {                                                                                              \
+        .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = two,                   \
+        .single_depth = one, .patch = 2, .rope_dim = 56, .time_dim = 256, .context_dim = 3584,     \
+        .words = GRAFT_LONGCAT_TOKENS, .apart = 1                                                  \
+    }
+#define OVIS_NET(two, one)                                                                         \
+    {                                                                                              \
+        .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = two,                   \
+        .single_depth = one, .patch = 2, .rope_dim = 56, .time_dim = 256, .context_dim = 2048,     \
+        .words = GRAFT_OVIS_TOKENS, .gated = 1                                                     \
+    }
+#define TINY_RELATIVE(...)                                                                         \
+    {                                                                                              \
+        .channels = 16, .hidden = 64, .heads = 2, .mlp = 160, .depth = 1, .single_depth = 2,       \
+        .patch = 2, .rope_dim = 14, .time_dim = 256, .context_dim = 32, __VA_ARGS__                \
+    }
 #define TINY_NET(waves, ...)                                                                       \
     {                                                                                              \
         .channels = 16, .hidden = 64, .heads = 2, .mlp = 256, .depth = 1, .single_depth = 2,       \
@@ -204,6 +222,17 @@ static const model_kind kinds[] = {
     {.name = "tiny-flux-fill", TINY_FLUX(80)},
     {.name = "tiny-chroma",
      .flux = TINY_NET(16, .approximator = 48, .approximator_layers = 2)},
+    {.name = "longcat-image", .flux = LONGCAT_NET(10, 20),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2},
+    {.name = "longcat-image-layer", .flux = LONGCAT_NET(1, 1)},
+    {.name = "tiny-longcat-image",
+     .flux = TINY_RELATIVE(.words = GRAFT_LONGCAT_TOKENS, .apart = 1)},
+    {.name = "ovis-image", .flux = OVIS_NET(6, 27),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .qwen3 = {.layers = 28, .width = 2048, .head_dim = 128, .intermediate = 6144, .vocab = 151936,
+               .heads = 16, .key_heads = 8}},
+    {.name = "ovis-image-layer", .flux = OVIS_NET(1, 1)},
+    {.name = "tiny-ovis-image", .flux = TINY_RELATIVE(.words = GRAFT_OVIS_TOKENS, .gated = 1)},
     {.name = "z-image", .zimage = ZIMAGE_NET(30, 2),
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2},
     {.name = "z-image-layer", .zimage = ZIMAGE_NET(1, 1)},

@@ -1,8 +1,8 @@
 /* The kinds of models that graft-make-model makes, with the shapes of published ones: sd15, sd21,
- * sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, flux-dev, flux-schnell, chroma, z-image,
- * flux2-klein, flux2-klein-9b, flux2-dev, qwen-image, qwen-image21, krea2, anima, ideogram4; ssd1b
- * and bk-sdm-small, which are pruned. Those whose names begin with "tiny" are small enough to run
- * whole workflows in tests.
+ * sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, flux-dev, flux-schnell, chroma,
+ * longcat-image, ovis-image, z-image, flux2-klein, flux2-klein-9b, flux2-dev, qwen-image,
+ * qwen-image21, krea2, anima, ideogram4; ssd1b and bk-sdm-small, which are pruned. Those whose
+ * names begin with "tiny" are small enough to run whole workflows in tests.
  *
  * FLUX.2's have no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae), and neither they nor
  * Z-Image's have a text encoder, which qwen3-4b and its like are; z-image-layer and flux2-layer
@@ -14,7 +14,10 @@
  * network and one of its adapter in the real width, is a network alone. Ideogram 4's have Qwen 3-VL
  * likewise, and FLUX.2's VAE; ideogram4-layer, two blocks in the real width, is a network alone,
  * and ideogram4-unconditional and tiny-ideogram4-unconditional are those that see no prompt.
- * tiny-chroma has neither VAE nor text encoder; chroma has T5 as flux-dev. tiny-qwen3-deep has as
+ * tiny-chroma has neither VAE nor text encoder; chroma has T5 as flux-dev. LongCat-Image's have no
+ * text encoder, which is qwen-image's, Ovis-Image's has Qwen 3 as a file of its own; of
+ * longcat-image-layer and ovis-image-layer, one block of each kind in the real width, and of
+ * tiny-longcat-image and tiny-ovis-image there is the network alone. tiny-qwen3-deep has as
  * many layers as FLUX.2 klein asks for; mistral-small and tiny-mistral are dev's. tiny-refiner is a
  * UNet alone, whose prompts are as wide as all. Of SD 3's and FLUX.1's a checkpoint has no T5,
  * which is a file of its own. */

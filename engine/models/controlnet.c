@@ -364,11 +364,13 @@ graft_status graft_control_fits(const graft_control_arch *a, const graft_net_arc
         const widths c = of_qwen_image(&a->qwen_image), m = of_qwen_image(&net->qwen_image);
         return fits_transformer(&c, &m, e);
     }
-    if (net->flux.approximator)
+    if (net->flux.approximator || net->flux.words)
         return graft_fail(e, GRAFT_E_ARG,
                           "this ControlNet belongs to another kind of model: it is for FLUX.1, the "
-                          "model is Chroma, for which none are "
-                          "supported");
+                          "model is %s, for which none are supported",
+                          net->flux.approximator ? "Chroma"
+                          : net->flux.gated      ? "Ovis-Image"
+                                                 : "LongCat-Image");
     if (a->flux.guidance && !net->flux.guidance)
         return graft_fail(e, GRAFT_E_ARG,
                           "this ControlNet belongs to another model: it is told a guidance scale, "

@@ -123,9 +123,10 @@ graft_flux_relative graft_flux_relative_of(const graft_safetensors *f, const cha
                                        "vector_in.out_layer.weight",  "vector_in.out_layer.bias",
                                        "guidance_in.in_layer.bias",   "guidance_in.in_layer.weight",
                                        "guidance_in.out_layer.weight"};
+    static const char *const others[] = {GRAFT_CHROMA_TENSOR, GRAFT_FLUX2_TENSOR,
+                                         "double_stream_modulation_txt.lin.weight"};
     if (!graft_detect_find(f, prefix, GRAFT_FLUX_TENSOR) ||
-        graft_detect_find(f, prefix, GRAFT_CHROMA_TENSOR) ||
-        graft_detect_find(f, prefix, GRAFT_FLUX2_TENSOR))
+        has_any(f, prefix, others, sizeof others / sizeof *others))
         return GRAFT_FLUX_NONE;
     if (has_any(f, prefix, gated, sizeof gated / sizeof *gated)) return GRAFT_FLUX_OVIS;
     return has_any(f, prefix, told, sizeof told / sizeof *told) ? GRAFT_FLUX_NONE

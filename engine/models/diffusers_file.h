@@ -48,8 +48,9 @@ bool graft_diffusers_is_qwen_image21(const graft_safetensors *f);
 graft_diffusers_adopt graft_diffusers_adopt_ideogram4;
 bool graft_diffusers_is_ideogram4(const graft_safetensors *f);
 /* FLUX.1, its relatives and FLUX.2 in the names of their authors but for a few:
- * double_blocks.3.img_attn.norm.query_norm.weight -> …query_norm.scale, as newer programs save them;
- * semantic_txt_in.weight -> txt_in.weight, as Ovis-Image's authors have it. Nothing is copied. */
+ * double_blocks.3.img_attn.norm.query_norm.weight -> …query_norm.scale, as newer programs save
+ * them; semantic_txt_in.weight -> txt_in.weight, as Ovis-Image's authors have it. Nothing is
+ * copied. */
 graft_diffusers_adopt graft_flux_names_adopt;
 bool graft_flux_names_differ(const graft_safetensors *f);
 /* Of these eight the one that the file is. */
