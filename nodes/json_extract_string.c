@@ -1,4 +1,5 @@
 /* JsonExtractString: what a JSON object in a text has under a name. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -36,6 +37,8 @@ static graft_status give(graft_call *c, const cJSON *value)
     if (cJSON_IsString(value)) return graft_call_out_text(c, 0, value->valuestring);
     if (cJSON_IsBool(value))
         return graft_call_out_text(c, 0, cJSON_IsTrue(value) ? "True" : "False");
+    if (cJSON_IsNumber(value) && isinf(value->valuedouble)) /* as Python reads and writes 1E400 */
+        return graft_call_out_text(c, 0, value->valuedouble > 0 ? "inf" : "-inf");
     char *text = graft_json_print(value);
     if (!text) return graft_fail_nomem(&c->err, "a text");
     graft_status st = graft_call_out_text(c, 0, text);
