@@ -387,8 +387,9 @@ typedef struct graft_t5_arch {
 typedef struct graft_qwen3_arch {
     int32_t layers, width, head_dim, intermediate, vocab;
     int32_t heads, key_heads; /* of queries; of keys and values, which several of them share */
-    int32_t biased;  /* 1: Qwen 2.5: queries, keys and values have biases, and heads no norms */
-    int32_t mistral; /* 1: Mistral: neither biases nor norms of heads */
+    int32_t biased;    /* 1: Qwen 2.5: queries, keys and values have biases, and heads no norms */
+    int32_t mistral;   /* 1: Mistral: neither biases nor norms of heads */
+    int32_t ministral; /* 1: of these Ministral 3, whose places turn by other angles */
 } graft_qwen3_arch;
 
 /* The part of Qwen 2.5-VL that looks at pictures (qwen_vision.h). */
@@ -531,6 +532,8 @@ graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
  */
 #define GRAFT_MISTRAL_TENSOR "model.layers.0.self_attn.q_proj.weight"
 bool graft_qwen3_is_mistral(const graft_safetensors *f, const char *prefix);
+/* Whether it has no more layers than Ministral 3's smallest, of 3 billion weights. */
+bool graft_qwen3_is_ministral(const graft_safetensors *f, const char *prefix);
 /* What is behind its prefix; heads are 16, and one layer in eight sees the whole picture, or as
  * vision_heads and vision_whole_every in __metadata__.config say. GRAFT_E_UNSUPPORTED for others.
  */

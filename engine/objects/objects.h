@@ -337,7 +337,8 @@ typedef enum graft_clip_kind {
     GRAFT_CLIP_KREA2 = 8,         /* Qwen 3 alone, the language model of Qwen 3-VL: Krea 2 */
     GRAFT_CLIP_ANIMA = 9,         /* Qwen 3, and T5's tokenizer (clip_anima.c) */
     GRAFT_CLIP_QWEN_IMAGE21 = 10, /* Qwen 3 alone, likewise: Qwen-Image 2.1 */
-    GRAFT_CLIP_IDEOGRAM4 = 11     /* as Krea 2's, of the next size */
+    GRAFT_CLIP_IDEOGRAM4 = 11,    /* as Krea 2's, of the next size */
+    GRAFT_CLIP_ERNIE_IMAGE = 12   /* Ministral 3 alone */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 

@@ -49,6 +49,7 @@ graft_status graft_qwen3_check(const graft_qwen3 *q, graft_qwen3_taken taken, gr
     graft_graph *g = NULL;
     graft_qwen3_shape shape = {.batch = 1, .tokens = 1, .act_dtype = GRAFT_F32};
     take(taken, &shape);
+    shape.placed = q->arch.ministral;
     graft_status st = graft_qwen3_build(&q->arch, &shape, &g, e);
     if (!st) st = graft_weights_check(q->weights, g, e);
     graft_graph_destroy(g);
@@ -59,6 +60,12 @@ graft_status graft_qwen3_check(const graft_qwen3 *q, graft_qwen3_taken taken, gr
 static size_t width_of(const qwen3_run *r)
 {
     return (size_t)r->arch->width * forms[r->taken].times;
+}
+
+/* Whether its graph is told where tokens stand. */
+static bool is_placed(const qwen3_run *r)
+{
+    return r->n_pictures > 0 || r->arch->ministral;
 }
 
 /* How often pictures go deeper into the model. */
@@ -117,7 +124,7 @@ static graft_status bind(const qwen3_run *r, const graft_task *task, graft_bindi
     shape.batch = 1;
     shape.tokens = r->padded;
     take(r->taken, &shape);
-    shape.placed = r->n_pictures > 0;
+    shape.placed = is_placed(r);
     shape.deep = deep_of(r);
     graft_status st =
         graft_options_resolve_wide(r->engine, r->options, &job.backend, &shape.act_dtype, e);
@@ -148,17 +155,17 @@ static graft_status make_values(const qwen3_run *r, qwen3_values *v, graft_err *
     if (joined)
         v->bias = graft_malloc_array(padded * padded, (size_t)r->arch->heads * sizeof *v->bias);
     if (led) v->sees = graft_malloc_array(padded, sizeof *v->sees);
-    if (r->n_pictures) {
+    if (is_placed(r)) {
         v->cosines = graft_malloc_array(padded, angles * sizeof *v->cosines);
         v->sines = graft_malloc_array(padded, angles * sizeof *v->sines);
     }
     if (deep) v->deep = graft_calloc(deep * padded, from * sizeof *v->deep);
     if (!v->x || !v->out || (joined && !v->bias) || (led && !v->sees) || (deep && !v->deep) ||
-        (r->n_pictures && (!v->cosines || !v->sines)))
+        (is_placed(r) && (!v->cosines || !v->sines)))
         return graft_fail_nomem(e, "text encoder");
     if (v->bias) graft_qwen3_bias(r->arch, r->words, r->padded, v->bias);
     for (int64_t i = 0; v->sees && i < r->padded; i++) v->sees[i] = i < r->words;
-    if (r->n_pictures)
+    if (is_placed(r))
         graft_qwen3_angles(r->arch, r->picture, r->n_pictures, r->padded, v->cosines, v->sines);
     return GRAFT_OK;
 }
@@ -223,7 +230,7 @@ static graft_status run_graph(const qwen3_run *r, const graft_binding *b, const 
                               const graft_task *task, graft_err *e)
 {
     const void *in[3 + GRAFT_QWEN3_DEEP] = {v->x, v->bias ? v->bias : v->sees};
-    if (r->n_pictures) {
+    if (is_placed(r)) {
         in[1] = v->cosines;
         in[2] = v->sines;
     }
