@@ -192,7 +192,7 @@ static bool is_transformer(const kind *k)
 {
     return k->mmdit.depth || k->flux.depth || k->zimage.depth || k->flux2.depth ||
            k->qwen_image.depth || k->qwen_image21.depth || k->krea2.depth || k->anima.depth ||
-           k->ideogram4.depth;
+           k->ideogram4.depth || k->ernie_image.depth;
 }
 
 static graft_status add_transformer(const kind *k, list *l, graft_err *e)
@@ -200,16 +200,17 @@ static graft_status add_transformer(const kind *k, list *l, graft_err *e)
     const graft_unet_shape shape = {
         .batch = 1, .height = 8, .width = 8, .tokens = 32, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
-    graft_status st = k->qwen_image21.depth
-                          ? graft_qwen_image21_build(&k->qwen_image21, &shape, &g, e)
-                      : k->krea2.depth      ? graft_krea2_build(&k->krea2, &shape, &g, e)
-                      : k->anima.depth      ? graft_anima_build(&k->anima, &shape, &g, e)
-                      : k->ideogram4.depth  ? graft_ideogram4_build(&k->ideogram4, &shape, &g, e)
-                      : k->qwen_image.depth ? graft_qwen_image_build(&k->qwen_image, &shape, &g, e)
-                      : k->flux2.depth      ? graft_flux2_build(&k->flux2, &shape, &g, e)
-                      : k->zimage.depth     ? graft_zimage_build(&k->zimage, &shape, &g, e)
-                      : k->flux.depth       ? graft_flux_build(&k->flux, &shape, &g, e)
-                                            : graft_mmdit_build(&k->mmdit, &shape, &g, e);
+    graft_status st =
+        k->qwen_image21.depth  ? graft_qwen_image21_build(&k->qwen_image21, &shape, &g, e)
+        : k->krea2.depth       ? graft_krea2_build(&k->krea2, &shape, &g, e)
+        : k->anima.depth       ? graft_anima_build(&k->anima, &shape, &g, e)
+        : k->ideogram4.depth   ? graft_ideogram4_build(&k->ideogram4, &shape, &g, e)
+        : k->ernie_image.depth ? graft_ernie_image_build(&k->ernie_image, &shape, &g, e)
+        : k->qwen_image.depth  ? graft_qwen_image_build(&k->qwen_image, &shape, &g, e)
+        : k->flux2.depth       ? graft_flux2_build(&k->flux2, &shape, &g, e)
+        : k->zimage.depth      ? graft_zimage_build(&k->zimage, &shape, &g, e)
+        : k->flux.depth        ? graft_flux_build(&k->flux, &shape, &g, e)
+                               : graft_mmdit_build(&k->mmdit, &shape, &g, e);
     if (!st) st = add_slots(l, "model.diffusion_model.", g, true, e);
     graft_graph_destroy(g);
     return st;
@@ -496,18 +497,19 @@ static graft_status add_unclip(list *l, graft_err *e)
     return st;
 }
 
-/* With the last layer and the norm, which prompts do not need where they are Qwen 3's; of Mistral
- * without, as its files for FLUX.2 are. */
+/* With the last layer and the norm, which prompts do not need where they are Qwen 3's or Ministral
+ * 3's; of Mistral without, as its files for FLUX.2 are. */
 static graft_status add_qwen3(const graft_qwen3_arch *a, list *l, graft_err *e)
 {
     const graft_qwen3_shape shape = {.batch = 1,
                                      .tokens = 32,
                                      .act_dtype = GRAFT_F32,
                                      .normed = a->biased,
-                                     .joined = a->mistral ? GRAFT_QWEN3_DEV : 0};
+                                     .joined = a->mistral && !a->ministral ? GRAFT_QWEN3_DEV : 0,
+                                     .placed = a->ministral};
     graft_qwen3_arch whole = *a;
     graft_graph *g = NULL;
-    const bool third = !a->biased && !a->mistral; /* a Qwen 3, of which nothing reads the last */
+    const bool third = !a->biased && !shape.joined; /* nothing reads the last layer */
     whole.layers += third;
     if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no Qwen");
     graft_status st = graft_qwen3_build(&whole, &shape, &g, e);

@@ -123,6 +123,12 @@
         .channels = 128, .hidden = 128, .heads = 2, .mlp = 160, .depth = 2, .rope_dim = 10,        \
         .told = 24, .context_dim = 13 * 32                                                         \
     }
+/* ERNIE-Image's, with so many blocks. */
+#define ERNIE_IMAGE_NET(blocks)                                                                    \
+    {                                                                                              \
+        .channels = 128, .hidden = 4096, .heads = 32, .mlp = 12288, .depth = blocks,               \
+        .rope_dim = 48, .context_dim = 3072, .own_text = 1                                         \
+    }
 /* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
 #define TINY_FLUX(more)                                                                            \
     .flux = TINY_NET(256, .beside = more, .pooled_dim = 32, .guidance = 1), .vae_channels = 32,    \
@@ -326,6 +332,18 @@ static const model_kind kinds[] = {
      .model_type = "ideogram4_cond"},
     {.name = "tiny-ideogram4-unconditional", .ideogram4 = TINY_IDEOGRAM4,
      .model_type = "ideogram4_uncond"},
+    {.name = "ernie-image", .ernie_image = ERNIE_IMAGE_NET(36), .vae_folds = true,
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .qwen3 = {.layers = 26, .width = 3072, .head_dim = 128, .intermediate = 9216,
+               .vocab = 131072, .heads = 32, .key_heads = 8, .mistral = 1, .ministral = 1}},
+    {.name = "ernie-image-layer", .ernie_image = ERNIE_IMAGE_NET(2)},
+    {.name = "tiny-ernie-image", .vae_folds = true,
+     .ernie_image = {.channels = 128, .hidden = 128, .heads = 4, .mlp = 192, .depth = 2,
+                     .rope_dim = 12, .context_dim = 32, .own_text = 1},
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
+     .qwen3 = {.layers = 3, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 1024,
+               .heads = 4, .key_heads = 2, .mistral = 1, .ministral = 1},
+     .config = "{\"head_dim\": 8}"},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,

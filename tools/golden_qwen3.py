@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Makes golden/small/qwen3.safetensors, qwen3_joined.safetensors, qwen3_layered.safetensors,
-qwen3_whole.safetensors, qwen3_stacked.safetensors, qwen25.safetensors, qwen25_padded.safetensors and
-mistral.safetensors:
-small random Qwen 3 (arXiv:2505.09388), Qwen 2.5 (arXiv:2412.15115) and Mistral (arXiv:2310.06825),
-token ids, and what PyTorch computes of them in float32: the stream behind all layers but the last, as Z-Image
-reads it, that behind three of them, as FLUX.2 klein does, behind twelve of Qwen 3-VL's, as Krea 2
+qwen3_whole.safetensors, qwen3_stacked.safetensors, qwen25.safetensors, qwen25_padded.safetensors,
+mistral.safetensors and ministral.safetensors: small random Qwen 3 (arXiv:2505.09388), Qwen 2.5
+(arXiv:2412.15115), Mistral (arXiv:2310.06825) and Ministral 3, token ids, and what PyTorch computes of
+them in float32: the stream behind all layers but the last, as Z-Image reads it, and ERNIE-Image that of
+Ministral 3, that behind three of them, as FLUX.2 klein does, behind twelve of Qwen 3-VL's, as Krea 2
 does, behind thirteen, as Ideogram 4 does, behind all of them, as Qwen-Image 2.1 does, that behind
 all of them and their norm, as Qwen-Image does, the same of words and padding, as LongCat-Image does,
 and that behind three of Mistral's, with padding before the words, as FLUX.2 dev does. golden/README.md lists the tensors.
@@ -16,6 +16,7 @@ Debian: python3-torch python3-numpy. The generator's sequence and the last bits 
 PyTorch's version and the processor; those in the repository are from 1.13.
 """
 import json
+import math
 import sys
 
 import torch
@@ -53,15 +54,35 @@ LED = [10, 20, 30]  # layers
 MISTRAL = dict(vocab_size=300, hidden_size=20, intermediate_size=28, num_hidden_layers=31,
                num_attention_heads=4, num_key_value_heads=2, head_dim=8, rope_theta=1e9,
                rms_norm_eps=1e-5, qk_norm=False)
+# With YaRN's angles (arXiv:2309.00071). Its factor of scores is 1 as long as both of its numbers for
+# that are the same, and so is that of queries (Llama 4's) before place 16384.
+MINISTRAL = dict(vocab_size=300, hidden_size=20, intermediate_size=28, num_hidden_layers=3,
+                 num_attention_heads=4, num_key_value_heads=2, head_dim=16, rope_theta=1e6,
+                 rms_norm_eps=1e-5, qk_norm=False,
+                 yarn=dict(factor=16, original=16384, beta_fast=32, beta_slow=1))
+WRITTEN = [29, 1, 130]
 # Words and tokens, of which the rest is padding: some, none, one word, and one of padding.
 BEGUN = [(5, 32), (32, 32), (1, 64), (40, 41)]
 
 
-def turn(x, base, places):
+def slowed(speed, base, yarn):
+    """Angles that turn less than beta_slow times over the original length go on `factor` times as
+    slowly, those that turn more than beta_fast times as they were, those between in parts."""
+    d = 2 * len(speed)
+    low, high = (d * math.log(yarn["original"] / (times * 2 * math.pi)) / (2 * math.log(base))
+                 for times in (yarn["beta_fast"], yarn["beta_slow"]))
+    low, high = max(math.floor(low), 0), min(math.ceil(high), d - 1)
+    part = ((torch.arange(d // 2, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
+    return speed * (1 - part) + speed / yarn["factor"] * part
+
+
+def turn(x, base, places=None, yarn=None):
     """Places along the third dimension, or these, by angles that value i of a head shares with the one
     half a head behind it."""
     tokens, d = x.shape[2:]
     speed = base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    if yarn:
+        speed = slowed(speed, base, yarn)
     angle = torch.outer(torch.arange(tokens) if places is None else places, speed)
     cos, sin = (part.to(x.dtype) for part in (angle.cos(), angle.sin()))
     first, second = x.split(d // 2, 3)
@@ -73,7 +94,7 @@ class Attention(nn.Module):
         super().__init__()
         width, d = cfg["hidden_size"], cfg["head_dim"]
         self.heads, self.shared = cfg["num_attention_heads"], cfg["num_key_value_heads"]
-        self.base = cfg.get("rope_theta", BASE)
+        self.base, self.yarn = cfg.get("rope_theta", BASE), cfg.get("yarn")
         biased, normed = cfg.get("attention_bias", False), cfg.get("qk_norm", True)
         self.q_proj = nn.Linear(width, self.heads * d, bias=biased)
         self.k_proj, self.v_proj = (nn.Linear(width, self.shared * d, bias=biased) for _ in "kv")
@@ -87,7 +108,8 @@ class Attention(nn.Module):
         q, k, v = (part(x).view(n, tokens, heads, -1).transpose(1, 2)
                    for part, heads in ((self.q_proj, self.heads), (self.k_proj, self.shared),
                                        (self.v_proj, self.shared)))
-        q, k = turn(self.q_norm(q), self.base, places), turn(self.k_norm(k), self.base, places)
+        q, k = (turn(part, self.base, places, self.yarn)
+                for part in (self.q_norm(q), self.k_norm(k)))
         out = torch.empty_like(q)
         for head in range(self.heads):
             own = head * self.shared // self.heads
@@ -149,6 +171,9 @@ class Qwen3(nn.Module):
         for layer in self.model.layers[:-1]:
             x = layer(x, slice(None))
         return x[0]
+
+    def hidden(self, tokens):
+        return self(tokens)
 
     def whole(self, tokens):
         """Ids (T) -> hidden (T,width)."""
@@ -256,6 +281,8 @@ def make(folder):
                  {"config": json.dumps(dict(head_dim=BIASED["head_dim"]))})
     make_padded("padded", BIASED, 2512, SPELLED, f"{folder}/qwen25_padded.safetensors",
                 {"config": json.dumps(dict(head_dim=BIASED["head_dim"]))})
+    make_prompts("hidden", MINISTRAL, 2512, 1.0, WRITTEN, f"{folder}/ministral.safetensors",
+                 {"config": json.dumps(dict(head_dim=MINISTRAL["head_dim"]))})
     make_prompts("layered", SEEING, 2511, 0.2, ASKED, f"{folder}/qwen3_layered.safetensors", {})
     make_prompts("whole", WHOLE, 2609, 1.0, ANALYZED, f"{folder}/qwen3_whole.safetensors", {})
     make_prompts("stacked", SEEING, 2606, 0.2, TOLD, f"{folder}/qwen3_stacked.safetensors", {})
@@ -284,8 +311,7 @@ def check(path):
         tokens, words = t[f"case{k}.tokens"], t.get(f"case{k}.words")
         what = next((name for name in ("normed", "layered", "whole", "stacked", "joined", "led", "padded")
                      if f"case{k}.{name}" in t), "hidden")
-        got = (net(tokens) if what == "hidden" else getattr(net, what)(tokens) if words is None else
-               getattr(net, what)(tokens, words.item()))
+        got = getattr(net, what)(tokens, *([] if words is None else [words.item()]))
         ok = holds(path, f"case{k}", got, t[f"case{k}.{what}"]) and ok
         k += 1
     return ok and k > 0

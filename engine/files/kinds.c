@@ -32,6 +32,7 @@ static const struct kind {
     {"txtfusion.", "a diffusion transformer (Krea 2)", "UNETLoader"},
     {"text_fusion.", "a diffusion transformer (Krea 2)", "UNETLoader"},
     {"llm_cond_proj.", "a diffusion transformer (Ideogram 4)", "UNETLoader"},
+    {".adaLN_sa_ln.", "a diffusion transformer (ERNIE-Image)", "UNETLoader"},
     {"transformer_blocks.0.attn.", "a diffusion transformer", NULL},
     {"RDB1.conv1.", "an upscale model", "UpscaleModelLoader"},
     {"rdb1.conv1.", "an upscale model", "UpscaleModelLoader"},

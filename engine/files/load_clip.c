@@ -99,8 +99,12 @@ static const char *const qwen25_places[] = {"text_encoders.qwen25_7b.transformer
                                             "model.language_", NULL};
 
 /* Likewise; transformers has both names for Mistral's beside one for pictures. */
-static const char *const mistral_places[] = {"text_encoders.mistral3_24b.transformer.", "",
-                                             "language_model.", "model.language_", NULL};
+static const char *const mistral_places[] = {"text_encoders.mistral3_24b.transformer.",
+                                             "text_encoders.ministral3_3b.transformer.",
+                                             "",
+                                             "language_model.",
+                                             "model.language_",
+                                             NULL};
 
 /* NULL: there is none. */
 static const char *mistral_place(const graft_safetensors *f)
@@ -116,8 +120,9 @@ static bool takes_qwen25(graft_clip_kind kind)
 
 static const char *qwen_place(const graft_safetensors *f, graft_clip_kind kind)
 {
-    const char *mistral = kind == GRAFT_CLIP_FLUX2 ? mistral_place(f) : NULL;
-    if (mistral) return mistral;
+    const bool ernie = kind == GRAFT_CLIP_ERNIE_IMAGE;
+    const char *mistral = kind == GRAFT_CLIP_FLUX2 || ernie ? mistral_place(f) : NULL;
+    if (mistral || ernie) return mistral;
     return takes_qwen25(kind) ? graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR)
                               : graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR);
 }
@@ -145,7 +150,8 @@ static graft_status settle_layers(graft_clip *c, const graft_safetensors *f, gra
                 graft_safetensors_path(f), graft_qwen3_family(&c->qwen3->arch),
                 c->qwen3->arch.layers, reads[i].network, reads[i].last);
     }
-    return mistral ? graft_qwen3_check(c->qwen3, GRAFT_QWEN3_TAKE_LED, e)
+    return mistral && c->kind != GRAFT_CLIP_ERNIE_IMAGE
+               ? graft_qwen3_check(c->qwen3, GRAFT_QWEN3_TAKE_LED, e)
            : c->kind == GRAFT_CLIP_IDEOGRAM4
                ? graft_qwen3_check(c->qwen3, GRAFT_QWEN3_TAKE_STACKED, e)
                : GRAFT_OK;
@@ -165,6 +171,10 @@ static graft_status add_qwen3(graft_clip *c, graft_weights *file, const graft_ta
     if (c->kind == GRAFT_CLIP_ANIMA) return graft_qwen3_take_words(c->qwen3, f, place, task, e);
     if (c->kind == GRAFT_CLIP_QWEN_IMAGE21)
         return graft_qwen3_check(c->qwen3, GRAFT_QWEN3_TAKE_WHOLE, e);
+    if (c->kind == GRAFT_CLIP_ERNIE_IMAGE && !c->qwen3->arch.ministral)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a Mistral of %d layers; ERNIE-Image reads a Ministral 3 of %d",
+                          graft_safetensors_path(f), c->qwen3->arch.layers, GRAFT_MINISTRAL_LAYERS);
     return settle_layers(c, f, e);
 }
 
@@ -212,7 +222,7 @@ static bool is_qwen3(graft_clip_kind kind)
     return kind == GRAFT_CLIP_QWEN3 || kind == GRAFT_CLIP_FLUX2 || kind == GRAFT_CLIP_QWEN_IMAGE ||
            kind == GRAFT_CLIP_KREA2 || kind == GRAFT_CLIP_ANIMA ||
            kind == GRAFT_CLIP_QWEN_IMAGE21 || kind == GRAFT_CLIP_IDEOGRAM4 ||
-           kind == GRAFT_CLIP_LONGCAT || kind == GRAFT_CLIP_OVIS;
+           kind == GRAFT_CLIP_LONGCAT || kind == GRAFT_CLIP_OVIS || kind == GRAFT_CLIP_ERNIE_IMAGE;
 }
 
 /* Whether a file that was asked for as this kind is Anima's text encoder: the Qwen 3 of 0.6 billion
@@ -230,6 +240,15 @@ static bool is_anima(const graft_safetensors *f, graft_clip_kind kind)
            (t->shape[0] == WIDTH || (kind == GRAFT_CLIP_ONE && t->shape[0] < WIDTH));
 }
 
+/* Whether a file that was asked for as FLUX.2's, or as Stable Diffusion's, which have none, is
+ * ERNIE-Image's: a Ministral 3 in place of Mistral Small. */
+static bool is_ernie_image(const graft_safetensors *f, graft_clip_kind kind)
+{
+    const char *place =
+        kind == GRAFT_CLIP_FLUX2 || kind == GRAFT_CLIP_ONE ? mistral_place(f) : NULL;
+    return place && graft_qwen3_is_ministral(f, place);
+}
+
 /* Whether a file that was asked for as Qwen-Image's is Qwen-Image 2.1's, which has the same type:
  * a Qwen 3 in place of Qwen 2.5. */
 static bool is_qwen_image21(const graft_safetensors *f)
@@ -240,9 +259,10 @@ static bool is_qwen_image21(const graft_safetensors *f)
 
 static const char *qwen_name(graft_clip_kind kind)
 {
-    return takes_qwen25(kind)         ? "Qwen 2.5"
-           : kind == GRAFT_CLIP_FLUX2 ? "Qwen 3 or Mistral"
-                                      : "Qwen 3";
+    return takes_qwen25(kind)               ? "Qwen 2.5"
+           : kind == GRAFT_CLIP_FLUX2       ? "Qwen 3 or Mistral"
+           : kind == GRAFT_CLIP_ERNIE_IMAGE ? "Ministral 3"
+                                            : "Qwen 3";
 }
 
 /* Whether it has one encoder, which is none of CLIP's. */
@@ -307,6 +327,8 @@ static graft_clip_kind kind_of(const graft_safetensors *f)
         return GRAFT_CLIP_QWEN_IMAGE21;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_IDEOGRAM4_TENSOR))
         return GRAFT_CLIP_IDEOGRAM4;
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ERNIE_IMAGE_TENSOR))
+        return GRAFT_CLIP_ERNIE_IMAGE;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR))
         return GRAFT_CLIP_QWEN_IMAGE;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_CHROMA_TENSOR))
@@ -352,11 +374,11 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, con
     if (is_qwen3(c->kind)) {
         bool found;
         GRAFT_TRY(add_checkpoint_qwen3(c, file, task, &found, e));
-        if (!found)
-            note_missing(c, f,
-                         takes_qwen25(c->kind)         ? "no Qwen 2.5 in it"
-                         : c->kind == GRAFT_CLIP_FLUX2 ? "no Qwen 3 or Mistral in it"
-                                                       : "no Qwen 3 in it");
+        if (!found) {
+            char what[64];
+            snprintf(what, sizeof what, "no %s in it", qwen_name(c->kind));
+            note_missing(c, f, what);
+        }
     } else if (c->kind == GRAFT_CLIP_CHROMA) {
         GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
         if (!c->t5) note_missing(c, f, "no T5 in it");
@@ -382,6 +404,7 @@ static graft_status add_any(graft_clip *c, graft_weights *file, const graft_task
 {
     graft_status st = GRAFT_OK;
     *found = false;
+    if (is_ernie_image(graft_weights_file(file), c->kind)) c->kind = GRAFT_CLIP_ERNIE_IMAGE;
     if (!c->n_encoders && is_anima(graft_weights_file(file), c->kind)) c->kind = GRAFT_CLIP_ANIMA;
     if (c->kind == GRAFT_CLIP_QWEN_IMAGE && is_qwen_image21(graft_weights_file(file)))
         c->kind = GRAFT_CLIP_QWEN_IMAGE21;
@@ -413,7 +436,8 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                  [GRAFT_CLIP_QWEN_IMAGE21] = {"", 1, 1}, /* likewise */
                  [GRAFT_CLIP_IDEOGRAM4] = {"ideogram4", 1, 1},
                  [GRAFT_CLIP_LONGCAT] = {"longcat_image", 1, 1},
-                 [GRAFT_CLIP_OVIS] = {"ovis", 1, 1}};
+                 [GRAFT_CLIP_OVIS] = {"ovis", 1, 1},
+                 [GRAFT_CLIP_ERNIE_IMAGE] = {"", 1, 1}}; /* likewise */
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
     if (kind == n_kinds)

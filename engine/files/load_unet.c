@@ -92,12 +92,27 @@ static void configure_ideogram4(graft_model *m, const graft_safetensors *f)
     if (m->arch.latent_channels == graft_ideogram4_planes.n) m->planes = &graft_ideogram4_planes;
 }
 
+/* ERNIE-Image sees FLUX.2's latents as they are. Base and Turbo have the same schedule. */
+static void configure_ernie_image(graft_model *m)
+{
+    m->prediction = GRAFT_PREDICT_FLOW;
+    m->flow_shift = 4;
+    m->flow_steps = GRAFT_SCHEDULE_STEPS;
+    m->scale_factor = 1;
+    m->latent_shift = 0;
+    m->preview = graft_preview_flux2;
+}
+
 static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
 {
     const bool flux = m->arch.kind == GRAFT_NET_FLUX,
                dev = flux && (m->arch.flux.guidance || m->arch.flux.words);
     if (m->arch.kind == GRAFT_NET_FLUX2) {
         configure_flux2(m, c);
+        return;
+    }
+    if (m->arch.kind == GRAFT_NET_ERNIE_IMAGE) {
+        configure_ernie_image(m);
         return;
     }
     if (m->arch.kind == GRAFT_NET_QWEN_IMAGE || m->arch.kind == GRAFT_NET_KREA2) {
@@ -179,6 +194,7 @@ graft_status graft_load_network(const graft_safetensors *f, const char **out, gr
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_KREA2_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ANIMA_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_IDEOGRAM4_TENSOR);
+    if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ERNIE_IMAGE_TENSOR);
     if (!prefix) return no_unet(f, e);
     *out = prefix;
     return graft_net_detect(f, prefix, graft_safetensors_metadata(f, "config"), arch, e);

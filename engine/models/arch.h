@@ -138,6 +138,15 @@ typedef struct graft_ideogram4_arch {
     int32_t context_dim;
 } graft_ideogram4_arch;
 
+/* ERNIE-Image's transformer (ernie_image.h). */
+typedef struct graft_ernie_image_arch {
+    int32_t channels; /* of the latent, going in and coming out; each of its cells is one token */
+    int32_t hidden, heads, mlp, depth;
+    int32_t rope_dim; /* as above */
+    int32_t context_dim;
+    int32_t own_text; /* 1: a layer makes the prompt's tokens as wide as the network */
+} graft_ernie_image_arch;
+
 /* Anima's transformer, and the adapter that makes of a prompt what it reads (anima.h). */
 typedef struct graft_anima_arch {
     int32_t channels; /* of the latent, going in and coming out */
@@ -160,7 +169,8 @@ typedef enum graft_net_kind {
     GRAFT_NET_KREA2 = 6,
     GRAFT_NET_ANIMA = 7,
     GRAFT_NET_QWEN_IMAGE21 = 8,
-    GRAFT_NET_IDEOGRAM4 = 9
+    GRAFT_NET_IDEOGRAM4 = 9,
+    GRAFT_NET_ERNIE_IMAGE = 10
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -196,6 +206,7 @@ typedef struct graft_net_arch {
     graft_anima_arch anima;
     graft_qwen_image21_arch qwen_image21;
     graft_ideogram4_arch ideogram4;
+    graft_ernie_image_arch ernie_image;
 } graft_net_arch;
 
 /* A T2I-Adapter (t2i_adapter.h). */
@@ -382,8 +393,9 @@ typedef struct graft_t5_arch {
 typedef struct graft_qwen3_arch {
     int32_t layers, width, head_dim, intermediate, vocab;
     int32_t heads, key_heads; /* of queries; of keys and values, which several of them share */
-    int32_t biased;  /* 1: Qwen 2.5: queries, keys and values have biases, and heads no norms */
-    int32_t mistral; /* 1: Mistral: neither biases nor norms of heads */
+    int32_t biased;    /* 1: Qwen 2.5: queries, keys and values have biases, and heads no norms */
+    int32_t mistral;   /* 1: Mistral: neither biases nor norms of heads */
+    int32_t ministral; /* 1: of these Ministral 3, whose places turn by other angles */
 } graft_qwen3_arch;
 
 /* The part of Qwen 2.5-VL that looks at pictures (qwen_vision.h). */
@@ -463,6 +475,10 @@ graft_status graft_ideogram4_detect(const graft_safetensors *f, const char *pref
 /* Whether the file says that its network is the one that sees no prompt, which has the same
  * tensors. */
 bool graft_ideogram4_sees_no_prompt(const graft_safetensors *f);
+graft_status graft_ernie_image_detect(const graft_safetensors *f, const char *prefix,
+                                      const char *config, graft_ernie_image_arch *out,
+                                      graft_err *e);
+#define GRAFT_ERNIE_IMAGE_TENSOR "layers.0.adaLN_sa_ln.weight"
 graft_status graft_anima_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                 graft_anima_arch *out, graft_err *e);
 #define GRAFT_ANIMA_TENSOR "llm_adapter.out_proj.weight"
@@ -529,6 +545,8 @@ graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
  */
 #define GRAFT_MISTRAL_TENSOR "model.layers.0.self_attn.q_proj.weight"
 bool graft_qwen3_is_mistral(const graft_safetensors *f, const char *prefix);
+/* Whether it has no more layers than Ministral 3's smallest, of 3 billion weights. */
+bool graft_qwen3_is_ministral(const graft_safetensors *f, const char *prefix);
 /* What is behind its prefix; heads are 16, and one layer in eight sees the whole picture, or as
  * vision_heads and vision_whole_every in __metadata__.config say. GRAFT_E_UNSUPPORTED for others.
  */

@@ -38,6 +38,11 @@ static bool has_layer(const graft_safetensors *f, const char *prefix, int i)
            graft_detect_find(f, prefix, "model.layers.%d.mlp.down_proj.weight", i);
 }
 
+bool graft_qwen3_is_ministral(const graft_safetensors *f, const char *prefix)
+{
+    return graft_qwen3_is_mistral(f, prefix) && !has_layer(f, prefix, GRAFT_MINISTRAL_LAYERS);
+}
+
 /* Rows of a matrix of so many columns, or of as many as it has (0); 0 when it is none. */
 static int32_t rows_of(const graft_safetensors *f, const char *prefix, const char *name,
                        int32_t columns)
@@ -60,6 +65,7 @@ static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
     int64_t given = 0;
     a->biased = graft_detect_find(f, prefix, GRAFT_QWEN25_TENSOR) != NULL;
     a->mistral = graft_qwen3_is_mistral(f, prefix);
+    a->ministral = graft_qwen3_is_ministral(f, prefix);
     if (!a->biased && !a->mistral) {
         a->head_dim = length_of(f, prefix, GRAFT_QWEN3_TENSOR);
         return a->head_dim ? GRAFT_OK : graft_detect_missing(f, prefix, GRAFT_QWEN3_TENSOR, e);
@@ -101,8 +107,9 @@ graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "%s: a %s of %d layers with queries of %d numbers, keys of %d and "
                           "heads of %d makes no sense",
-                          graft_safetensors_path(f), out->mistral ? "Mistral" : "Qwen", out->layers,
-                          queries, keys, out->head_dim);
+                          graft_safetensors_path(f),
+                          out->mistral ? graft_qwen3_family(out) : "Qwen", out->layers, queries,
+                          keys, out->head_dim);
     out->heads = queries / out->head_dim;
     out->key_heads = keys / out->head_dim;
     return GRAFT_OK;

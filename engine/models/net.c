@@ -5,6 +5,7 @@
 
 #include "engine/models/anima.h"
 #include "engine/models/detect.h"
+#include "engine/models/ernie_image.h"
 #include "engine/models/flux.h"
 #include "engine/models/flux2.h"
 #include "engine/models/ideogram4.h"
@@ -117,6 +118,15 @@ static void of_ideogram4(const graft_ideogram4_arch *a, graft_net_arch *out)
     memcpy(&out->ideogram4, a, sizeof *a);
 }
 
+static void of_ernie_image(const graft_ernie_image_arch *a, graft_net_arch *out)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = GRAFT_NET_ERNIE_IMAGE;
+    out->in_channels = out->latent_channels = a->channels;
+    out->context_dim = a->context_dim;
+    memcpy(&out->ernie_image, a, sizeof *a);
+}
+
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
                               graft_net_arch *out, graft_err *e)
 {
@@ -130,6 +140,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     graft_anima_arch anima;
     graft_qwen_image21_arch qwen_image21;
     graft_ideogram4_arch ideogram4;
+    graft_ernie_image_arch ernie_image;
     if (graft_detect_find(f, prefix, GRAFT_IDEOGRAM4_TENSOR)) {
         graft_status st = graft_ideogram4_detect(f, prefix, config, &ideogram4, e);
         if (!st) of_ideogram4(&ideogram4, out);
@@ -175,6 +186,11 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
         if (!st) of_qwen_image21(&qwen_image21, out);
         return st;
     }
+    if (graft_detect_find(f, prefix, GRAFT_ERNIE_IMAGE_TENSOR)) {
+        graft_status st = graft_ernie_image_detect(f, prefix, config, &ernie_image, e);
+        if (!st) of_ernie_image(&ernie_image, out);
+        return st;
+    }
     graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
     if (!st) graft_net_of_unet(&unet, out);
     return st;
@@ -204,6 +220,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *sh
         return graft_qwen_image21_build(&a->qwen_image21, shape, out, e);
     case GRAFT_NET_IDEOGRAM4:
         return graft_ideogram4_build(&a->ideogram4, shape, out, e);
+    case GRAFT_NET_ERNIE_IMAGE:
+        return graft_ernie_image_build(&a->ernie_image, shape, out, e);
     default:
         return graft_unet_build_guided(&a->unet, shape, pictures, out, e);
     }
@@ -274,10 +292,10 @@ bool graft_net_told_guidance(const graft_net_arch *a)
 
 int64_t graft_net_cell(const graft_net_arch *a)
 {
-    return a->kind == GRAFT_NET_FLUX2          ? GRAFT_FLUX2_CELL
-           : a->kind == GRAFT_NET_IDEOGRAM4    ? GRAFT_IDEOGRAM4_CELL
-           : a->kind == GRAFT_NET_QWEN_IMAGE21 ? GRAFT_QWEN_IMAGE21_CELL
-                                               : 8;
+    return a->kind == GRAFT_NET_FLUX2 || a->kind == GRAFT_NET_ERNIE_IMAGE ? GRAFT_FLUX2_CELL
+           : a->kind == GRAFT_NET_IDEOGRAM4                               ? GRAFT_IDEOGRAM4_CELL
+           : a->kind == GRAFT_NET_QWEN_IMAGE21                            ? GRAFT_QWEN_IMAGE21_CELL
+                                                                          : 8;
 }
 
 int64_t graft_net_x_values(const graft_net_arch *a, int64_t height, int64_t width,
@@ -322,7 +340,7 @@ bool graft_net_counts_tokens(const graft_net_arch *a, int64_t tokens)
     default:
         return a->kind == GRAFT_NET_QWEN_IMAGE || a->kind == GRAFT_NET_KREA2 ||
                a->kind == GRAFT_NET_ANIMA || a->kind == GRAFT_NET_QWEN_IMAGE21 ||
-               a->kind == GRAFT_NET_IDEOGRAM4;
+               a->kind == GRAFT_NET_IDEOGRAM4 || a->kind == GRAFT_NET_ERNIE_IMAGE;
     }
 }
 
@@ -366,6 +384,8 @@ graft_hash graft_net_hash(const graft_net_arch *a)
         return graft_hash128(&a->qwen_image21, sizeof a->qwen_image21);
     case GRAFT_NET_IDEOGRAM4:
         return graft_hash128(&a->ideogram4, sizeof a->ideogram4);
+    case GRAFT_NET_ERNIE_IMAGE:
+        return graft_hash128(&a->ernie_image, sizeof a->ernie_image);
     default:
         return graft_hash128(&a->unet, sizeof a->unet);
     }

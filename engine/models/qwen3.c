@@ -10,7 +10,14 @@
 #define BASE_VL   5e6f  /* the same of Qwen 3-VL */
 #define BASE_DEV  1e9f  /* of Mistral Small from 3.1 on */
 #define EPS_DEV   1e-5f /* of its norms */
-#define UNSEEN    -1e9f /* beside any score; infinities would make a block of keys of no number */
+/* YaRN's numbers for Ministral 3, whose base is BASE: a length, by how much it was stretched, and
+ * how often at least an angle goes round over it that stays as it was, at most one that is
+ * stretched. */
+#define YARN_LENGTH 16384
+#define YARN_FACTOR 16
+#define YARN_FAST   32
+#define YARN_SLOW   1
+#define UNSEEN      -1e9f /* beside any score; infinities would make a block of keys of no number */
 
 typedef struct qwen3 {
     graft_build b;
@@ -32,12 +39,16 @@ const char *graft_qwen3_embeddings_name(void)
 
 const char *graft_qwen3_family(const graft_qwen3_arch *a)
 {
-    return a->mistral ? "Mistral" : a->biased ? "Qwen 2.5" : "Qwen 3";
+    return a->ministral ? "Ministral 3"
+           : a->mistral ? "Mistral"
+           : a->biased  ? "Qwen 2.5"
+                        : "Qwen 3";
 }
 
 int64_t graft_qwen3_most(const graft_qwen3_arch *a, bool with_pictures)
 {
-    return with_pictures && !a->biased ? GRAFT_QWEN3_MAX_SEEN : GRAFT_QWEN3_MAX_TOKENS;
+    return with_pictures && !a->biased && !a->mistral ? GRAFT_QWEN3_MAX_SEEN
+                                                      : GRAFT_QWEN3_MAX_TOKENS;
 }
 
 static graft_vid linear(const qwen3 *m, graft_name name, graft_vid x, int32_t width)
@@ -199,10 +210,13 @@ static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_g
                          a->layers);
     if (s->padded && (!s->normed || !s->placed || !a->biased))
         graft_graph_fail(g, GRAFT_E_ARG, "padding that is read, for another network than its own");
-    if (a->mistral != (s->joined == GRAFT_QWEN3_DEV))
+    if ((a->mistral && !a->ministral) != (s->joined == GRAFT_QWEN3_DEV) ||
+        (a->ministral && (s->joined || s->normed || s->layered || s->whole)))
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "%s for another network than its own",
                          graft_qwen3_family(a));
-    if (a->mistral && a->layers < GRAFT_MISTRAL_JOINED_LEAST)
+    if (a->ministral && !s->placed)
+        graft_graph_fail(g, GRAFT_E_ARG, "a Ministral 3 without its angles");
+    if (a->mistral && !a->ministral && a->layers < GRAFT_MISTRAL_JOINED_LEAST)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
                          "a Mistral of %d layers; FLUX.2 wants what the first %d give", a->layers,
                          GRAFT_MISTRAL_JOINED_LEAST);
@@ -230,12 +244,29 @@ static int axis_of(const graft_qwen3_arch *a, int32_t angle, int32_t angles)
     return angle < first ? 0 : angle < second ? 1 : 2;
 }
 
+/* The number, not yet a whole one, of an angle that goes round so often over YaRN's length. */
+static double yarn_angle(const graft_qwen3_arch *a, double times)
+{
+    return a->head_dim * log(YARN_LENGTH / (times * 2 * acos(-1.0))) / (2 * log(BASE));
+}
+
+/* By how much angle i grows from one place to the next. */
+static double speed_of(const graft_qwen3_arch *a, int32_t i)
+{
+    const double base = a->biased || a->ministral ? BASE : BASE_VL;
+    const double speed = pow(base, -2.0 * i / a->head_dim);
+    if (!a->ministral) return speed;
+    const double low = fmax(floor(yarn_angle(a, YARN_FAST)), 0);
+    const double high = fmin(ceil(yarn_angle(a, YARN_SLOW)), a->head_dim - 1);
+    const double part = fmin(fmax((i - low) / fmax(high - low, 1e-3), 0), 1);
+    return speed * (1 - part) + speed / YARN_FACTOR * part;
+}
+
 static void turn_token(const graft_qwen3_arch *a, const int64_t at[3], float *cosines, float *sines)
 {
     const int32_t angles = a->head_dim / 2;
-    const double base = a->biased ? BASE : BASE_VL;
     for (int32_t i = 0; i < angles; i++) {
-        const double angle = (double)at[axis_of(a, i, angles)] * pow(base, -2.0 * i / a->head_dim);
+        const double angle = (double)at[axis_of(a, i, angles)] * speed_of(a, i);
         cosines[i] = (float)cos(angle);
         sines[i] = (float)sin(angle);
     }

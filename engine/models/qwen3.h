@@ -9,7 +9,10 @@
  * (arXiv:2502.13923). And Mistral (Jiang et al. 2023, arXiv:2310.06825), which has neither biases
  * nor norms of heads, where FLUX.2 dev reads three of its layers: the language model of Mistral
  * Small 3.2, of 24 billion weights (transformers' modeling_mistral.py and diffusers'
- * pipeline_flux2.py, both public under Apache-2.0).
+ * pipeline_flux2.py, both public under Apache-2.0). And Ministral 3 of 3 billion weights, up to its
+ * last layer: the text encoder of ERNIE-Image. It is a Mistral whose angles are YaRN's (Peng et al.
+ * 2023, arXiv:2309.00071) for 16 times the length of its training, 16384 tokens. Up to there
+ * neither scores nor queries are scaled, and texts end long before.
  *
  * Of text alone the places of both VL along three axes are the same. Of a picture (qwen_vision.h,
  * qwen3_vision.h) all cells have one place on the first axis, and further on by their row and
@@ -49,6 +52,8 @@
         10, 20, 30                                                                                 \
     }
 #define GRAFT_MISTRAL_JOINED_LEAST 30
+/* A Mistral of at most so many layers is a Ministral 3. */
+#define GRAFT_MINISTRAL_LAYERS 26
 /* Likewise Krea 2: behind 2, 5, 8 and so on up to the last. */
 #define GRAFT_QWEN3_LAYERED       12
 #define GRAFT_QWEN3_LAYERED_FIRST 2
@@ -62,9 +67,8 @@
 
 /* For whom a text is read layer by layer. */
 enum { GRAFT_QWEN3_KREA2 = 1, GRAFT_QWEN3_IDEOGRAM4 = 2 };
-/* Likewise for which FLUX.2, whose padding is read: a Mistral is for dev alone, and it for none
- * else.
- */
+/* Likewise for which FLUX.2, whose padding is read: a Mistral that is no Ministral is for dev
+ * alone, and it for none else. */
 enum { GRAFT_QWEN3_KLEIN = 1, GRAFT_QWEN3_DEV = 2 };
 
 typedef struct graft_qwen3_shape {
@@ -76,7 +80,7 @@ typedef struct graft_qwen3_shape {
     int32_t joined;  /* GRAFT_QWEN3_KLEIN, GRAFT_QWEN3_DEV */
     int32_t normed;  /* 1: for Qwen-Image; not with joined */
     int32_t padded;  /* 1: for LongCat-Image, whose padding is read: with normed and placed alone */
-    int32_t placed;  /* 1: where tokens stand is an input; of one text */
+    int32_t placed;  /* 1: where tokens stand is an input; of one text; 1 of a Ministral */
     int32_t layered; /* GRAFT_QWEN3_KREA2, GRAFT_QWEN3_IDEOGRAM4; not with joined or normed */
     int32_t whole;   /* 1: for Qwen-Image 2.1; with none of these but placed */
     int32_t deep;    /* how often pictures go deeper into the model: with placed and whole alone */
@@ -114,7 +118,7 @@ void graft_qwen3_angles(const graft_qwen3_arch *a, const graft_qwen3_picture *pi
                         int64_t tokens, float *cosines, float *sines);
 /* How many tokens one text has at most, pictures among them. */
 int64_t graft_qwen3_most(const graft_qwen3_arch *a, bool with_pictures);
-/* "Qwen 3", "Qwen 2.5" or "Mistral". Static. */
+/* "Qwen 3", "Qwen 2.5", "Mistral" or "Ministral 3". Static. */
 const char *graft_qwen3_family(const graft_qwen3_arch *a);
 /* Name of the tokens' table (vocab,width). Static. */
 const char *graft_qwen3_embeddings_name(void);

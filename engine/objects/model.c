@@ -566,6 +566,7 @@ static int64_t usual_words(const graft_net_arch *a)
     case GRAFT_NET_ANIMA:
     case GRAFT_NET_QWEN_IMAGE21:
     case GRAFT_NET_IDEOGRAM4:
+    case GRAFT_NET_ERNIE_IMAGE:
         return SHORT_WORDS;
     case GRAFT_NET_FLUX2:
         return GRAFT_FLUX2_TOKENS;

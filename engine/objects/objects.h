@@ -339,7 +339,8 @@ typedef enum graft_clip_kind {
     GRAFT_CLIP_QWEN_IMAGE21 = 10, /* Qwen 3 alone, likewise: Qwen-Image 2.1 */
     GRAFT_CLIP_IDEOGRAM4 = 11,    /* as Krea 2's, of the next size */
     GRAFT_CLIP_LONGCAT = 12,      /* as Qwen-Image's: LongCat-Image (longcat.h) */
-    GRAFT_CLIP_OVIS = 13          /* Qwen 3 alone: Ovis-Image (ovis.h) */
+    GRAFT_CLIP_OVIS = 13,         /* Qwen 3 alone: Ovis-Image (ovis.h) */
+    GRAFT_CLIP_ERNIE_IMAGE = 14   /* Ministral 3 alone */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 

@@ -49,10 +49,11 @@ graft_status graft_mistral_load_tokenizer(graft_qwen3 *q, const graft_safetensor
         st = read_beside(path, &q->tekken, e);
         if (st == GRAFT_E_NOTFOUND)
             return graft_fail(e, st,
-                              "%s: Mistral without its tokenizer: there is no tensor "
+                              "%s: %s without its tokenizer: there is no tensor "
                               "" GRAFT_MISTRAL_TOKENIZER " in it; put " GRAFT_MISTRAL_TOKENIZER_FILE
-                              " of Mistral Small beside it",
-                              path);
+                              " of %s beside it",
+                              path, graft_qwen3_family(&q->arch),
+                              q->arch.ministral ? "Ministral 3" : "Mistral Small");
         if (st) return st;
     }
     if (graft_tekken_tokens(q->tekken) > q->arch.vocab)
@@ -87,6 +88,33 @@ static graft_status tokens_of(const graft_qwen3 *q, const char *text, int32_t **
                                  : graft_tekken_encode(q->tekken, all.data, all.len, ids, n, e);
     graft_str_finish(&all);
     return st;
+}
+
+graft_status graft_ministral_encode(graft_engine *engine, const graft_build_options *options,
+                                    const graft_qwen3 *q, const char *text, const graft_task *task,
+                                    float **hidden, int64_t *tokens, graft_err *e)
+{
+    graft_str all = GRAFT_STR_INIT;
+    int32_t *ids = NULL;
+    float *out = NULL;
+    size_t n = 0;
+    graft_str_printf(&all, "%s%s", graft_tekken_name(GRAFT_TEKKEN_BEGIN), text);
+    graft_status st = all.failed ? graft_fail_nomem(e, "a prompt")
+                                 : graft_tekken_encode(q->tekken, all.data, all.len, &ids, &n, e);
+    graft_str_finish(&all);
+    if (!st && !(out = graft_malloc_array(n, (size_t)q->arch.width * sizeof *out)))
+        st = graft_fail_nomem(e, "text encoder");
+    if (!st)
+        st = graft_qwen3_run(engine, options, &q->arch, q->weights, GRAFT_QWEN3_TAKE_MOST, ids,
+                             (int64_t)n, task, out, e);
+    graft_free(ids);
+    if (st) {
+        graft_free(out);
+        return st;
+    }
+    *hidden = out;
+    *tokens = (int64_t)n;
+    return GRAFT_OK;
 }
 
 graft_status graft_mistral_encode(graft_engine *engine, const graft_build_options *options,

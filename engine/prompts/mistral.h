@@ -1,5 +1,5 @@
-/* Mistral as FLUX.2 dev's text encoder: its tokenizer, and prompts. Its model is one of qwen3.h's.
- */
+/* Mistral as FLUX.2 dev's text encoder, and Ministral 3 as ERNIE-Image's: their tokenizer, and
+ * prompts. Their models are of qwen3.h's. */
 #ifndef GRAFT_PROMPTS_MISTRAL_H
 #define GRAFT_PROMPTS_MISTRAL_H
 #include "engine/prompts/qwen3.h"
@@ -19,4 +19,9 @@ graft_status graft_mistral_load_tokenizer(graft_qwen3 *q, const graft_safetensor
 graft_status graft_mistral_encode(graft_engine *engine, const graft_build_options *options,
                                   const graft_qwen3 *q, const char *text, const graft_task *task,
                                   float **hidden, int64_t *tokens, graft_err *e);
+/* The same for ERNIE-Image: *hidden (*tokens, width) of the mark that a text begins with, and of
+ * the prompt as it is. */
+graft_status graft_ministral_encode(graft_engine *engine, const graft_build_options *options,
+                                    const graft_qwen3 *q, const char *text, const graft_task *task,
+                                    float **hidden, int64_t *tokens, graft_err *e);
 #endif

@@ -51,6 +51,7 @@ graft_status graft_qwen3_check(const graft_qwen3 *q, graft_qwen3_taken taken, gr
     graft_graph *g = NULL;
     graft_qwen3_shape shape = {.batch = 1, .tokens = 1, .act_dtype = GRAFT_F32};
     take(taken, &shape);
+    shape.placed = shape.placed || q->arch.ministral;
     graft_status st = graft_qwen3_build(&q->arch, &shape, &g, e);
     if (!st) st = graft_weights_check(q->weights, g, e);
     graft_graph_destroy(g);
@@ -63,10 +64,10 @@ static size_t width_of(const qwen3_run *r)
     return (size_t)r->arch->width * forms[r->taken].times;
 }
 
-/* Whether it is said where tokens stand. */
+/* Whether its graph is told where tokens stand. */
 static bool is_placed(const qwen3_run *r)
 {
-    return r->n_pictures > 0 || forms[r->taken].padded;
+    return r->n_pictures > 0 || forms[r->taken].padded || r->arch->ministral;
 }
 
 /* How often pictures go deeper into the model. */

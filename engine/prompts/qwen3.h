@@ -24,7 +24,7 @@
 
 /* What is taken of the stream that layers add to, and for whom. */
 typedef enum graft_qwen3_taken {
-    GRAFT_QWEN3_TAKE_MOST = 0,    /* behind all layers but the last: Z-Image */
+    GRAFT_QWEN3_TAKE_MOST = 0,    /* behind all layers but the last: Z-Image, ERNIE-Image */
     GRAFT_QWEN3_TAKE_NORMED = 1,  /* behind all and their norm: Qwen-Image, Anima */
     GRAFT_QWEN3_TAKE_WHOLE = 2,   /* behind all, without the norm: Qwen-Image 2.1 */
     GRAFT_QWEN3_TAKE_LAYERED = 3, /* behind 12 of them, side by side: Krea 2 */

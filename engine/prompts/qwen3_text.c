@@ -171,7 +171,7 @@ graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const c
     atomic_init(&q->refs, 1);
     GRAFT_TRY(graft_qwen3_detect(f, place, &q->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &q->weights, e));
-    if (!q->arch.mistral)
+    if (!q->arch.mistral || q->arch.ministral)
         GRAFT_TRY(graft_qwen3_check(
             q, q->arch.biased ? GRAFT_QWEN3_TAKE_NORMED : GRAFT_QWEN3_TAKE_MOST, e));
     GRAFT_TRY(load_beside(engine, q, file, place, task, e));
@@ -211,7 +211,7 @@ void graft_qwen3_release(graft_qwen3 *q)
 
 const char *graft_qwen3_name(const graft_qwen3 *q)
 {
-    if (q->arch.mistral) return "mistral3_24b";
+    if (q->arch.mistral) return q->arch.ministral ? "ministral3_3b" : "mistral3_24b";
     if (q->arch.biased) return "qwen25_7b";
     return q->arch.width == 2048   ? "qwen3_2b"
            : q->arch.width == 2560 ? "qwen3_4b"

@@ -23,8 +23,8 @@ const graft_gslot *graft_quant_weight(const graft_graph *g, size_t node)
 
 /* The weight of the linear layer that makes the attention's queries. Where it was merged with those
  * of keys and values it comes first. Queries may be normed, copied and turned on the way, and
- * joined to those of a prompt, which are the first, or the last where an attention counts its keys.
- */
+ * joined to those of a prompt, which are the first, or the last where an attention counts its keys;
+ * or turned by products, of which one is added to the other (ernie_image.c). */
 static const graft_gslot *query_weight(const graft_graph *g, size_t node)
 {
     graft_vid q = g->value[g->node[node].in[GRAFT_ATTENTION_Q]].root;
@@ -34,9 +34,10 @@ static const graft_gslot *query_weight(const graft_graph *g, size_t node)
         if (g->value[n->out].root != q) continue;
         if (n->op == GRAFT_OP_LINEAR) return graft_quant_weight(g, i);
         if (n->op != GRAFT_OP_JOIN && n->op != GRAFT_OP_RMS_NORM && n->op != GRAFT_OP_ROPE &&
-            n->op != GRAFT_OP_COPY)
+            n->op != GRAFT_OP_COPY && n->op != GRAFT_OP_MUL)
             return NULL;
-        q = g->value[n->in[n->op == GRAFT_OP_JOIN && !counts]].root;
+        const bool sum = n->op == GRAFT_OP_MUL && n->in[GRAFT_MUL_RESIDUAL] >= 0;
+        q = g->value[n->in[sum ? GRAFT_MUL_RESIDUAL : n->op == GRAFT_OP_JOIN && !counts]].root;
     }
     return NULL;
 }

@@ -75,7 +75,9 @@ bool graft_quant_always_kept(const char *name)
            graft_str_starts(name, "tproj.") || strcmp(name, "txtfusion.projector") == 0 ||
            strcmp(name, "modulation.1") == 0 || strcmp(name, "input_proj") == 0 ||
            strcmp(name, "embed_image_indicator") == 0 || graft_str_starts(name, "t_embedding.") ||
-           strcmp(name, "adaln_proj") == 0;
+           strcmp(name, "adaln_proj") == 0 || graft_str_starts(name, "time_embedding.") ||
+           strcmp(name, "adaLN_modulation.1") == 0 || strcmp(name, "final_norm.linear") == 0 ||
+           strcmp(name, "final_linear") == 0;
 }
 
 static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)

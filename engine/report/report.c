@@ -423,9 +423,16 @@ static void print_alike(graft_str *s, const char *streams, int depth, int hidden
                      depth, streams, hidden, context_dim, heads);
 }
 
+static void print_unet(graft_str *s, const graft_unet_arch *a)
+{
+    graft_str_printf(s, "  architecture %d + 1 + %d blocks, %d channels wide, context %d, %s %d\n",
+                     a->n_input, a->n_output, a->model_channels, a->context_dim,
+                     a->num_heads ? "heads" : "head size",
+                     a->num_heads ? a->num_heads : a->head_dim);
+}
+
 static void print_architecture(graft_str *s, const graft_net_arch *net)
 {
-    const graft_unet_arch *a = &net->unet;
     const graft_mmdit_arch *t = &net->mmdit;
     const graft_flux_arch *x = &net->flux;
     const graft_zimage_arch *z = &net->zimage;
@@ -435,6 +442,7 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     const graft_krea2_arch *k = &net->krea2;
     const graft_anima_arch *n = &net->anima;
     const graft_ideogram4_arch *i = &net->ideogram4;
+    const graft_ernie_image_arch *e = &net->ernie_image;
     switch (net->kind) {
     case GRAFT_NET_MMDIT:
         print_alike(s, "two streams", t->depth, t->hidden, t->context_dim, t->heads);
@@ -478,6 +486,9 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     case GRAFT_NET_IDEOGRAM4:
         print_alike(s, "one stream", i->depth, i->hidden, i->context_dim, i->heads);
         return;
+    case GRAFT_NET_ERNIE_IMAGE:
+        print_alike(s, "one stream", e->depth, e->hidden, e->context_dim, e->heads);
+        return;
     case GRAFT_NET_ANIMA:
         graft_str_printf(s,
                          "  architecture %d blocks, %d of the prompts' adapter, %d channels wide, "
@@ -485,12 +496,7 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
                          n->depth, n->adapter_depth, n->hidden, n->context_dim, n->heads);
         return;
     default:
-        graft_str_printf(s,
-                         "  architecture %d + 1 + %d blocks, %d channels wide, context %d, "
-                         "%s %d\n",
-                         a->n_input, a->n_output, a->model_channels, a->context_dim,
-                         a->num_heads ? "heads" : "head size",
-                         a->num_heads ? a->num_heads : a->head_dim);
+        print_unet(s, &net->unet);
     }
 }
 

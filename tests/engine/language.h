@@ -175,9 +175,9 @@ static inline void prompt_gives(const graft_clip *c, const char *text, const cha
 /* ------------------------------------------------------------------ checkpoints, memory */
 
 /* What a checkpoint's encoder is for, its network says: with the golden one `net`, f's is c. Saved
- * with it, it is found again. Takes f. */
-static inline void found_beside(graft_engine *g, made_file *f, const char *net, const graft_clip *c,
-                                int kind)
+ * with it, it is found again. config: of the checkpoint. Takes f. */
+static inline void found_beside_as(graft_engine *g, made_file *f, const char *net,
+                                   const char *config, const graft_clip *c, int kind)
 {
     const char *path = temp_path("whole.safetensors"), *to = temp_path("again.safetensors");
     made_file *own = golden_file(net);
@@ -186,7 +186,7 @@ static inline void found_beside(graft_engine *g, made_file *f, const char *net, 
         add_tensor(f, own->tensor[i].name, own->tensor[i].rank, own->tensor[i].shape,
                    own->tensor[i].data, 0);
     finish_file(own);
-    write_file(f, path, config_of(net));
+    write_file(f, path, config);
     for (int i = 0; i < 2; i++) {
         graft_model *m = NULL;
         graft_clip *again = NULL;
@@ -201,6 +201,13 @@ static inline void found_beside(graft_engine *g, made_file *f, const char *net, 
     }
     unlink(path);
     unlink(to);
+}
+
+/* With the network's config. */
+static inline void found_beside(graft_engine *g, made_file *f, const char *net, const graft_clip *c,
+                                int kind)
+{
+    found_beside_as(g, f, net, config_of(net), c, kind);
 }
 
 /* Each allocation of a prompt fails in turn, of which there are at least so many. */

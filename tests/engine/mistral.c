@@ -3,16 +3,13 @@
  * golden/small/mistral, and the tokenizer against golden/small/tekken. */
 #include <sys/stat.h>
 
-#include "base/file.h"
 #include "base/str.h"
-#include "engine/prompts/mistral.h"
-#include "tests/engine/language.h"
+#include "tests/engine/tekken_language.h"
 
-#define MISTRAL    GRAFT_SOURCE_DIR "/golden/small/mistral.safetensors"
-#define VOCABULARY GRAFT_SOURCE_DIR "/golden/small/tekken/tekken.json"
-#define DEV        GRAFT_SOURCE_DIR "/golden/small/flux2_dev.safetensors"
-#define PLACE      "text_encoders.mistral3_24b.transformer."
-#define CONFIG     "{\"head_dim\": 8}"
+#define MISTRAL GRAFT_SOURCE_DIR "/golden/small/mistral.safetensors"
+#define DEV     GRAFT_SOURCE_DIR "/golden/small/flux2_dev.safetensors"
+#define PLACE   "text_encoders.mistral3_24b.transformer."
+#define CONFIG  "{\"head_dim\": 8}"
 #define SYSTEM                                                                                     \
     "<s>[SYSTEM_PROMPT]You are an AI that reasons about image descriptions. You give structured "  \
     "responses focusing on object relationships, object attribution and actions without "          \
@@ -22,35 +19,10 @@ static graft_engine *engine;
 /* A folder of its own, as what lies beside a file counts. */
 static char folder[500], encoder[600], beside[600];
 
-/* The golden vocabulary with no more tokens than the golden model's table has. */
-static char *vocabulary(void)
-{
-    static const char many[] = "\"default_vocab_size\":803";
-    char *text = NULL;
-    size_t n;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_file_read(VOCABULARY, 1 << 20, &text, &n, &e), &e);
-    char *at = text ? strstr(text, many) : NULL;
-    if (!at) abort();
-    memcpy(at + strlen(many) - 3, "300", 3);
-    return text;
-}
-
-static void add_vocabulary(made_file *f, const char *place)
-{
-    char *text = vocabulary();
-    add_bytes(f, place, GRAFT_MISTRAL_TOKENIZER, text, strlen(text));
-    graft_free(text);
-}
-
 /* The golden model below `place`, without a tokenizer. */
 static made_file *bare_at(const char *place)
 {
-    made_file *f = language_at(MISTRAL, place);
-    char name[100];
-    snprintf(name, sizeof name, "%smerges_txt", place);
-    drop_tensor(f, name);
-    return f;
+    return wordless_at(MISTRAL, place);
 }
 
 static made_file *mistral(void)
@@ -108,17 +80,13 @@ static void kind(void)
     refused(mistral(), "qwen_image", GRAFT_E_UNSUPPORTED, "no Qwen 2.5 text encoder");
 }
 
-/* Beside what looks at pictures, and what only an answer takes. */
 static void places(void)
 {
     static const char *const place[] = {"", "language_model.", "model.language_", PLACE};
     graft_clip *c = clip_of(mistral());
     for (size_t i = 0; i < sizeof place / sizeof *place; i++) {
-        made_file *f = bare_at(place[i]);
+        made_file *f = whole_mistral_at(MISTRAL, place[i]);
         add_vocabulary(f, i % 2 ? "" : place[i]); /* by itself, as ComfyUI has it, or with it */
-        add_tensor(f, "vision_tower.patch_conv.weight", 4, (int64_t[]){4, 3, 2, 2}, NULL, 0.1f);
-        add_tensor(f, "multi_modal_projector.linear_1.weight", 2, (int64_t[]){20, 4}, NULL, 0.1f);
-        add_tensor(f, "lm_head.weight", 2, (int64_t[]){300, 20}, NULL, 0.1f);
         graft_clip *other = clip_of(f);
         CHECK(encode_alike(c, other, "the red apple"));
         graft_clip_release(other);
@@ -292,29 +260,9 @@ static void padding(void)
 static void checkpoints(void)
 {
     graft_clip *c = clip_of(mistral());
-    made_file *f = bare_at(PLACE), *own = golden_file(DEV);
-    const char *path = temp_path("whole.safetensors"), *to = temp_path("again.safetensors");
-    graft_err e = GRAFT_ERR_INIT;
+    made_file *f = bare_at(PLACE);
     add_vocabulary(f, PLACE);
-    for (size_t i = 0; i < own->n; i++)
-        add_tensor(f, own->tensor[i].name, own->tensor[i].rank, own->tensor[i].shape,
-                   own->tensor[i].data, 0);
-    finish_file(own);
-    write_file(f, path, CONFIG);
-    for (int i = 0; i < 2; i++) {
-        graft_model *m = NULL;
-        graft_clip *again = NULL;
-        CHECK_OK(graft_checkpoint_load(engine, i ? to : path, NULL, &m, &again, NULL, &e), &e);
-        if (!m || !again) abort();
-        CHECK(m->arch.kind == GRAFT_NET_FLUX2 && again->kind == GRAFT_CLIP_FLUX2);
-        CHECK(encode_alike(c, again, "the the"));
-        const graft_checkpoint what = {.model = m, .clip = again};
-        if (!i) CHECK_OK(graft_checkpoint_save(&what, to, NULL, NULL, &e), &e);
-        graft_model_release(m);
-        graft_clip_release(again);
-    }
-    unlink(path);
-    unlink(to);
+    found_beside_as(engine, f, DEV, CONFIG, c, GRAFT_NET_FLUX2);
     graft_clip_release(c);
 }
 

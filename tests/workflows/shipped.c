@@ -166,6 +166,13 @@ static const struct workflow {
       "2.unet_name=tiny-ideogram4-unconditional.safetensors",
       "3.clip_name=tiny-qwen3-vl-deep.safetensors", "4.vae_name=tiny-flux2-vae.safetensors",
       "8.steps=2", "7.width=64", "7.height=96"}},
+    {"ernie-image.json",
+     1,
+     80, /* whole places of 16 pixels */
+     112,
+     {"1.unet_name=tiny-ernie-image.safetensors", "2.clip_name=tiny-ministral.safetensors",
+      "3.vae_name=tiny-flux2-vae.safetensors", "8.steps=2", "6.width=80", "6.height=112",
+      "7.width=80", "7.height=112"}},
     {"unclip.json", 1, 64, 64, {TINY("unclip"), "5.steps=2", "4.width=64", "4.height=64"}},
     {"ip-adapter.json",
      1,
