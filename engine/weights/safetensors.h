@@ -10,7 +10,8 @@
  *
  * A path that is one of several parts (base/part.h) opens all of them, which lie beside it, as one
  * file; which tensor is in which part does not matter, so their index is not read. Metadata are the
- * first part's. GRAFT_E_NOTFOUND, with its name: one is missing.
+ * first part's. GRAFT_E_NOTFOUND, with its name: one is missing. GRAFT_E_FORMAT, likewise: one is
+ * no GGUF file as the first is, or the other way round, or of another model by what it says.
  *
  * The file must not be written to while it is open: reading a mapped page that is gone ends the
  * process. graft_safetensors_check() notices it, but not between asking and reading. Replacing the

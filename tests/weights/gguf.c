@@ -231,7 +231,10 @@ static void bad_metadata_is_refused(void)
     refused(&f, GRAFT_E_FORMAT, "unknown type 13");
     put_pair(&f, "split.count", 2);
     gguf_put_number(&f, 2, 2);
-    refused(&f, GRAFT_E_UNSUPPORTED, "in several");
+    refused(&f, GRAFT_E_UNSUPPORTED, "a: part 1 of a GGUF file in 2 parts, whose name does not");
+    put_pair(&f, "split.count", 6);
+    gguf_put_number(&f, 0, 4);
+    refused(&f, GRAFT_E_FORMAT, "\"split.count\" is no whole number");
     put_pair(&f, "a", 9);
     for (int i = 0; i < 6; i++) { /* lists of lists */
         gguf_put_number(&f, 9, 4);
