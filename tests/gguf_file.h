@@ -148,25 +148,53 @@ static inline void gguf_put_tensors(gguf_file *f, const graft_st_tensor *t, size
     }
 }
 
-/* What `more`, of so many pairs, has besides; NULL: nothing. */
-typedef void gguf_more(gguf_file *f);
+/* Pairs of metadata, put one after the other. */
+typedef struct gguf_pairs {
+    gguf_file bytes;
+    size_t n;
+} gguf_pairs;
 
-/* A file of these tensors, whose bytes the caller frees; config: NULL, or what metadata has. With
- * `split` it is the first of several parts, which has the first n of its tensors. */
+static inline void gguf_add_text(gguf_pairs *p, const char *key, const char *text)
+{
+    gguf_put_pair(&p->bytes, key, text);
+    p->n++;
+}
+
+static inline void gguf_add_u32(gguf_pairs *p, const char *key, uint32_t v)
+{
+    gguf_put_text(&p->bytes, key);
+    gguf_put_number(&p->bytes, 4, 4);
+    gguf_put_number(&p->bytes, v, 4);
+    p->n++;
+}
+
+/* A list of n values of this type, which the caller puts behind it. */
+static inline void gguf_add_list(gguf_pairs *p, const char *key, uint32_t type, uint64_t n)
+{
+    gguf_put_text(&p->bytes, key);
+    gguf_put_number(&p->bytes, 9, 4);
+    gguf_put_number(&p->bytes, type, 4);
+    gguf_put_number(&p->bytes, n, 8);
+    p->n++;
+}
+
+/* A file of these tensors, whose bytes the caller frees; config and more: NULL, or what metadata
+ * have. With `split` it is the first of several parts, which has the first n of its tensors. */
 static inline gguf_file gguf_with(const char *architecture, const char *config,
                                   const graft_st_tensor *t, size_t n, const gguf_split *split,
-                                  gguf_more *more, size_t n_more)
+                                  const gguf_pairs *more)
 {
     gguf_file f = {0};
     const size_t all = split ? (size_t)split->tensors : n;
     size_t reshaped = 0;
     for (size_t i = 0; i < all; i++) reshaped += gguf_is_reshaped(&t[i]);
-    gguf_begin_with(&f, architecture, n, 1 + reshaped + (config != NULL) + 3 * !!split + n_more);
+    gguf_begin_with(&f, architecture, n,
+                    1 + reshaped + (config != NULL) + 3 * !!split + (more ? more->n : 0));
     if (config) gguf_put_pair(&f, "config", config);
     for (size_t i = 0; i < all; i++)
         if (gguf_is_reshaped(&t[i])) gguf_put_original_shape(&f, &t[i]);
     if (split) gguf_put_split(&f, split);
-    if (more) more(&f);
+    if (more) gguf_put(&f, more->bytes.data, more->bytes.n);
     gguf_put_tensors(&f, t, n);
     return f;
 }
@@ -174,7 +202,7 @@ static inline gguf_file gguf_with(const char *architecture, const char *config,
 static inline gguf_file gguf_of(const char *architecture, const char *config,
                                 const graft_st_tensor *t, size_t n)
 {
-    return gguf_with(architecture, config, t, n, NULL, NULL, 0);
+    return gguf_with(architecture, config, t, n, NULL, NULL);
 }
 
 /* A part behind the first: no metadata but what it says of itself. */
@@ -205,14 +233,14 @@ static inline const char *gguf_part_path(const char *stem, size_t number, size_t
  * as many in each. */
 static inline void gguf_write_parts(const char *stem, size_t count, const char *architecture,
                                     const char *config, const graft_st_tensor *t, size_t n,
-                                    gguf_more *more, size_t n_more)
+                                    const gguf_pairs *more)
 {
     char path[500];
     for (size_t i = 0; i < count; i++) {
         const size_t from = n * i / count, to = n * (i + 1) / count;
         const gguf_split split = {i, count, n};
         gguf_file f = i ? gguf_later_part(t + from, to - from, &split)
-                        : gguf_with(architecture, config, t, to, &split, more, n_more);
+                        : gguf_with(architecture, config, t, to, &split, more);
         gguf_write(&f, gguf_part_path(stem, i + 1, count, path, sizeof path));
         free(f.data);
     }

@@ -15,6 +15,7 @@
 #define ORIGINAL_SHAPE "comfy.gguf.orig_shape."
 
 enum { MAGIC_BYTES = 4, MAX_RANK = 4, MAX_NESTING = 4, DEFAULT_ALIGNMENT = 32 };
+enum { DIGITS = 20 };                /* of the largest number */
 enum { LEAST_INFO = 8 + 4 + 4 + 8 }; /* bytes that the header has for a tensor */
 
 /* A metadata value's type. */
@@ -38,7 +39,7 @@ typedef struct shape {
 } shape;
 
 typedef struct text {
-    const char *at; /* not terminated */
+    const char *at; /* not terminated; NULL: it is the number n */
     size_t n;
 } text;
 
@@ -164,26 +165,48 @@ static graft_status read_shape(reader *r, text name)
     return graft_fail_nomem(r->e, "a shape");
 }
 
-static graft_status read_string(reader *r, text key)
+/* What llama.cpp calls otherwise than its authors, in a model of this kind; NULL: nothing. */
+static graft_gguf_name_fn *names_of(text kind)
 {
-    text value = read_text(r);
-    if (is(key, "general.architecture"))
-        r->common->rename = is(value, "t5") || is(value, "t5encoder") ? graft_gguf_name_t5
-                            : is(value, "qwen3") || is(value, "qwen3vl") || is(value, "qwen2vl") ||
-                                    is(value, "qwen2")
-                                ? graft_gguf_name_qwen3
-                                : NULL;
-    if (is(key, "tokenizer.ggml.model")) {
-        r->tokenizer.t5 = is(value, "t5");
-        r->tokenizer.bytes = is(value, "gpt2");
-    }
-    if (is(key, "tokenizer.ggml.pre")) r->tokenizer.qwen = is(value, "qwen2");
+    static const struct {
+        const char *kind;
+        graft_gguf_name_fn *names;
+    } all[] = {{"t5", graft_gguf_name_t5},
+               {"t5encoder", graft_gguf_name_t5},
+               {"qwen3", graft_gguf_name_language},
+               {"qwen3vl", graft_gguf_name_language},
+               {"qwen2vl", graft_gguf_name_language},
+               {"qwen2", graft_gguf_name_language},
+               {"llama", graft_gguf_name_language},
+               {"mistral3", graft_gguf_name_language}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (is(kind, all[i].kind)) return all[i].names;
+    return NULL;
+}
+
+static graft_status keep_pair(reader *r, text key, text value)
+{
     if (r->cut || memchr(key.at, 0, key.n)) return GRAFT_OK;
     if (graft_grow(&r->pair, &r->cap_texts, r->n_texts + 2, sizeof *r->pair))
         return graft_fail_nomem(r->e, "the metadata of a GGUF file");
     r->pair[r->n_texts++] = key;
     r->pair[r->n_texts++] = value;
     return GRAFT_OK;
+}
+
+static graft_status read_string(reader *r, text key)
+{
+    text value = read_text(r);
+    if (is(key, "general.architecture")) r->common->rename = names_of(value);
+    if (is(key, "tokenizer.ggml.model")) {
+        r->tokenizer.t5 = is(value, "t5");
+        r->tokenizer.bytes = is(value, "gpt2");
+    }
+    if (is(key, "tokenizer.ggml.pre")) {
+        r->tokenizer.qwen = is(value, "qwen2");
+        r->tokenizer.tekken = is(value, "tekken");
+    }
+    return keep_pair(r, key, value);
 }
 
 /* What a tokenizer has of lists and flags; of anything else nothing is kept. */
@@ -244,6 +267,7 @@ static graft_status read_pair(reader *r)
     if (about_parts(r, key, &whole)) return read_whole(r, key, type, whole);
     if (!r->first) return skip_value(r, type, 0);
     if (type == VALUE_STRING) return read_string(r, key);
+    if (type == VALUE_U32) return keep_pair(r, key, (text){.n = read_u32(r)});
     if (key.n > prefix && memcmp(key.at, ORIGINAL_SHAPE, prefix) == 0 && type == VALUE_ARRAY)
         return read_shape(r, (text){key.at + prefix, key.n - prefix});
     return read_tokenizer(r, key, type);
@@ -260,12 +284,26 @@ static const char *keep(reader *r, const char *name, size_t n)
     return p;
 }
 
+/* Bytes that are enough for a key or a value. */
+static size_t room_of(text t)
+{
+    return (t.at ? t.n : DIGITS) + 1;
+}
+
+static const char *keep_text(reader *r, text t)
+{
+    char digits[DIGITS + 1];
+    if (t.at) return keep(r, t.at, t.n);
+    return keep(r, digits, (size_t)snprintf(digits, sizeof digits, "%zu", t.n));
+}
+
 static void keep_pairs(reader *r)
 {
     graft_gguf *g = r->out;
-    for (size_t i = 0; i < r->n_texts; i += 2)
-        g->meta[g->n_meta++] = (graft_st_pair){keep(r, r->pair[i].at, r->pair[i].n),
-                                               keep(r, r->pair[i + 1].at, r->pair[i + 1].n)};
+    for (size_t i = 0; i < r->n_texts; i += 2) {
+        const char *key = keep_text(r, r->pair[i]);
+        g->meta[g->n_meta++] = (graft_st_pair){key, keep_text(r, r->pair[i + 1])};
+    }
 }
 
 static void set_name(reader *r, text name, graft_st_tensor *t)
@@ -377,7 +415,7 @@ static graft_status make_room(reader *at, uint64_t n)
         bytes += name.n + 1 + GRAFT_GGUF_NAME;
     }
     if (r.cut) return cut_short(at);
-    for (size_t i = 0; i < r.n_texts; i++) bytes += r.pair[i].n + 1;
+    for (size_t i = 0; i < r.n_texts; i++) bytes += room_of(r.pair[i]);
     at->out->meta = graft_calloc(r.n_texts / 2 + 1, sizeof *at->out->meta);
     at->out->text = graft_malloc(bytes);
     at->out->tensor = graft_calloc((size_t)n + 1, sizeof *at->out->tensor);

@@ -64,13 +64,15 @@ typedef struct graft_st_alias {
     bool kernel;    /* a matrix (a,b) becomes the kernel of a 1x1 convolution, (a,b,1,1) */
     bool vector;    /* whatever its shape, it becomes a vector */
     bool exchanged; /* the two halves of its rows change places */
+    int64_t paired; /* not 0: of each so many rows, a head's, those of pairs that stand side by side
+                       become halves: rows 0, 2, 4 and so on, and behind them 1, 3, 5 */
     bool piece;     /* it is `next` of another; it has no name */
     bool slices; /* it and those behind it, (a,b,...) each, become (a,b,n,...), and not more rows */
     size_t next; /* 0, or 1 + the number of a tensor whose rows come behind its own */
 } graft_st_alias;
 /* Gives tensor i the name alias[i], one for each of graft_safetensors_count(); names are copied.
- * A tensor that is `next` of another becomes part of it and is none any more. What is joined or
- * exchanged is copied into memory, which lasts as long as the file is open.
+ * A tensor that is `next` of another becomes part of it and is none any more. What is joined,
+ * exchanged or paired is copied into memory, which lasts as long as the file is open.
  *
  * Before anybody else knows of the file. GRAFT_E_FORMAT when two have the same name then, and for
  * rows that do not fit each other in shape or dtype; the file can only be closed after a failure.
@@ -109,8 +111,8 @@ size_t graft_safetensors_count(const graft_safetensors *f);
 const graft_st_tensor *graft_safetensors_at(const graft_safetensors *f, size_t i);
 /* NULL when absent. */
 const graft_st_tensor *graft_safetensors_find(const graft_safetensors *f, const char *name);
-/* A value of __metadata__ (text, cut at a zero character), of a GGUF file one that is a text; or
- * NULL. */
+/* A value of __metadata__ (text, cut at a zero character), of a GGUF file one that is a text, or
+ * a whole number of 32 bits (U32) in decimal digits; or NULL. */
 const char *graft_safetensors_metadata(const graft_safetensors *f, const char *key);
 /* i-th pair of __metadata__; NULL past the end. */
 const char *graft_safetensors_metadata_at(const graft_safetensors *f, size_t i, const char **value);

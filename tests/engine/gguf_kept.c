@@ -51,7 +51,7 @@ static void in_parts(void)
     if (!t) abort();
     for (size_t i = 0; i < n; i++) t[i] = *graft_safetensors_at(f, i);
     snprintf(stem, sizeof stem, "%s", temp_path("parts"));
-    gguf_write_parts(stem, PARTS, "sd1", config_of(SD1), t, n, NULL, 0);
+    gguf_write_parts(stem, PARTS, "sd1", config_of(SD1), t, n, NULL);
     gguf_part_path(stem, 1, PARTS, first, sizeof first);
     graft_model *a = load_model(kept, path), *b = load_model(kept, first);
     CHECK_INT(count_kept(b), count_kept(a));

@@ -96,7 +96,7 @@ static inline void write_gguf(const made_file *f, const char *architecture, cons
     snprintf(path, sizeof path, "%s/%s", folder, name);
     if (graft_part_of(path, &part)) {
         path[graft_part_stem(&part)] = '\0';
-        gguf_write_parts(path, part.count, architecture, config, f->tensor, f->n, NULL, 0);
+        gguf_write_parts(path, part.count, architecture, config, f->tensor, f->n, NULL);
         return;
     }
     gguf_file bytes = gguf_of(architecture, config, f->tensor, f->n);

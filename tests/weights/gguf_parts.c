@@ -48,26 +48,19 @@ static void make_tensors(void)
     }
 }
 
-/* A tokenizer, which is made a tensor. */
-static void put_merges(gguf_file *f)
-{
-    gguf_put_pair(f, "tokenizer.ggml.model", "gpt2");
-    gguf_put_pair(f, "tokenizer.ggml.pre", "qwen2");
-    gguf_put_text(f, "tokenizer.ggml.tokens");
-    gguf_put_number(f, 9, 4);
-    gguf_put_number(f, 8, 4);
-    gguf_put_number(f, 257, 8);
-    for (int i = 0; i < 257; i++) gguf_put_text(f, "t");
-    gguf_put_text(f, "tokenizer.ggml.merges");
-    gguf_put_number(f, 9, 4);
-    gguf_put_number(f, 8, 4);
-    gguf_put_number(f, 1, 8);
-    gguf_put_text(f, "t h");
-}
-
+/* With a tokenizer, which is made a tensor. */
 static void write_parts(void)
 {
-    gguf_write_parts(stem, PARTS, "qwen3", "a config", tensor, TENSORS, put_merges, 4);
+    enum { TOKENS = 257 };
+    gguf_pairs more = {0};
+    gguf_add_text(&more, "tokenizer.ggml.model", "gpt2");
+    gguf_add_text(&more, "tokenizer.ggml.pre", "qwen2");
+    gguf_add_list(&more, "tokenizer.ggml.tokens", 8, TOKENS);
+    for (int i = 0; i < TOKENS; i++) gguf_put_text(&more.bytes, "t");
+    gguf_add_list(&more, "tokenizer.ggml.merges", 8, 1);
+    gguf_put_text(&more.bytes, "t h");
+    gguf_write_parts(stem, PARTS, "qwen3", "a config", tensor, TENSORS, &more);
+    free(more.bytes.data);
 }
 
 static void check_tensor(const graft_safetensors *f, int i, const char *name)

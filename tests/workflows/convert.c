@@ -68,7 +68,7 @@ static void joins_parts(void)
     snprintf(stem, sizeof stem, "%s", scratch("convert/big"));
     snprintf(to, sizeof to, "%s.safetensors", stem);
     unlink(to);
-    gguf_write_parts(stem, 2, "test", NULL, t, 2, NULL, 0);
+    gguf_write_parts(stem, 2, "test", NULL, t, 2, NULL);
     convert(gguf_part_path(stem, 2, 2, from, sizeof from), NULL, 0, "big.safetensors: 2 tensors");
     CHECK(graft_file_exists(to));
     gguf_remove_parts(stem, 2);
