@@ -212,8 +212,8 @@ graft_status graft_files_fingerprint(const graft_host *h, const char *folder, co
     return st;
 }
 
-/* Tokenizers of T5 and Qwen are files of their own: beside the encoder's, T5's or else a text
- * encoder. */
+/* Tokenizers of T5, Qwen and Mistral are files of their own: beside the encoder's, T5's or else a
+ * text encoder. */
 static bool may_have_text(const char *folder)
 {
     return strcmp(folder, "text_encoders") == 0 || strcmp(folder, "checkpoints") == 0;
@@ -222,7 +222,8 @@ static bool may_have_text(const char *folder)
 static graft_status put_tokenizer(const graft_host *h, const char *folder, const char *name,
                                   graft_str *out)
 {
-    static const char *const files[] = {TOKENIZER, "tokenizer.json", "vocab.json", "merges.txt"};
+    static const char *const files[] = {TOKENIZER, "tokenizer.json", "vocab.json", "merges.txt",
+                                        "tekken.json"};
     const char *slash = strrchr(name, '/');
     graft_status st = GRAFT_OK;
     for (size_t i = 0; i < sizeof files / sizeof *files && st == GRAFT_OK; i++) {

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "engine/files/convert.h"
+#include "engine/files/llama_rows.h"
 #include "engine/weights/gguf.h"
 #include "engine/weights/pytorch.h"
 #include "engine/weights/values.h"
@@ -127,10 +128,12 @@ graft_status graft_checkpoint_convert(const char *from, const char *to, graft_co
     if (st == GRAFT_E_NOMEM || (st && begins_as_gguf(from)))
         return graft_fail(e, st, "%s", why.text);
     if (st) return convert_pytorch(from, to, info, e);
-    st = graft_safetensors_is_gguf(f)
-             ? convert_gguf(f, to, info, e)
-             : graft_fail(e, GRAFT_E_ARG,
-                          "%s: a safetensors file already; there is nothing to convert", from);
+    st = graft_llama_rows_adopt(f, e);
+    if (!st)
+        st = graft_safetensors_is_gguf(f)
+                 ? convert_gguf(f, to, info, e)
+                 : graft_fail(e, GRAFT_E_ARG,
+                              "%s: a safetensors file already; there is nothing to convert", from);
     graft_safetensors_close(f);
     return st;
 }

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "engine/files/kinds.h"
+#include "engine/files/llama_rows.h"
 #include "engine/files/load.h"
 #include "engine/files/mmproj.h"
 #include "engine/prompts/qwen3.h"
@@ -416,6 +417,13 @@ static graft_status add_any(graft_clip *c, graft_weights *file, const graft_task
     return st;
 }
 
+/* What llama.cpp has otherwise, or in a file beside. */
+static graft_status adopt(graft_safetensors *f, graft_err *e)
+{
+    graft_status st = graft_mmproj_adopt(f, e);
+    return st ? st : graft_llama_rows_adopt(f, e);
+}
+
 graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
                              const char *type, const graft_task *task, graft_clip **out,
                              graft_err *e)
@@ -454,7 +462,7 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
     c->width = GRAFT_SD3_CONTEXT;
     for (size_t i = 0; i < n_paths; i++) {
         bool found = false;
-        GRAFT_TRY(graft_load_open(paths[i], graft_mmproj_adopt, task, &file, e));
+        GRAFT_TRY(graft_load_open(paths[i], adopt, task, &file, e));
         GRAFT_TRY(add_any(c, file, task, &found, e));
         if (!found) {
             st = no_encoder(graft_weights_file(file), c->kind, e);

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/part.h"
 #include "engine/weights/gguf_names.h"
 
 #define MARK   "mmproj"
@@ -56,6 +57,15 @@ static size_t without_type(const char *name, size_t n)
     return ends_in_float(name, n, &without) ? without : n;
 }
 
+/* How long a name is without ".gguf", and of a part without its number. */
+static size_t without_ending(const char *name)
+{
+    graft_part part;
+    const char *dot = strrchr(name, '.');
+    if (graft_part_of(name, &part)) return graft_part_stem(&part);
+    return dot ? (size_t)(dot - name) : strlen(name);
+}
+
 /* Whether `part`, of n bytes, is in the name, in any case. */
 static bool has_part(const char *name, const char *part, size_t n)
 {
@@ -67,8 +77,8 @@ static bool has_part(const char *name, const char *part, size_t n)
 /* Which of a folder's files belongs to the model in the file of this name; NULL: none does. */
 static const char *choose(char *const *names, size_t n, const char *model)
 {
-    const char *dot = strrchr(model, '.'), *only = NULL;
-    const size_t stem = without_type(model, dot ? (size_t)(dot - model) : strlen(model));
+    const char *only = NULL;
+    const size_t stem = without_type(model, without_ending(model));
     size_t without_name = 0;
     for (size_t i = 0; i < n; i++) {
         if (strchr(names[i], '/') || !has_part(names[i], MARK, strlen(MARK))) continue;

@@ -534,7 +534,8 @@ graft_status graft_redux_detect(const graft_safetensors *f, graft_redux_arch *ou
 graft_status graft_ip_adapter_detect(const graft_safetensors *f, graft_ip_adapter_arch *out,
                                      graft_err *e);
 /* Heads of Qwen 2.5 and Mistral are of 128 numbers, or as many as head_dim in __metadata__.config
- * says. GRAFT_E_UNSUPPORTED for relatives: with experts, with more norms (Gemma). */
+ * says, or for a Mistral of llama.cpp's KIND.rope.dimension_count. GRAFT_E_UNSUPPORTED for
+ * relatives: with experts, with more norms (Gemma). */
 graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
                                 graft_qwen3_arch *out, graft_err *e);
 /* A tensor that tells Qwen 3, below its prefix. */
@@ -547,6 +548,8 @@ graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
 bool graft_qwen3_is_mistral(const graft_safetensors *f, const char *prefix);
 /* Whether it has no more layers than Ministral 3's smallest, of 3 billion weights. */
 bool graft_qwen3_is_ministral(const graft_safetensors *f, const char *prefix);
+/* How many numbers its heads are of, by metadata; any: a number that makes no sense is 128. */
+graft_status graft_mistral_head_dim(const graft_safetensors *f, int32_t *out, graft_err *e);
 /* What is behind its prefix; heads are 16, and one layer in eight sees the whole picture, or as
  * vision_heads and vision_whole_every in __metadata__.config say. GRAFT_E_UNSUPPORTED for others.
  */

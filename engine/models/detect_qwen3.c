@@ -1,4 +1,7 @@
 /* Qwen 3 and 2.5, and Mistral, by the names and shapes of their tensors. */
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "engine/models/detect.h"
 #include "engine/models/qwen3.h"
 #include "kernels/op_desc.h"
@@ -58,22 +61,35 @@ static int32_t length_of(const graft_safetensors *f, const char *prefix, const c
     return t && t->rank == 1 ? graft_detect_dim(t, 0) : 0;
 }
 
+static graft_status head_dim(const graft_safetensors *f, int64_t given, int32_t *out, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    if (!given)
+        st = graft_detect_number(f, graft_safetensors_metadata(f, "config"), "head_dim", &given, e);
+    *out = given > 0 && given <= GRAFT_ROPE_HEAD_MAX ? (int32_t)given : HEAD_DIM;
+    return st;
+}
+
+graft_status graft_mistral_head_dim(const graft_safetensors *f, int32_t *out, graft_err *e)
+{
+    const char *kind = graft_safetensors_metadata(f, "general.architecture"), *found;
+    char key[100];
+    snprintf(key, sizeof key, "%.40s.rope.dimension_count", kind ? kind : "");
+    found = kind ? graft_safetensors_metadata(f, key) : NULL;
+    return head_dim(f, found ? strtol(found, NULL, 10) : 0, out, e);
+}
+
 /* What kind it is, and head_dim. */
 static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
                                  graft_qwen3_arch *a, graft_err *e)
 {
-    int64_t given = 0;
     a->biased = graft_detect_find(f, prefix, GRAFT_QWEN25_TENSOR) != NULL;
     a->mistral = graft_qwen3_is_mistral(f, prefix);
     a->ministral = graft_qwen3_is_ministral(f, prefix);
-    if (!a->biased && !a->mistral) {
-        a->head_dim = length_of(f, prefix, GRAFT_QWEN3_TENSOR);
-        return a->head_dim ? GRAFT_OK : graft_detect_missing(f, prefix, GRAFT_QWEN3_TENSOR, e);
-    }
-    graft_status st =
-        graft_detect_number(f, graft_safetensors_metadata(f, "config"), "head_dim", &given, e);
-    a->head_dim = given > 0 && given <= GRAFT_ROPE_HEAD_MAX ? (int32_t)given : HEAD_DIM;
-    return st;
+    if (a->mistral) return graft_mistral_head_dim(f, &a->head_dim, e);
+    if (a->biased) return head_dim(f, 0, &a->head_dim, e);
+    a->head_dim = length_of(f, prefix, GRAFT_QWEN3_TENSOR);
+    return a->head_dim ? GRAFT_OK : graft_detect_missing(f, prefix, GRAFT_QWEN3_TENSOR, e);
 }
 
 static bool makes_sense(const graft_qwen3_arch *a, int32_t queries, int32_t keys)

@@ -49,10 +49,11 @@ graft_status graft_mistral_load_tokenizer(graft_qwen3 *q, const graft_safetensor
         st = read_beside(path, &q->tekken, e);
         if (st == GRAFT_E_NOTFOUND)
             return graft_fail(e, st,
-                              "%s: %s without its tokenizer: there is no tensor "
-                              "" GRAFT_MISTRAL_TOKENIZER " in it; put " GRAFT_MISTRAL_TOKENIZER_FILE
-                              " of %s beside it",
+                              "%s: %s without its tokenizer: there is no %s in it; "
+                              "put " GRAFT_MISTRAL_TOKENIZER_FILE " of %s beside it",
                               path, graft_qwen3_family(&q->arch),
+                              graft_safetensors_is_gguf(f) ? "metadata of Tekken"
+                                                           : "tensor " GRAFT_MISTRAL_TOKENIZER,
                               q->arch.ministral ? "Ministral 3" : "Mistral Small");
         if (st) return st;
     }

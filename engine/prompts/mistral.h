@@ -4,11 +4,12 @@
 #define GRAFT_PROMPTS_MISTRAL_H
 #include "engine/prompts/qwen3.h"
 
-/* The tensor of a file, or the file beside it, that has the vocabulary (engine/text/tekken.h). */
-#define GRAFT_MISTRAL_TOKENIZER      "tekken_model"
+/* The file beside one without a tensor GRAFT_MISTRAL_TOKENIZER that has the vocabulary
+ * (engine/text/tekken.h). */
 #define GRAFT_MISTRAL_TOKENIZER_FILE "tekken.json"
 
-/* Sets q->tekken: of the tensor, below `place` or by itself, or of the file beside f.
+/* Sets q->tekken: of the tensor, below `place` or by itself, which GGUF files have as such, or of
+ * the file beside f.
  * GRAFT_E_NOTFOUND: there is neither; GRAFT_E_FORMAT: it has more tokens than the model. */
 graft_status graft_mistral_load_tokenizer(graft_qwen3 *q, const graft_safetensors *f,
                                           const char *place, graft_err *e);

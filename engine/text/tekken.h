@@ -24,6 +24,12 @@
 
 #define GRAFT_TEKKEN_MAX_FILE ((size_t)64 << 20) /* bytes */
 
+/* What config.pattern has to be. */
+#define GRAFT_TEKKEN_PATTERN                                                                       \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"   \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|"   \
+    "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
 typedef enum graft_tekken_mark {
     GRAFT_TEKKEN_BEGIN = 1,       /* "<s>" */
     GRAFT_TEKKEN_USER = 3,        /* "[INST]" */

@@ -5,11 +5,6 @@
 #include "base/json.h"
 #include "engine/text/tekken.h"
 
-#define PATTERN                                                                                    \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"   \
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|"   \
-    "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-
 enum { BYTES = 256, MOST_SPECIAL = 1 << 16 };
 
 /* What config says: how many special tokens, and how many ranks behind them. */
@@ -56,7 +51,7 @@ static graft_status add_bytes(pool *p, const char *text, graft_err *e)
 static graft_status read_sizes(const cJSON *root, const char *what, sizes *out, graft_err *e)
 {
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(root, "config");
-    if (strcmp(graft_json_str(config, "pattern", ""), PATTERN) != 0)
+    if (strcmp(graft_json_str(config, "pattern", ""), GRAFT_TEKKEN_PATTERN) != 0)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "%s: no tokenizer of Mistral's (Tekken), or one that cuts texts up in "
                           "another way",

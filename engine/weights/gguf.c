@@ -10,22 +10,24 @@
 #include "base/size.h"
 #include "base/str.h"
 #include "engine/weights/ggml_blocks.h"
-#include "engine/weights/gguf_names.h"
 #include "engine/weights/gguf_tokenizer.h"
 
 #define ORIGINAL_SHAPE "comfy.gguf.orig_shape."
 
 enum { MAGIC_BYTES = 4, MAX_RANK = 4, MAX_NESTING = 4, DEFAULT_ALIGNMENT = 32 };
+enum { DIGITS = 20 };                /* of the largest number */
 enum { LEAST_INFO = 8 + 4 + 4 + 8 }; /* bytes that the header has for a tensor */
 
 /* A metadata value's type. */
 typedef enum value_type {
-    VALUE_U16 = 2,
     VALUE_U32 = 4,
     VALUE_I32 = 5,
+    VALUE_F32 = 6,
     VALUE_BOOL = 7,
     VALUE_STRING = 8,
     VALUE_ARRAY = 9,
+    VALUE_U64 = 10,
+    VALUE_I64 = 11,
     VALUE_TYPES = 13
 } value_type;
 /* Bytes by type; 0: those that vary. */
@@ -37,7 +39,7 @@ typedef struct shape {
 } shape;
 
 typedef struct text {
-    const char *at; /* not terminated */
+    const char *at; /* not terminated; NULL: it is the number n */
     size_t n;
 } text;
 
@@ -48,9 +50,9 @@ typedef struct reader {
     graft_err *e;
     bool cut;
     uint64_t alignment;
-    graft_gguf_name_fn *rename; /* llama.cpp's names; or NULL */
-    graft_map shape;            /* tensor name -> shape, of those that were laid out anew */
-    struct text *pair;          /* keys and texts in turn */
+    bool first; /* part; of others metadata counts as far as it is about the file */
+    graft_gguf_common *common;
+    struct text *pair; /* keys and texts in turn */
     size_t n_texts, cap_texts;
     graft_gguf_tokenizer tokenizer;
     graft_gguf *out;
@@ -152,37 +154,59 @@ static graft_status read_shape(reader *r, text name)
         return bad(r, GRAFT_E_FORMAT, "\"" ORIGINAL_SHAPE "%.*s\" is no shape",
                    (int)(name.n < 200 ? name.n : 200), name.at);
     snprintf(key, sizeof key, "%.*s", (int)name.n, name.at);
-    if (graft_map_has(&r->shape, key))
+    if (graft_map_has(&r->common->shape, key))
         return bad(r, GRAFT_E_FORMAT, "\"" ORIGINAL_SHAPE "%.200s\" occurs twice", key);
     shape *s = graft_calloc(1, sizeof *s);
     if (!s) return graft_fail_nomem(r->e, "a shape");
     s->rank = (int)rank;
     for (int i = 0; i < s->rank; i++) s->dim[i] = (int32_t)read_u32(r);
-    if (graft_map_put(&r->shape, key, s) == 0) return GRAFT_OK;
+    if (graft_map_put(&r->common->shape, key, s) == 0) return GRAFT_OK;
     graft_free(s);
     return graft_fail_nomem(r->e, "a shape");
 }
 
-static graft_status read_string(reader *r, text key)
+/* What llama.cpp calls otherwise than its authors, in a model of this kind; NULL: nothing. */
+static graft_gguf_name_fn *names_of(text kind)
 {
-    text value = read_text(r);
-    if (is(key, "general.architecture"))
-        r->rename = is(value, "t5") || is(value, "t5encoder") ? graft_gguf_name_t5
-                    : is(value, "qwen3") || is(value, "qwen3vl") || is(value, "qwen2vl") ||
-                            is(value, "qwen2")
-                        ? graft_gguf_name_qwen3
-                        : NULL;
-    if (is(key, "tokenizer.ggml.model")) {
-        r->tokenizer.t5 = is(value, "t5");
-        r->tokenizer.bytes = is(value, "gpt2");
-    }
-    if (is(key, "tokenizer.ggml.pre")) r->tokenizer.qwen = is(value, "qwen2");
+    static const struct {
+        const char *kind;
+        graft_gguf_name_fn *names;
+    } all[] = {{"t5", graft_gguf_name_t5},
+               {"t5encoder", graft_gguf_name_t5},
+               {"qwen3", graft_gguf_name_language},
+               {"qwen3vl", graft_gguf_name_language},
+               {"qwen2vl", graft_gguf_name_language},
+               {"qwen2", graft_gguf_name_language},
+               {"llama", graft_gguf_name_language},
+               {"mistral3", graft_gguf_name_language}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (is(kind, all[i].kind)) return all[i].names;
+    return NULL;
+}
+
+static graft_status keep_pair(reader *r, text key, text value)
+{
     if (r->cut || memchr(key.at, 0, key.n)) return GRAFT_OK;
     if (graft_grow(&r->pair, &r->cap_texts, r->n_texts + 2, sizeof *r->pair))
         return graft_fail_nomem(r->e, "the metadata of a GGUF file");
     r->pair[r->n_texts++] = key;
     r->pair[r->n_texts++] = value;
     return GRAFT_OK;
+}
+
+static graft_status read_string(reader *r, text key)
+{
+    text value = read_text(r);
+    if (is(key, "general.architecture")) r->common->rename = names_of(value);
+    if (is(key, "tokenizer.ggml.model")) {
+        r->tokenizer.t5 = is(value, "t5");
+        r->tokenizer.bytes = is(value, "gpt2");
+    }
+    if (is(key, "tokenizer.ggml.pre")) {
+        r->tokenizer.qwen = is(value, "qwen2");
+        r->tokenizer.tekken = is(value, "tekken");
+    }
+    return keep_pair(r, key, value);
 }
 
 /* What a tokenizer has of lists and flags; of anything else nothing is kept. */
@@ -209,22 +233,41 @@ static graft_status read_tokenizer(reader *r, text key, uint32_t type)
     return GRAFT_OK;
 }
 
+/* Whether the key is about parts, and what it says. */
+static bool about_parts(reader *r, text key, uint64_t **out)
+{
+    *out = is(key, "split.no")              ? &r->out->part
+           : is(key, "split.count")         ? &r->out->parts
+           : is(key, "split.tensors.count") ? &r->out->part_tensors
+                                            : NULL;
+    return *out != NULL;
+}
+
+static graft_status read_whole(reader *r, text key, uint32_t type, uint64_t *out)
+{
+    if (type < VALUE_F32 || type == VALUE_U64 || type == VALUE_I64) {
+        *out = number(r, value_bytes[type]);
+        return GRAFT_OK;
+    }
+    return bad(r, GRAFT_E_FORMAT, "\"%.*s\" is no whole number", (int)key.n, key.at);
+}
+
 static graft_status read_pair(reader *r)
 {
     text key = read_text(r);
     uint32_t type = read_u32(r);
     const size_t prefix = strlen(ORIGINAL_SHAPE);
+    uint64_t *whole;
     if (r->cut) return GRAFT_OK;
     if (is(key, "general.alignment") && type == VALUE_U32) {
         r->alignment = read_u32(r);
         if (r->cut || (r->alignment && !(r->alignment & (r->alignment - 1)))) return GRAFT_OK;
         return bad(r, GRAFT_E_FORMAT, "an alignment of %" PRIu64 " bytes", r->alignment);
     }
+    if (about_parts(r, key, &whole)) return read_whole(r, key, type, whole);
+    if (!r->first) return skip_value(r, type, 0);
     if (type == VALUE_STRING) return read_string(r, key);
-    if (is(key, "split.count") && type == VALUE_U16 && number(r, 2) < 2) return GRAFT_OK;
-    if (is(key, "split.count"))
-        return bad(r, GRAFT_E_UNSUPPORTED,
-                   "a part of a GGUF file in several; llama.cpp's gguf-split --merge joins them");
+    if (type == VALUE_U32) return keep_pair(r, key, (text){.n = read_u32(r)});
     if (key.n > prefix && memcmp(key.at, ORIGINAL_SHAPE, prefix) == 0 && type == VALUE_ARRAY)
         return read_shape(r, (text){key.at + prefix, key.n - prefix});
     return read_tokenizer(r, key, type);
@@ -241,19 +284,33 @@ static const char *keep(reader *r, const char *name, size_t n)
     return p;
 }
 
+/* Bytes that are enough for a key or a value. */
+static size_t room_of(text t)
+{
+    return (t.at ? t.n : DIGITS) + 1;
+}
+
+static const char *keep_text(reader *r, text t)
+{
+    char digits[DIGITS + 1];
+    if (t.at) return keep(r, t.at, t.n);
+    return keep(r, digits, (size_t)snprintf(digits, sizeof digits, "%zu", t.n));
+}
+
 static void keep_pairs(reader *r)
 {
     graft_gguf *g = r->out;
-    for (size_t i = 0; i < r->n_texts; i += 2)
-        g->meta[g->n_meta++] = (graft_st_pair){keep(r, r->pair[i].at, r->pair[i].n),
-                                               keep(r, r->pair[i + 1].at, r->pair[i + 1].n)};
+    for (size_t i = 0; i < r->n_texts; i += 2) {
+        const char *key = keep_text(r, r->pair[i]);
+        g->meta[g->n_meta++] = (graft_st_pair){key, keep_text(r, r->pair[i + 1])};
+    }
 }
 
 static void set_name(reader *r, text name, graft_st_tensor *t)
 {
     char other[GRAFT_GGUF_NAME];
     t->name = keep(r, name.at, name.n);
-    if (!r->rename || !r->rename(t->name, other, sizeof other)) return;
+    if (!r->common->rename || !r->common->rename(t->name, other, sizeof other)) return;
     t->called = t->name;
     t->name = keep(r, other, strlen(other));
 }
@@ -310,7 +367,7 @@ static graft_status set_type(const reader *r, graft_st_tensor *t, uint32_t id)
 /* The shape that it had before it was packed. */
 static graft_status restore_shape(const reader *r, graft_st_tensor *t)
 {
-    const shape *s = graft_map_get(&r->shape, graft_st_called(t));
+    const shape *s = graft_map_get(&r->common->shape, graft_st_called(t));
     int64_t values;
     if (!s) return GRAFT_OK;
     if (!graft_size_product(s->dim, s->rank, &values) || values != graft_st_values(t))
@@ -358,7 +415,7 @@ static graft_status make_room(reader *at, uint64_t n)
         bytes += name.n + 1 + GRAFT_GGUF_NAME;
     }
     if (r.cut) return cut_short(at);
-    for (size_t i = 0; i < r.n_texts; i++) bytes += r.pair[i].n + 1;
+    for (size_t i = 0; i < r.n_texts; i++) bytes += room_of(r.pair[i]);
     at->out->meta = graft_calloc(r.n_texts / 2 + 1, sizeof *at->out->meta);
     at->out->text = graft_malloc(bytes);
     at->out->tensor = graft_calloc((size_t)n + 1, sizeof *at->out->tensor);
@@ -448,8 +505,8 @@ bool graft_gguf_is_one(const void *data, size_t size)
     return size >= MAGIC_BYTES && memcmp(data, "GGUF", MAGIC_BYTES) == 0;
 }
 
-graft_status graft_gguf_read(const void *data, size_t size, const char *what, graft_gguf *out,
-                             graft_err *e)
+graft_status graft_gguf_read(const void *data, size_t size, const char *what, bool first,
+                             graft_gguf_common *common, graft_gguf *out, graft_err *e)
 {
     const uint8_t *p = data;
     reader r = {.begin = p,
@@ -458,17 +515,23 @@ graft_status graft_gguf_read(const void *data, size_t size, const char *what, gr
                 .what = what,
                 .e = e,
                 .alignment = DEFAULT_ALIGNMENT,
-                .shape = GRAFT_MAP_INIT,
+                .first = first,
+                .common = common,
                 .out = out};
-    const graft_map_entry *entry;
     *out = (graft_gguf){0};
     graft_status st = read_all(&r);
-    for (size_t at = 0; (entry = graft_map_next(&r.shape, &at));) graft_free(entry->value);
-    graft_map_finish(&r.shape);
     graft_free(r.offset);
     graft_free(r.pair);
     if (st) graft_gguf_finish(out);
     return st;
+}
+
+void graft_gguf_common_finish(graft_gguf_common *c)
+{
+    const graft_map_entry *entry;
+    for (size_t at = 0; (entry = graft_map_next(&c->shape, &at));) graft_free(entry->value);
+    graft_map_finish(&c->shape);
+    *c = (graft_gguf_common){0};
 }
 
 void graft_gguf_finish(graft_gguf *g)

@@ -21,7 +21,7 @@ static const word t5_words[] = {
     {NULL, NULL},
 };
 
-static const word qwen3_words[] = {
+static const word language_words[] = {
     {"attn_q", "self_attn.q_proj"},
     {"attn_k", "self_attn.k_proj"},
     {"attn_v", "self_attn.v_proj"},
@@ -93,7 +93,7 @@ bool graft_gguf_name_t5(const char *name, char *out, size_t size)
     return found && snprintf(out, size, "encoder.block.%u.%s.%s", block, found, what) > 0;
 }
 
-bool graft_gguf_name_qwen3(const char *name, char *out, size_t size)
+bool graft_gguf_name_language(const char *name, char *out, size_t size)
 {
     unsigned block;
     if (strcmp(name, "token_embd.weight") == 0)
@@ -101,7 +101,7 @@ bool graft_gguf_name_qwen3(const char *name, char *out, size_t size)
     if (strcmp(name, "output_norm.weight") == 0)
         return snprintf(out, size, "model.norm.weight") > 0;
     if (strcmp(name, "output.weight") == 0) return snprintf(out, size, "lm_head.weight") > 0;
-    const char *what, *found = find_word(qwen3_words, "blk.", name, &block, &what);
+    const char *what, *found = find_word(language_words, "blk.", name, &block, &what);
     return found && snprintf(out, size, "model.layers.%u.%s.%s", block, found, what) > 0;
 }
 

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
+#include "engine/text/tekken.h"
 
 /* GGUF's numbers of types. */
 enum { LIST_U8 = 0, LIST_I8 = 1, LIST_I32 = 5, LIST_F32 = 6, LIST_STRING = 8 };
@@ -134,16 +136,122 @@ static bool has_merges(const graft_gguf_tokenizer *t)
            t->token.at && t->token.n >= BYTES && t->token.n - BYTES >= t->merge.n;
 }
 
+/* ------------------------------------------------------------------ Mistral's */
+
+/* llama.cpp has special tokens first, then those that merges make, in the order of their ranks and
+ * in the byte alphabet of GPT-2: its list of merges, of all pairs that make a token, adds nothing.
+ */
+enum { KIND_NORMAL = 1 };
+
+/* How many tokens are special: those before the first one that is not; 0: they are not so. */
+static uint64_t special_tokens(const graft_gguf_tokenizer *t)
+{
+    uint64_t special = 0;
+    const bool fits = t->bytes && t->tekken && t->token.at && t->token.type == LIST_STRING &&
+                      t->kind.at && t->kind.type == LIST_I32 && t->kind.n == t->token.n;
+    if (!fits) return 0;
+    while (special < t->kind.n && read_number(t->kind.at + 4 * special, 4) != KIND_NORMAL)
+        special++;
+    for (uint64_t i = special; i < t->kind.n; i++)
+        if (read_number(t->kind.at + 4 * i, 4) != KIND_NORMAL) return 0;
+    return t->token.n - special >= BYTES ? special : 0;
+}
+
+static size_t longest_token(const graft_gguf_tokenizer *t)
+{
+    size_t most = 0;
+    const uint8_t *p = t->token.at;
+    for (uint64_t i = 0; i < t->token.n; i++) {
+        const size_t n = (size_t)read_number(p, LENGTH);
+        if (n > most) most = n;
+        p += LENGTH + n;
+    }
+    return most;
+}
+
+static void put_base64(graft_str *s, const uint8_t *p, size_t n)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < n; i += 3) {
+        const size_t left = n - i;
+        const uint32_t bits = (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
+                              (left > 2 ? p[i + 2] : 0);
+        const char four[4] = {digit[bits >> 18], digit[bits >> 12 & 63],
+                              left > 1 ? digit[bits >> 6 & 63] : '=',
+                              left > 2 ? digit[bits & 63] : '='};
+        graft_str_append(s, four, sizeof four);
+    }
+}
+
+/* All tokens in lists of their own; `room` is for the bytes of any, and one more. False: one has
+ * none, or is not in the alphabet. */
+static bool put_tokens(graft_str *s, const graft_gguf_tokenizer *t, uint64_t special, char *room)
+{
+    const uint8_t *p = t->token.at;
+    for (uint64_t i = 0; i < t->token.n && !s->failed; i++) {
+        size_t n = (size_t)read_number(p, LENGTH);
+        const char *text = (const char *)p + LENGTH;
+        p += LENGTH + n;
+        graft_str_puts(s, i == 0 ? "\"special_tokens\":[" : i == special ? "],\"vocab\":[" : ",");
+        graft_str_printf(s, "{\"rank\":%llu,", (unsigned long long)(i < special ? i : i - special));
+        if (i < special) {
+            memcpy(room, text, n);
+            room[n] = '\0';
+            graft_str_puts(s, "\"is_control\":true,\"token_str\":");
+            graft_str_json(s, room);
+        } else {
+            n = graft_bpe_bytes(text, n, (uint8_t *)room);
+            if (!n) return false;
+            graft_str_puts(s, "\"token_bytes\":\"");
+            put_base64(s, (const uint8_t *)room, n);
+            graft_str_puts(s, "\"");
+        }
+        graft_str_puts(s, "}");
+    }
+    return true;
+}
+
+/* As a tekken.json. NULL as graft_gguf_tokenizer_file() gives it. */
+static uint8_t *tekken_file(const graft_gguf_tokenizer *t, uint64_t special, size_t *n, bool *nomem)
+{
+    graft_str s = GRAFT_STR_INIT;
+    char *room = graft_malloc(longest_token(t) + 1);
+    bool whole = true;
+    if (room) {
+        graft_str_printf(&s,
+                         "{\"config\":{\"num_vocab_tokens\":%llu,\"default_vocab_size\":%llu,"
+                         "\"default_num_special_tokens\":%llu,\"pattern\":",
+                         (unsigned long long)(t->token.n - special), (unsigned long long)t->token.n,
+                         (unsigned long long)special);
+        graft_str_json(&s, GRAFT_TEKKEN_PATTERN);
+        graft_str_puts(&s, "},");
+        whole = put_tokens(&s, t, special, room);
+        graft_str_puts(&s, "]}");
+    }
+    *nomem = !room || s.failed;
+    *n = s.len;
+    graft_free(room);
+    uint8_t *out = whole ? (uint8_t *)graft_str_take(&s) : NULL;
+    graft_str_finish(&s);
+    return out;
+}
+
+/* ------------------------------------------------------------------ all */
+
 uint8_t *graft_gguf_tokenizer_file(const graft_gguf_tokenizer *t, const char **name, size_t *n,
                                    bool *nomem)
 {
     void (*const put_file)(writer *, const graft_gguf_tokenizer *) = fits_together(t) ? put_all
                                                                      : has_merges(t)  ? put_merges
                                                                                       : NULL;
+    const uint64_t special = special_tokens(t);
     writer w = {0};
-    *name = put_file == put_merges ? GRAFT_QWEN_TOKENIZER : GRAFT_T5_TOKENIZER;
+    *name = put_file == put_merges ? GRAFT_QWEN_TOKENIZER
+            : special              ? GRAFT_MISTRAL_TOKENIZER
+                                   : GRAFT_T5_TOKENIZER;
     *n = 0;
     *nomem = false;
+    if (special) return tekken_file(t, special, n, nomem);
     if (!put_file) return NULL;
     put_file(&w, t);
     w.data = graft_malloc(w.n);

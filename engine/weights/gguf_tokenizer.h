@@ -1,6 +1,7 @@
 /* The tokenizer that llama.cpp keeps in the metadata of a text encoder's GGUF file
  * (tokenizer.ggml.…), as the file that it was made from: of T5 the SentencePiece model
- * (engine/text/unigram.h), of Qwen the list of merges (engine/text/qwen.h). */
+ * (engine/text/unigram.h), of Qwen the list of merges (engine/text/qwen.h), of Mistral the list of
+ * tokens by ranks (engine/text/tekken.h). */
 #ifndef GRAFT_WEIGHTS_GGUF_TOKENIZER_H
 #define GRAFT_WEIGHTS_GGUF_TOKENIZER_H
 #include <stdbool.h>
@@ -8,8 +9,9 @@
 #include <stdint.h>
 
 /* The tensors that have such a file. */
-#define GRAFT_T5_TOKENIZER   "spiece_model"
-#define GRAFT_QWEN_TOKENIZER "merges_txt"
+#define GRAFT_T5_TOKENIZER      "spiece_model"
+#define GRAFT_QWEN_TOKENIZER    "merges_txt"
+#define GRAFT_MISTRAL_TOKENIZER "tekken_model"
 
 /* An array of metadata. Its bytes are in the file. */
 typedef struct graft_gguf_list {
@@ -19,8 +21,9 @@ typedef struct graft_gguf_list {
 } graft_gguf_list;
 
 typedef struct graft_gguf_tokenizer {
-    bool t5;          /* of this kind: unigram */
-    bool bytes, qwen; /* of that one: pairs of bytes, and texts cut up as Qwen's are */
+    bool t5;    /* of this kind: unigram */
+    bool bytes; /* of that one: pairs of bytes, and texts cut up as one of these does */
+    bool qwen, tekken;
     graft_gguf_list token, score, kind, charsmap; /* charsmap: normalization */
     graft_gguf_list merge;
     bool keeps_space, bare; /* white space is not trimmed; a text is not begun with a space */

@@ -8,7 +8,6 @@
 #include "base/hash.h"
 #include "base/part.h"
 #include "engine/weights/coded.h"
-#include "engine/weights/gguf.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/scaled.h"
 
@@ -67,29 +66,15 @@ static graft_status index_names(graft_safetensors *f, graft_err *e)
 
 /* ------------------------------------------------------------------ open */
 
-static graft_status read_gguf(graft_safetensors *f, graft_st_file *file, const uint8_t *bytes,
-                              size_t size, graft_err *e)
-{
-    graft_gguf g;
-    graft_status st = graft_gguf_read(bytes, size, file->path, &g, e);
-    if (st) return st;
-    file->text = g.text;
-    f->tensor = g.tensor;
-    f->n_tensors = g.n;
-    f->meta = g.meta;
-    f->n_meta = g.n_meta;
-    f->made = g.tokenizer;
-    f->gguf = true;
-    return GRAFT_OK;
-}
-
 static graft_status read_file(graft_safetensors *f, graft_st_file *file, const uint8_t *bytes,
-                              size_t size, graft_err *e)
+                              size_t size, graft_gguf_common *common, graft_err *e)
 {
-    if (!graft_gguf_is_one(bytes, size)) return graft_st_read_header(f, file, bytes, size, e);
-    if (f->n_files == 1) return read_gguf(f, file, bytes, size, e);
-    return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: a GGUF file, named as one of several parts",
-                      file->path);
+    const bool gguf = graft_gguf_is_one(bytes, size);
+    if (file != f->file && gguf != f->gguf)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: %s GGUF file, but the parts before it are %s",
+                          file->path, gguf ? "a" : "no", gguf ? "none" : "such files");
+    return gguf ? graft_st_read_gguf(f, file, bytes, size, common, e)
+                : graft_st_read_header(f, file, bytes, size, e);
 }
 
 /* What is there once all parts have been read. */
@@ -119,7 +104,8 @@ static graft_status create(const char *what, size_t parts, graft_safetensors **o
     return GRAFT_OK;
 }
 
-static graft_status open_part(graft_safetensors *f, const graft_part *part, size_t i, graft_err *e)
+static graft_status open_part(graft_safetensors *f, const graft_part *part, size_t i,
+                              graft_gguf_common *common, graft_err *e)
 {
     graft_st_file *file = &f->file[i];
     file->path =
@@ -129,22 +115,24 @@ static graft_status open_part(graft_safetensors *f, const graft_part *part, size
         return graft_fail(e, GRAFT_E_NOTFOUND, "%s: the model is in %zu parts, and %s is missing",
                           f->what, f->n_files, graft_path_name(file->path));
     graft_status st = graft_file_map_identified(file->path, &file->map, &file->id, e);
-    return st ? st : read_file(f, file, file->map.data, file->map.size, e);
+    return st ? st : read_file(f, file, file->map.data, file->map.size, common, e);
 }
 
 graft_status graft_safetensors_open(const char *path, graft_safetensors **out, graft_err *e)
 {
     graft_safetensors *f = NULL;
     graft_part part = {.count = 1};
+    graft_gguf_common common = {0};
     graft_status st = GRAFT_OK;
     *out = NULL;
     if (!graft_part_of(path, &part)) part.count = 1;
     GRAFT_TRY(create(path, part.count, &f, e));
-    for (size_t i = 0; i < f->n_files; i++) GRAFT_TRY(open_part(f, &part, i, e));
+    for (size_t i = 0; i < f->n_files; i++) GRAFT_TRY(open_part(f, &part, i, &common, e));
     GRAFT_TRY(finish(f, e));
     *out = f;
     f = NULL;
 out:
+    graft_gguf_common_finish(&common);
     graft_safetensors_close(f);
     return st;
 }
@@ -153,17 +141,19 @@ graft_status graft_safetensors_open_memory(const void *data, size_t size, const 
                                            graft_safetensors **out, graft_err *e)
 {
     graft_safetensors *f = NULL;
+    graft_gguf_common common = {0};
     graft_status st = GRAFT_OK;
     *out = NULL;
     GRAFT_TRY(create(what, 1, &f, e));
     f->file->path = graft_strdup(what);
     if (!f->file->path) st = graft_fail_nomem(e, "a safetensors file");
     GRAFT_TRY(st);
-    GRAFT_TRY(read_file(f, f->file, data, size, e));
+    GRAFT_TRY(read_file(f, f->file, data, size, &common, e));
     GRAFT_TRY(finish(f, e));
     *out = f;
     f = NULL;
 out:
+    graft_gguf_common_finish(&common);
     graft_safetensors_close(f);
     return st;
 }

@@ -10,7 +10,8 @@
  *
  * A path that is one of several parts (base/part.h) opens all of them, which lie beside it, as one
  * file; which tensor is in which part does not matter, so their index is not read. Metadata are the
- * first part's. GRAFT_E_NOTFOUND, with its name: one is missing.
+ * first part's. GRAFT_E_NOTFOUND, with its name: one is missing. GRAFT_E_FORMAT, likewise: one is
+ * no GGUF file as the first is, or the other way round, or of another model by what it says.
  *
  * The file must not be written to while it is open: reading a mapped page that is gone ends the
  * process. graft_safetensors_check() notices it, but not between asking and reading. Replacing the
@@ -64,14 +65,16 @@ typedef struct graft_st_alias {
     bool vector;    /* whatever its shape, it becomes a vector */
     char *second;   /* its rows are two tensors: `name` the first half, this the second; or NULL */
     bool exchanged; /* the two halves of its rows change places */
+    int64_t paired; /* not 0: of each so many rows, a head's, those of pairs that stand side by side
+                       become halves: rows 0, 2, 4 and so on, and behind them 1, 3, 5 */
     bool piece;     /* it is `next` of another; it has no name */
     bool slices; /* it and those behind it, (a,b,...) each, become (a,b,n,...), and not more rows */
     size_t next; /* 0, or 1 + the number of a tensor whose rows come behind its own */
 } graft_st_alias;
 /* Gives tensor i the name alias[i], one for each of graft_safetensors_count(); names are copied.
  * A tensor that is `next` of another becomes part of it and is none any more; one with a `second`
- * becomes two, which lie where it lay. What is joined or
- * exchanged is copied into memory, which lasts as long as the file is open.
+ * becomes two, which lie where it lay. What is joined, exchanged or paired is copied into memory,
+ * which lasts as long as the file is open.
  *
  * Before anybody else knows of the file. GRAFT_E_FORMAT when two have the same name then, and for
  * rows that do not fit each other in shape or dtype; the file can only be closed after a failure.
@@ -110,8 +113,8 @@ size_t graft_safetensors_count(const graft_safetensors *f);
 const graft_st_tensor *graft_safetensors_at(const graft_safetensors *f, size_t i);
 /* NULL when absent. */
 const graft_st_tensor *graft_safetensors_find(const graft_safetensors *f, const char *name);
-/* A value of __metadata__ (text, cut at a zero character), of a GGUF file one that is a text; or
- * NULL. */
+/* A value of __metadata__ (text, cut at a zero character), of a GGUF file one that is a text, or
+ * a whole number of 32 bits (U32) in decimal digits; or NULL. */
 const char *graft_safetensors_metadata(const graft_safetensors *f, const char *key);
 /* i-th pair of __metadata__; NULL past the end. */
 const char *graft_safetensors_metadata_at(const graft_safetensors *f, size_t i, const char **value);

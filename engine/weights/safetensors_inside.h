@@ -1,8 +1,10 @@
 /* A safetensors file from the inside, for what opens one (safetensors.c), reads headers
- * (safetensors_header.c) and gives other names (safetensors_rename.c). */
+ * (safetensors_header.c) and GGUF files (safetensors_gguf.c), and gives other names
+ * (safetensors_rename.c). */
 #ifndef GRAFT_WEIGHTS_SAFETENSORS_INSIDE_H
 #define GRAFT_WEIGHTS_SAFETENSORS_INSIDE_H
 #include "base/file.h"
+#include "engine/weights/gguf.h"
 #include "engine/weights/safetensors.h"
 
 /* Open addressing over an array of elements that begin with their name. */
@@ -33,6 +35,7 @@ struct graft_safetensors {
     size_t n_meta, cap_meta;
     graft_st_index by_name, by_key;
     bool gguf;
+    uint64_t part_tensors;     /* how many a GGUF file in parts has by its first one */
     graft_safetensors *beside; /* whose tensors are among these; NULL: none */
 };
 
@@ -44,4 +47,9 @@ graft_status graft_st_index_build(graft_st_index *x, const void *array, size_t s
  * metadata only the first part's count. */
 graft_status graft_st_read_header(graft_safetensors *f, graft_st_file *file, const uint8_t *bytes,
                                   size_t size, graft_err *e);
+/* The same of a GGUF file. Common is all zeros before the first part, and the caller's to finish.
+ * GRAFT_E_FORMAT: a part that is not the one that its name says, or of another model;
+ * GRAFT_E_UNSUPPORTED: one whose name says nothing of parts. */
+graft_status graft_st_read_gguf(graft_safetensors *f, graft_st_file *file, const uint8_t *bytes,
+                                size_t size, graft_gguf_common *common, graft_err *e);
 #endif

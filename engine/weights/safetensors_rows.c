@@ -60,6 +60,13 @@ static graft_status sliced(const list *l, size_t i, graft_st_tensor *out)
     return GRAFT_OK;
 }
 
+/* Whether its rows are whole units, and heads of `head` rows. */
+static bool has_heads(const graft_st_tensor *t, int64_t head)
+{
+    return moves(t) && !t->coded && head > 0 && head % 2 == 0 && t->shape[0] % head == 0 &&
+           graft_st_values(t) / t->shape[0] % unit_of(t) == 0;
+}
+
 /* The tensor with the rows of those behind it, still without data. */
 static graft_status joined(const list *l, size_t i, graft_st_tensor *out)
 {
@@ -85,6 +92,10 @@ static graft_status joined(const list *l, size_t i, graft_st_tensor *out)
         out->shape[0] += t->shape[0];
         out->bytes += t->bytes;
     }
+    if (alias[i].paired && !has_heads(out, alias[i].paired))
+        return graft_fail(l->e, GRAFT_E_FORMAT,
+                          "%s: the rows of tensor %.200s are not heads of %lld", file,
+                          graft_st_called(out), (long long)alias[i].paired);
     if (!alias[i].exchanged) return GRAFT_OK;
     if (fits && out->shape[0] % 2 == 0 && graft_st_values(out) / 2 % unit_of(out) == 0)
         return GRAFT_OK;
@@ -95,7 +106,7 @@ static graft_status joined(const list *l, size_t i, graft_st_tensor *out)
 
 static bool has_new_rows(const graft_st_alias *alias)
 {
-    return !alias->piece && (alias->next || alias->exchanged);
+    return !alias->piece && (alias->next || alias->exchanged || alias->paired);
 }
 
 static size_t aligned(size_t bytes)
@@ -119,6 +130,18 @@ static void exchange(uint8_t *p, size_t bytes)
     }
 }
 
+/* Of heads of so many rows the first of each pair, and then the others. */
+static void part_pairs(const graft_st_tensor *t, int64_t head, uint8_t *to)
+{
+    const size_t bytes = (size_t)(t->bytes / (uint64_t)t->shape[0]);
+    const uint8_t *from = t->data;
+    for (int64_t row = 0; row < t->shape[0]; row++, from += bytes) {
+        const int64_t of_head = row % head;
+        const int64_t place = row - of_head + of_head / 2 + of_head % 2 * (head / 2);
+        memcpy(to + (size_t)place * bytes, from, bytes);
+    }
+}
+
 static void copy_slices(const list *l, size_t i, const graft_st_tensor *whole, uint8_t *to)
 {
     const size_t n = (size_t)whole->shape[2], all = (size_t)(whole->shape[0] * whole->shape[1]);
@@ -133,6 +156,11 @@ static void copy_rows(const list *l, size_t i, const graft_st_tensor *whole, uin
     uint8_t *p = to;
     if (l->alias[i].slices) {
         copy_slices(l, i, whole, to);
+        return;
+    }
+    if (l->alias[i].paired) {
+        part_pairs(&l->tensor[i], l->alias[i].paired, to);
+        graft_safetensors_forget(l->f, &l->tensor[i]);
         return;
     }
     for (size_t k = i + 1; k; k = l->alias[k - 1].next) {

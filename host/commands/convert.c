@@ -5,19 +5,25 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/part.h"
 #include "base/str.h"
 #include "host/commands/commands.h"
 #include "host/session/session.h"
 
 /* FILE.ckpt is FILE.safetensors, and what has that name already, FILE-converted.safetensors; with
- * integers it is FILE_int8_convrot.safetensors, or FILE_int8. NULL when out of memory. */
+ * integers it is FILE_int8_convrot.safetensors, or FILE_int8. What comes of parts is one file,
+ * whose name has no number. NULL when out of memory. */
 static char *name_for(const graft_options *o)
 {
     const char *from = o->file;
     static const char suffix[] = ".safetensors";
     const char *slash = strrchr(from, '/'), *dot = strrchr(slash ? slash : from, '.');
     graft_str s = GRAFT_STR_INIT;
-    graft_str_append(&s, from, dot && dot != from ? (size_t)(dot - from) : strlen(from));
+    graft_part part;
+    graft_str_append(&s, from,
+                     graft_part_of(from, &part) ? graft_part_stem(&part)
+                     : dot && dot != from       ? (size_t)(dot - from)
+                                                : strlen(from));
     if (o->int8)
         graft_str_puts(&s, o->straight ? "_int8" : "_int8_convrot");
     else if (dot && strcmp(dot, suffix) == 0)

@@ -37,6 +37,34 @@ static void one_type(void)
     stay_in_memory(all_q4_k);
 }
 
+/* They stay packed whichever part of several they are in. */
+static void in_parts(void)
+{
+    enum { PARTS = 3 };
+    const char *path = temp_path("several.gguf");
+    char stem[400], first[420];
+    float one[OUT], two[OUT];
+    write_network(path, several);
+    graft_safetensors *f = open_file(path);
+    const size_t n = graft_safetensors_count(f);
+    graft_st_tensor *t = calloc(n, sizeof *t);
+    if (!t) abort();
+    for (size_t i = 0; i < n; i++) t[i] = *graft_safetensors_at(f, i);
+    snprintf(stem, sizeof stem, "%s", temp_path("parts"));
+    gguf_write_parts(stem, PARTS, "sd1", config_of(SD1), t, n, NULL);
+    gguf_part_path(stem, 1, PARTS, first, sizeof first);
+    graft_model *a = load_model(kept, path), *b = load_model(kept, first);
+    CHECK_INT(count_kept(b), count_kept(a));
+    run_model(a, one);
+    run_model(b, two);
+    CHECK(same_bits(one, two));
+    RELEASE_ALL(a, b);
+    free(t);
+    graft_safetensors_close(f);
+    gguf_remove_parts(stem, PARTS);
+    unlink(path);
+}
+
 /* What a library without such operators gets is what there was before. */
 static void other_backends(void)
 {
@@ -381,6 +409,7 @@ int main(void)
     RUN(quantized);
     RUN(calibrated);
     RUN(reports);
+    RUN(in_parts);
     graft_engine_destroy(kept);
     graft_engine_destroy(floats);
     return test_end();

@@ -5,6 +5,7 @@
 #define GRAFT_TESTS_ENGINE_LLAMA_FILES_H
 #include <sys/stat.h>
 
+#include "base/part.h"
 #include "tests/engine/language.h"
 #include "tests/gguf_file.h"
 
@@ -86,12 +87,19 @@ static inline void split_as_llama(made_file *to, const graft_st_tensor *t)
     }
 }
 
+/* As several parts, where the name is that of one. */
 static inline void write_gguf(const made_file *f, const char *architecture, const char *config,
                               const char *folder, const char *name)
 {
     char path[400];
-    gguf_file bytes = gguf_of(architecture, config, f->tensor, f->n);
+    graft_part part;
     snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (graft_part_of(path, &part)) {
+        path[graft_part_stem(&part)] = '\0';
+        gguf_write_parts(path, part.count, architecture, config, f->tensor, f->n, NULL);
+        return;
+    }
+    gguf_file bytes = gguf_of(architecture, config, f->tensor, f->n);
     gguf_write(&bytes, path);
     free(bytes.data);
 }
@@ -141,8 +149,14 @@ static inline void remove_folder(const char *folder, const char *name, const cha
     const char *const all[] = {name, sight};
     char path[400];
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        graft_part part;
         snprintf(path, sizeof path, "%s/%s", folder, all[i]);
-        unlink(path);
+        if (graft_part_of(path, &part)) {
+            path[graft_part_stem(&part)] = '\0';
+            gguf_remove_parts(path, part.count);
+        } else {
+            unlink(path);
+        }
     }
     rmdir(folder);
 }

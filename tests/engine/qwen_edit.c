@@ -514,6 +514,7 @@ static void beside(void)
     } names[] = {{"Qwen-7B-Q4_K_M.gguf", "Qwen-7B-mmproj-F16.gguf", true},
                  {"qwen-7b-UD-IQ4_XS.gguf", "mmproj-Qwen-7B.gguf", true},
                  {"qwen-7b.BF16.gguf", "qwen-7b.mmproj-q8_0.gguf", true},
+                 {"Qwen-7B-Q4_K_M-00001-of-00003.gguf", "Qwen-7B-mmproj-F16.gguf", true},
                  {"qwen_q8_0.gguf", "mmproj-F16.gguf", true}, /* the only one without a name */
                  {"qwen-7b.gguf", "other-mmproj.gguf", false},
                  {"qwen-7b-Q4_K_M.gguf", "qwen-7b-vision.gguf", false}};

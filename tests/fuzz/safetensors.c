@@ -1,12 +1,17 @@
 /* Any bytes, as safetensors or GGUF: opened or refused; every tensor that is reported lies inside
- * the input. Names that diffusers gives are translated, or refused. */
+ * the input. Names that diffusers gives are translated, or refused, and llama.cpp's rows are moved.
+ * GGUF files that follow each other are read as the parts of one. */
+#include "engine/files/llama_rows.h"
 #include "engine/models/diffusers_file.h"
 #include "engine/weights/coded.h"
+#include "engine/weights/gguf.h"
+#include "engine/weights/gguf_tokenizer.h"
 #include "engine/weights/packed.h"
 #include "engine/weights/quantized.h"
 #include "kernels/blocks.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Reads every value; sanitizers watch. */
 static void read_quantized(const graft_st_tensor *t)
@@ -58,6 +63,13 @@ static void read_coded(const graft_st_tensor *t)
     free(level);
 }
 
+/* A tokenizer of a GGUF file's metadata; whatever has its name may be one. */
+static bool is_made(const graft_st_tensor *t)
+{
+    return strcmp(t->name, GRAFT_T5_TOKENIZER) == 0 || strcmp(t->name, GRAFT_QWEN_TOKENIZER) == 0 ||
+           strcmp(t->name, GRAFT_MISTRAL_TOKENIZER) == 0;
+}
+
 static void adopt(const uint8_t *data, size_t size, graft_diffusers_adopt *how)
 {
     graft_err e;
@@ -75,15 +87,44 @@ static void adopt(const uint8_t *data, size_t size, graft_diffusers_adopt *how)
     graft_safetensors_close(f);
 }
 
+static void read_part(const uint8_t *data, size_t size, bool first, graft_gguf_common *common)
+{
+    graft_gguf g;
+    if (graft_gguf_read(data, size, "fuzz", first, common, &g, NULL)) return;
+    for (size_t i = 0; i < g.n; i++) {
+        const graft_st_tensor *t = &g.tensor[i];
+        const uint8_t *p = t->data;
+        const bool made = g.tokenizer && i + 1 == g.n;
+        if (made && t->data != g.tokenizer) abort();
+        if (!made && (p < data || p > data + size || t->bytes > (size_t)(data + size - p))) abort();
+        if (t->blocks) read_blocks(t);
+    }
+    graft_gguf_finish(&g);
+}
+
+static void read_parts(const uint8_t *data, size_t size)
+{
+    graft_gguf_common common = {0};
+    const uint8_t *end = data + size;
+    for (const uint8_t *at = data; graft_gguf_is_one(at, (size_t)(end - at));) {
+        const uint8_t *next = memmem(at + 4, (size_t)(end - at) - 4, "GGUF", 4);
+        read_part(at, (size_t)((next ? next : end) - at), at == data, &common);
+        at = next ? next : end;
+    }
+    graft_gguf_common_finish(&common);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     graft_err e;
     graft_safetensors *f;
+    read_parts(data, size);
     if (graft_safetensors_open_memory(data, size, "fuzz", &f, &e)) return 0;
     for (size_t i = 0; i < graft_safetensors_count(f); i++) {
         const graft_st_tensor *t = graft_safetensors_at(f, i);
         const uint8_t *p = t->data;
+        if (is_made(t)) continue;
         if (p < data || p > data + size || t->bytes > (size_t)(data + size - p)) abort();
         if (graft_safetensors_find(f, t->name) != t) abort();
         if (graft_is_quantized(t->dtype)) read_quantized(t);
@@ -97,5 +138,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     adopt(data, size, graft_diffusers_adopt_unet);
     adopt(data, size, graft_diffusers_adopt_mmdit);
     adopt(data, size, graft_diffusers_adopt_vae);
+    adopt(data, size, graft_llama_rows_adopt);
     return 0;
 }

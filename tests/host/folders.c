@@ -80,15 +80,23 @@ static graft_status resolve(const char *key, const char *name)
 /* The first part's name stands for all. */
 static void models_in_parts(void)
 {
+    static const char *const kinds[][2] = {{"controlnet", "safetensors"},
+                                           {"diffusion_models", "gguf"}};
     graft_err e = GRAFT_ERR_INIT;
-    char **names;
-    CHECK(system("mkdir -p models/controlnet") == 0);
-    check_text("models/controlnet/big-00001-of-00002.safetensors", "");
-    check_text("models/controlnet/big-00002-of-00002.safetensors", "");
-    CHECK_OK(graft_folders_list(&fixture.folders, "controlnet", &names, &e), &e);
-    CHECK(names[0] && !names[1]);
-    CHECK_STR(names[0], "big-00001-of-00002.safetensors");
-    graft_folders_free_names(names);
+    char **names, path[100];
+    CHECK(system("mkdir -p models/controlnet models/diffusion_models") == 0);
+    for (size_t i = 0; i < 2; i++) {
+        for (int number = 1; number <= 2; number++) {
+            snprintf(path, sizeof path, "models/%s/big-%05d-of-00002.%s", kinds[i][0], number,
+                     kinds[i][1]);
+            check_text(path, "");
+        }
+        CHECK_OK(graft_folders_list(&fixture.folders, kinds[i][0], &names, &e), &e);
+        CHECK(names[0] && !names[1]);
+        snprintf(path, sizeof path, "big-00001-of-00002.%s", kinds[i][1]);
+        CHECK_STR(names[0], path);
+        graft_folders_free_names(names);
+    }
 }
 
 static void models(void)

@@ -118,8 +118,8 @@ static void fingerprints_follow_what_was_overwritten(void)
     CHECK(strcmp(a, b) != 0);
 }
 
-/* T5's words are in a file of their own, beside the encoder's or with the text encoders; Qwen's may
- * be beside it. */
+/* T5's words are in a file of their own, beside the encoder's or with the text encoders; Qwen's and
+ * Mistral's may be beside it. */
 static void fingerprints_follow_the_tokenizer(void)
 {
     static const struct {
@@ -130,17 +130,15 @@ static void fingerprints_follow_the_tokenizer(void)
                  {"CheckpointLoaderSimple", "checkpoints"}};
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
         const char *const own = nodes[i].folder;
-        const char *const files[][2] = {{own, "spiece.model"},
-                                        {"text_encoders", "spiece.model"},
-                                        {own, "tokenizer.json"},
-                                        {own, "vocab.json"},
-                                        {own, "merges.txt"}};
+        const char *const files[][2] = {{own, "spiece.model"},   {"text_encoders", "spiece.model"},
+                                        {own, "tokenizer.json"}, {own, "vocab.json"},
+                                        {own, "merges.txt"},     {own, "tekken.json"}};
         const graft_node *node = fake_host_node(nodes[i].id);
         const graft_fingerprint_api *api = node->query(GRAFT_FINGERPRINT_ID);
         graft_arg in[24];
         fake_host_defaults(node, in);
         fake_host_put(&host, own, "file.safetensors", "one", 3);
-        for (int k = 0; k < 5; k++) {
+        for (int k = 0; k < 6; k++) {
             char a[64] = "", b[64] = "";
             CHECK_INT(api->get(&host.host, in, a, sizeof a), GRAFT_OK);
             fake_host_put(&host, files[k][0], files[k][1], "words", 1 + i % 5);
@@ -148,6 +146,24 @@ static void fingerprints_follow_the_tokenizer(void)
             CHECK(strcmp(a, b) != 0);
         }
     }
+}
+
+/* Of a GGUF file in parts all of them count. */
+static void fingerprints_follow_all_parts(void)
+{
+    const graft_node *node = fake_host_node("CLIPLoaderGGUF");
+    const graft_fingerprint_api *api = node->query(GRAFT_FINGERPRINT_ID);
+    graft_arg in[24];
+    char a[64] = "", b[64] = "";
+    fake_host_defaults(node, in);
+    in[fake_host_input(node, "clip_name")] = choice("big-00001-of-00002.gguf");
+    fake_host_put(&host, "text_encoders", "big-00001-of-00002.gguf", "one", 3);
+    CHECK(api->get(&host.host, in, a, sizeof a) != GRAFT_OK);
+    fake_host_put(&host, "text_encoders", "big-00002-of-00002.gguf", "two", 3);
+    CHECK_INT(api->get(&host.host, in, a, sizeof a), GRAFT_OK);
+    fake_host_put(&host, "text_encoders", "big-00002-of-00002.gguf", "other", 5);
+    CHECK_INT(api->get(&host.host, in, b, sizeof b), GRAFT_OK);
+    CHECK(strcmp(a, b) != 0);
 }
 
 static void fingerprints_follow_the_plan(void)
@@ -185,6 +201,7 @@ int main(void)
     RUN(fingerprints_follow_model_files);
     RUN(fingerprints_follow_what_was_overwritten);
     RUN(fingerprints_follow_the_tokenizer);
+    RUN(fingerprints_follow_all_parts);
     RUN(fingerprints_follow_the_plan);
     graft_plugin_entry.deinit();
     graft_alloc_stats_get(&stats);

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "engine/text/tekken.h"
 #include "engine/text/tokenizer.h"
+#include "tests/tekken_gguf.h"
 #include "tests/test.h"
 
 #define FOLDER GRAFT_SOURCE_DIR "/golden/small/tekken/"
@@ -53,11 +54,10 @@ static bool same_tokens(const graft_tekken *t, const char *text, const cJSON *id
     return same;
 }
 
-static void texts(void)
+static void golden_texts(const graft_tekken *t)
 {
     size_t n;
     graft_err e = GRAFT_ERR_INIT;
-    graft_tekken *t = made();
     cJSON *root = NULL;
     const cJSON *item;
     char *text = text_of(FOLDER "tokens.json", &n);
@@ -67,7 +67,77 @@ static void texts(void)
         CHECK(same_tokens(t, graft_json_str(item, "text", ""), cJSON_GetObjectItem(item, "ids")));
     cJSON_Delete(root);
     graft_free(text);
+}
+
+static void texts(void)
+{
+    graft_tekken *t = made();
+    golden_texts(t);
     graft_tekken_destroy(t);
+}
+
+/* As llama.cpp has it in a GGUF file's metadata it is the same vocabulary. */
+static void in_gguf(void)
+{
+    static const int32_t late[] = {3, 3, 3, 3, 1, 3}, none[] = {1};
+    enum { TOKENS = BYTES + 523 + SPECIAL };
+    const struct {
+        const char *cut;
+        uint32_t tokens;
+        const int32_t *kind;
+        uint32_t n_kinds;
+        bool there;
+    } cases[] = {{"tekken", TOKENS, NULL, 0, true},
+                 {"tekken", BYTES + SPECIAL, NULL, 0, true},
+                 {"tekken", BYTES + SPECIAL - 1, NULL, 0, false},
+                 {"llama-bpe", TOKENS, NULL, 0, false},
+                 {"tekken", TOKENS, late, 6, false},
+                 {"tekken", TOKENS, none, 1, false}};
+    size_t n;
+    char *json = text_of(FOLDER "tekken.json", &n);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        graft_safetensors *f = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        gguf_pairs pairs = {0};
+        add_tekken(&pairs, json, cases[i].cut, cases[i].tokens, cases[i].kind, cases[i].n_kinds);
+        gguf_file bytes = gguf_with("llama", NULL, NULL, 0, NULL, &pairs);
+        CHECK_OK(graft_safetensors_open_memory(bytes.data, bytes.n, "a", &f, &e), &e);
+        const graft_st_tensor *t = f ? graft_safetensors_find(f, "tekken_model") : NULL;
+        graft_tekken *own = NULL;
+        CHECK(!t == !cases[i].there);
+        if (t) CHECK_OK(graft_tekken_create_json(t->data, (size_t)t->bytes, "a", &own, &e), &e);
+        if (own) CHECK_INT(graft_tekken_tokens(own), cases[i].tokens);
+        if (own && i == 0) golden_texts(own);
+        graft_tekken_destroy(own);
+        graft_safetensors_close(f);
+        free(bytes.data);
+        free(pairs.bytes.data);
+    }
+    graft_free(json);
+}
+
+/* A token that has a character which stands for no byte: there is no vocabulary. */
+static void no_alphabet(void)
+{
+    static const char letter[] = "\1\0\0\0\0\0\0\0A";
+    size_t n;
+    char *json = text_of(FOLDER "tekken.json", &n);
+    for (int i = 0; i < 2; i++) {
+        graft_safetensors *f = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        gguf_pairs pairs = {0};
+        add_tekken(&pairs, json, "tekken", BYTES + SPECIAL, NULL, 0);
+        char *at = memmem(pairs.bytes.data, pairs.bytes.n, letter, sizeof letter - 1);
+        CHECK(at != NULL);
+        if (at && i) at[8] = ' ';
+        gguf_file bytes = gguf_with("llama", NULL, NULL, 0, NULL, &pairs);
+        CHECK_OK(graft_safetensors_open_memory(bytes.data, bytes.n, "a", &f, &e), &e);
+        CHECK(f && (graft_safetensors_find(f, "tekken_model") != NULL) == (i == 0));
+        graft_safetensors_close(f);
+        free(bytes.data);
+        free(pairs.bytes.data);
+    }
+    graft_free(json);
 }
 
 static void marks(void)
@@ -262,6 +332,8 @@ static void memory_runs_out(void)
 int main(void)
 {
     RUN(texts);
+    RUN(in_gguf);
+    RUN(no_alphabet);
     RUN(marks);
     RUN(long_texts);
     RUN(named_marks);

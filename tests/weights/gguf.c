@@ -231,7 +231,10 @@ static void bad_metadata_is_refused(void)
     refused(&f, GRAFT_E_FORMAT, "unknown type 13");
     put_pair(&f, "split.count", 2);
     gguf_put_number(&f, 2, 2);
-    refused(&f, GRAFT_E_UNSUPPORTED, "in several");
+    refused(&f, GRAFT_E_UNSUPPORTED, "a: part 1 of a GGUF file in 2 parts, whose name does not");
+    put_pair(&f, "split.count", 6);
+    gguf_put_number(&f, 0, 4);
+    refused(&f, GRAFT_E_FORMAT, "\"split.count\" is no whole number");
     put_pair(&f, "a", 9);
     for (int i = 0; i < 6; i++) { /* lists of lists */
         gguf_put_number(&f, 9, 4);
@@ -303,7 +306,7 @@ static void t5_has_its_authors_names(void)
                                  .data = value,
                                  .bytes = sizeof value};
     for (int own = 0; own < 2; own++) {
-        gguf_file bytes = gguf_of(own ? "llama" : "t5encoder", "a config", t, N);
+        gguf_file bytes = gguf_of(own ? "test" : "t5encoder", "a config", t, N);
         CHECK_OK(graft_safetensors_open_memory(bytes.data, bytes.n, "a", &f, &e), &e);
         CHECK_STR(graft_safetensors_metadata(f, "config"), "a config");
         CHECK(!graft_safetensors_metadata(f, "general.alignment"));
@@ -316,6 +319,49 @@ static void t5_has_its_authors_names(void)
     }
 }
 
+/* Those of Qwen and Mistral are the same; numbers in metadata are told as texts. */
+static void language_models_have_their_authors_names(void)
+{
+    static const char *const kinds[] = {"qwen2",   "qwen2vl", "qwen3",
+                                        "qwen3vl", "llama",   "mistral3"};
+    static const char *const names[][2] = {
+        {"token_embd.weight", "model.embed_tokens.weight"},
+        {"output_norm.weight", "model.norm.weight"},
+        {"output.weight", "lm_head.weight"},
+        {"blk.7.attn_q.weight", "model.layers.7.self_attn.q_proj.weight"},
+        {"blk.7.attn_output.weight", "model.layers.7.self_attn.o_proj.weight"},
+        {"blk.39.ffn_norm.weight", "model.layers.39.post_attention_layernorm.weight"},
+        {"rope_freqs.weight", "rope_freqs.weight"}};
+    enum { N = sizeof names / sizeof *names };
+    float value[1] = {1};
+    graft_st_tensor t[N];
+    gguf_pairs more = {0};
+    gguf_add_u32(&more, "kind.rope.dimension_count", 128);
+    gguf_add_u32(&more, "kind.most", UINT32_MAX);
+    for (size_t i = 0; i < N; i++)
+        t[i] = (graft_st_tensor){.name = names[i][0],
+                                 .dtype = GRAFT_F32,
+                                 .rank = 1,
+                                 .shape = {1},
+                                 .data = value,
+                                 .bytes = sizeof value};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        graft_safetensors *f = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        gguf_file bytes = gguf_with(kinds[k], NULL, t, N, NULL, &more);
+        CHECK_OK(graft_safetensors_open_memory(bytes.data, bytes.n, "a", &f, &e), &e);
+        CHECK_STR(graft_safetensors_metadata(f, "kind.rope.dimension_count"), "128");
+        CHECK_STR(graft_safetensors_metadata(f, "kind.most"), "4294967295");
+        for (size_t i = 0; i < N; i++) {
+            const graft_st_tensor *found = graft_safetensors_find(f, names[i][1]);
+            CHECK(found && strcmp(graft_st_called(found), names[i][0]) == 0);
+        }
+        graft_safetensors_close(f);
+        free(bytes.data);
+    }
+    free(more.bytes.data);
+}
+
 int main(void)
 {
     RUN(values_are_ggmls);
@@ -325,5 +371,6 @@ int main(void)
     RUN(bad_metadata_is_refused);
     RUN(damaged_files_do_no_harm);
     RUN(t5_has_its_authors_names);
+    RUN(language_models_have_their_authors_names);
     return test_end();
 }

@@ -64,7 +64,7 @@ static void names_of_parts(void)
                                          "model-00004-of-00003.safetensors",
                                          "model-0001-of-00003.safetensors",
                                          "model-00001-of-0003.safetensors",
-                                         "model-00001-of-00003.gguf",
+                                         "model-00001-of-00003.GGUF",
                                          "model-00001-of-00003",
                                          "model_00001-of-00003.safetensors",
                                          "00001-of-00003.safetensors",
@@ -85,6 +85,9 @@ static void names_of_parts(void)
     CHECK_STR(other, "a.b/x-99999-of-99999.sft");
     graft_free(other);
     CHECK(graft_part_of("-00003-of-00003.safetensors", &p) && p.number == 3);
+    CHECK_INT(graft_part_stem(&p), 0);
+    CHECK(graft_part_of("b/model-00002-of-00003.gguf", &p) && p.number == 2 && p.count == 3);
+    CHECK_INT(graft_part_stem(&p), strlen("b/model"));
 }
 
 static bool holds(const graft_safetensors *f, const char *name, int first, int n)
@@ -164,7 +167,8 @@ static void what_does_not_fit(void)
     refused(1, GRAFT_E_FORMAT, "a web page", "model-00002-of-00003.safetensors");
     CHECK_OK(graft_file_write(part_path(2), "GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24, &e),
              &e);
-    refused(1, GRAFT_E_UNSUPPORTED, "GGUF", "model-00002-of-00003.safetensors");
+    refused(1, GRAFT_E_FORMAT,
+            "model-00002-of-00003.safetensors: a GGUF file, but the parts before", "are none");
 }
 
 /* Whichever part it is, it is seen. */

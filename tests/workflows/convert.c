@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "tests/gguf_file.h"
 #include "tests/workflows/process.h"
 
 #define GOLDEN GRAFT_SOURCE_DIR "/golden/small/pytorch/"
@@ -56,6 +57,23 @@ static void converts(void)
     graft_free(data);
 }
 
+/* What comes of parts is one file, whose name does not make it a part. */
+static void joins_parts(void)
+{
+    const float one[2] = {1, 2};
+    const graft_st_tensor t[2] = {
+        {.name = "a", .dtype = GRAFT_F32, .rank = 1, .shape = {2}, .data = one, .bytes = 8},
+        {.name = "b", .dtype = GRAFT_F32, .rank = 1, .shape = {2}, .data = one, .bytes = 8}};
+    char stem[480], from[512], to[512];
+    snprintf(stem, sizeof stem, "%s", scratch("convert/big"));
+    snprintf(to, sizeof to, "%s.safetensors", stem);
+    unlink(to);
+    gguf_write_parts(stem, 2, "test", NULL, t, 2, NULL);
+    convert(gguf_part_path(stem, 2, 2, from, sizeof from), NULL, 0, "big.safetensors: 2 tensors");
+    CHECK(graft_file_exists(to));
+    gguf_remove_parts(stem, 2);
+}
+
 /* A network in integers, for which other words of the command line are given. */
 static void quantizes(void)
 {
@@ -104,6 +122,7 @@ static void refuses(void)
 int main(void)
 {
     RUN(converts);
+    RUN(joins_parts);
     RUN(quantizes);
     RUN(refuses);
     return test_end();
