@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "host/serve/routes.h"
+#include "base/part.h"
 #include "base/tree.h"
+#include "host/serve/routes.h"
 
 #define HEADER_BYTES ((uint64_t)100 << 20) /* longest header of a model file that is read */
 
@@ -77,6 +78,26 @@ graft_status graft_route_experiment_models(graft_serve *s, const graft_http_requ
     return graft_http_str(r, 200, &t, e);
 }
 
+/* Of a file's first part the size of all up to one that is missing, and when the last was changed.
+ */
+static bool stat_parts(const char *path, struct stat *out)
+{
+    graft_part part;
+    if (stat(path, out)) return false;
+    if (!graft_part_of(path, &part)) return true;
+    for (unsigned i = part.number + 1; i <= part.count; i++) {
+        struct stat other;
+        char *at = graft_part_path(path, &part, i);
+        const bool there = at && stat(at, &other) == 0;
+        graft_free(at);
+        if (!there) break;
+        out->st_size += other.st_size;
+        if (other.st_mtime > out->st_mtime) out->st_mtime = other.st_mtime;
+        if (other.st_ctime > out->st_ctime) out->st_ctime = other.st_ctime;
+    }
+    return true;
+}
+
 graft_status graft_route_experiment_folder(graft_serve *s, const graft_http_request *q,
                                            const char *rest, graft_http_response *r, graft_err *e)
 {
@@ -90,7 +111,7 @@ graft_status graft_route_experiment_folder(graft_serve *s, const graft_http_requ
         char *path = NULL;
         struct stat info;
         if (!graft_folders_resolve(&s->session.folders, rest, names[i], &path, NULL) &&
-            stat(path, &info) == 0) {
+            stat_parts(path, &info)) {
             graft_str_puts(&t, t.len > 1 ? ",{\"name\":" : "{\"name\":");
             graft_str_json(&t, names[i]);
             graft_str_printf(

@@ -56,6 +56,26 @@ static inline void call_as_llama(made_file *f)
         if (strncmp(f->tensor[i].name, "visual.", 7) != 0) replace_word(&f->tensor[i], words);
 }
 
+/* Queries and keys in its order, before call_as_llama(): row 2 i + k of a head is what row
+ * k head/2 + i was. */
+static inline void turn_as_llama(made_file *f, size_t head)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        graft_st_tensor *t = &f->tensor[i];
+        const size_t row = (size_t)t->bytes / (size_t)t->shape[0];
+        const uint8_t *from = t->data;
+        uint8_t *to;
+        if (!strstr(t->name, ".q_proj.") && !strstr(t->name, ".k_proj.")) continue;
+        if (!(to = malloc((size_t)t->bytes))) abort();
+        for (size_t r = 0; r < (size_t)t->shape[0]; r++) {
+            const size_t in = r % head;
+            memcpy(to + r * row, from + (r - in + in % 2 * head / 2 + in / 2) * row, row);
+        }
+        free((void *)(uintptr_t)from);
+        t->data = to;
+    }
+}
+
 /* What looks at pictures, in two parts or three where llama.cpp has so many. */
 static inline void split_as_llama(made_file *to, const graft_st_tensor *t)
 {

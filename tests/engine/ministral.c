@@ -1,7 +1,9 @@
 /* Ministral 3 as ERNIE-Image's text encoder: where it is found and what tells it from FLUX.2 dev's
  * Mistral, and what its prompts are made of. What it computes is held against
  * golden/small/ministral, and the tokenizer against golden/small/tekken. */
+#include "tests/engine/llama_files.h"
 #include "tests/engine/tekken_language.h"
+#include "tests/tekken_gguf.h"
 
 #define MINISTRAL GRAFT_SOURCE_DIR "/golden/small/ministral.safetensors"
 #define MISTRAL   GRAFT_SOURCE_DIR "/golden/small/mistral.safetensors"
@@ -9,6 +11,8 @@
 #define DEV       GRAFT_SOURCE_DIR "/golden/small/flux2_dev.safetensors"
 #define PLACE     "text_encoders.ministral3_3b.transformer."
 #define CONFIG    "{\"head_dim\": 16}"
+
+enum { HEAD = 16, VOCAB = 300 };
 
 static graft_engine *engine;
 
@@ -94,6 +98,33 @@ static void places(void)
         graft_clip_release(other);
     }
     graft_clip_release(c);
+}
+
+/* As llama.cpp has it: its order of rows, and the vocabulary in metadata. */
+static void as_gguf(void)
+{
+    const char *path = temp_path("encoder.gguf");
+    char *json = vocabulary();
+    made_file *f = wordless_at(MINISTRAL, "");
+    gguf_pairs pairs = {0};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_clip *c = clip_of(ministral(), CONFIG, "flux2"), *other = NULL;
+    turn_as_llama(f, HEAD);
+    call_as_llama(f);
+    gguf_add_u32(&pairs, "mistral3.rope.dimension_count", HEAD);
+    add_tekken(&pairs, json, "tekken", VOCAB, NULL, 0);
+    gguf_file bytes = gguf_with("mistral3", NULL, f->tensor, f->n, NULL, &pairs);
+    gguf_write(&bytes, path);
+    CHECK_OK(graft_clip_load(engine, &path, 1, "flux2", NULL, &other, &e), &e);
+    CHECK(other && other->kind == c->kind && encode_alike(c, other, "the red apple"));
+    CHECK(other && memcmp(&c->qwen3->arch, &other->qwen3->arch, sizeof c->qwen3->arch) == 0);
+    graft_clip_release(other);
+    graft_clip_release(c);
+    unlink(path);
+    free(bytes.data);
+    free(pairs.bytes.data);
+    finish_file(f);
+    graft_free(json);
 }
 
 /* How many layers it has tells it from FLUX.2 dev's. */
@@ -281,6 +312,7 @@ int main(void)
     if (!engine) return 1;
     RUN(kind);
     RUN(places);
+    RUN(as_gguf);
     RUN(by_its_layers);
     RUN(lost_tensors);
     RUN(other_networks);

@@ -63,29 +63,6 @@ static void make_files(made_file **packed, made_file **plain)
             gguf_pack_tensor(&(*packed)->tensor[i], &(*plain)->tensor[i]);
 }
 
-/* Row 2 i + k of a head is what row k HEAD/2 + i was. */
-static void turn_rows(graft_st_tensor *t)
-{
-    const size_t bytes = (size_t)t->bytes / (size_t)t->shape[0];
-    uint8_t *to = malloc((size_t)t->bytes);
-    const uint8_t *from = t->data;
-    if (!to) abort();
-    for (size_t head = 0; head < (size_t)t->shape[0]; head += HEAD)
-        for (size_t k = 0; k < 2; k++)
-            for (size_t i = 0; i < HEAD / 2; i++)
-                memcpy(to + (head + 2 * i + k) * bytes, from + (head + k * HEAD / 2 + i) * bytes,
-                       bytes);
-    free((void *)(uintptr_t)t->data);
-    t->data = to;
-}
-
-static void turn_all(made_file *f)
-{
-    for (size_t i = 0; i < f->n; i++)
-        if (strstr(f->tensor[i].name, ".q_proj.") || strstr(f->tensor[i].name, ".k_proj."))
-            turn_rows(&f->tensor[i]);
-}
-
 /* How a file differs from llama.cpp's. */
 typedef struct unlike {
     bool nameless, rowless; /* transformers' names, and with them its order; its order alone */
@@ -104,7 +81,7 @@ static void write_mistral(const unlike *u, bool in_parts)
     char key[100];
     const char *kind = u->nameless ? "test" : u->kind ? u->kind : "llama";
     make_files(&packed, &plain);
-    if (!u->nameless && !u->rowless) turn_all(packed);
+    if (!u->nameless && !u->rowless) turn_as_llama(packed, HEAD);
     if (!u->nameless) call_as_llama(packed);
     for (size_t i = 0; i < packed->n && !u->nameless; i++)
         if (strcmp(packed->tensor[i].name, "lm_head.weight") == 0)

@@ -44,6 +44,9 @@ const headed = (...names) => {
 const others = { 'a-unet': headed('model.diffusion_model.x', 'first_stage_model.x'), 'b-text': headed('cond_stage_model.x', 'text_encoders.y'), 'c-none': Buffer.from('{') };
 for (const [name, data] of Object.entries(others)) fs.writeFileSync(path.join(models, `checkpoints/${name}.safetensors`), data);
 fs.writeFileSync(path.join(models, 'checkpoints/e-whole.safetensors'), headed('model.x', 'conditioner.x', 'vae.x'));
+fs.mkdirSync(path.join(models, 'vae'));
+for (const [name, length] of [['apart-00001-of-00003', 10], ['apart-00002-of-00003', 20], ['apart-00003-of-00003', 12], ['lost-00001-of-00003', 5], ['lost-00003-of-00003', 7], ['one', 4]])
+  fs.writeFileSync(path.join(models, `vae/${name}.safetensors`), Buffer.alloc(length));
 
 const s = await start({ dir, models });
 
@@ -82,6 +85,8 @@ async function lists() {
   equal((await get(s, '/api/embeddings')).json().length, 3, 'below /api');
   equal((await get(s, '/models/embeddings')).json(), ['cat.safetensors', 'damaged.safetensors', 'sub/pets.sft'], 'files');
   equal((await get(s, '/experiment/models/embeddings')).json().map((x) => x.name), ['cat.safetensors', 'damaged.safetensors', 'sub/pets.sft'], 'files, with sizes');
+  equal((await get(s, '/experiment/models/vae')).json().map((x) => [x.name, x.size]),
+    [['apart-00001-of-00003.safetensors', 42], ['lost-00001-of-00003.safetensors', 5], ['one.safetensors', 4]], 'the size of all parts');
   check((await get(s, '/models')).json().includes('embeddings'), 'the folder');
   equal((await get(s, '/models/checkpoints')).json().length, 5, 'all checkpoints');
   equal((await get(s, '/models/checkpoints?whole=1')).json(), ['demo.safetensors'], 'the first with all parts');
