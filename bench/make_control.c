@@ -11,6 +11,14 @@ void make_control_of_flux(const graft_flux_arch *net, int32_t types, graft_contr
     a->hint_channels = net->channels;
 }
 
+void make_control_of_qwen_image(const graft_qwen_image_arch *net, graft_control_arch *a)
+{
+    a->kind = GRAFT_NET_QWEN_IMAGE;
+    a->within = 1;
+    a->qwen_image = *net;
+    a->hint_channels = net->channels;
+}
+
 void make_control_of_zimage(const graft_zimage_arch *net, int32_t types, graft_control_arch *a)
 {
     const int32_t depth = net->depth / (types ? 2 : 5);

@@ -2,7 +2,8 @@
  *
  *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32|f8] [--seed N]
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
- *                     --parts union | --parts upscaler | --parts taesd | --parts t5 |
+ *                     --parts union | --parts inpaint | --parts upscaler | --parts taesd |
+ *                     --parts t5 |
  *                     --parts vision | --parts clip-vision | --parts redux |
  *                     --parts qwen3 | --parts ip-adapter | --parts ip-adapter-plus]
  *
@@ -230,17 +231,25 @@ static graft_status add_unet(const kind *k, list *l, graft_err *e)
     return st;
 }
 
-static graft_status add_control_of_transformer(const kind *k, int32_t types, list *l, graft_err *e)
+static graft_status add_control_of_transformer(const kind *k, int32_t types, bool masks, list *l,
+                                               graft_err *e)
 {
     graft_control_arch a = {0};
     graft_graph *net = NULL, *first = NULL;
-    if (!k->flux.depth && !k->zimage.depth) /* files of SD 3's have diffusers' names */
-        return graft_fail(e, GRAFT_E_ARG,
-                          "of transformers only FLUX's and Z-Image's have ControlNets here");
+    /* Files of SD 3's have diffusers' names. */
+    if (!k->flux.depth && !k->zimage.depth && !k->qwen_image.depth)
+        return graft_fail(
+            e, GRAFT_E_ARG,
+            "of transformers only FLUX's, Z-Image's and Qwen-Image's have ControlNets here");
     if (k->zimage.depth)
         make_control_of_zimage(&k->zimage, types, &a);
+    else if (k->qwen_image.depth)
+        make_control_of_qwen_image(&k->qwen_image, &a);
     else
         make_control_of_flux(&k->flux, types, &a);
+    if (masks && k->zimage.depth)
+        return graft_fail(e, GRAFT_E_ARG, "Z-Image's see a mask with --parts union");
+    if (masks) a.hint_channels++;
     const graft_control_shape shape = graft_control_some_shape(&a);
     graft_status st = graft_control_build(&a, &shape, &net, e);
     if (!st) st = graft_control_hint_build(&a, 1, shape.height, shape.width, GRAFT_F32, &first, e);
@@ -251,13 +260,15 @@ static graft_status add_control_of_transformer(const kind *k, int32_t types, lis
     return st;
 }
 
-/* For this kind's UNet; types: of pictures, if it is to be a union ControlNet. */
-static graft_status add_control(const kind *k, int32_t types, list *l, graft_err *e)
+/* For this kind's UNet; types: of pictures, if it is to be a union ControlNet; masks: it is to see
+ * a mask, of a transformer's. */
+static graft_status add_control(const kind *k, int32_t types, bool masks, list *l, graft_err *e)
 {
     static const int32_t hint[7] = {16, 16, 32, 32, 96, 96, 256};
     graft_control_arch a = {.hint_channels = 3, .n_hint = 8};
     const graft_control_shape shape = graft_control_some_shape(&a);
-    if (is_transformer(k)) return add_control_of_transformer(k, types, l, e);
+    if (is_transformer(k)) return add_control_of_transformer(k, types, masks, l, e);
+    if (masks) return graft_fail(e, GRAFT_E_ARG, "only transformers have --parts inpaint");
     graft_graph *net = NULL, *first = NULL;
     fill_unet(k, &a.half);
     a.half.n_output = 0;
@@ -542,8 +553,9 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
 {
     graft_status st = GRAFT_OK;
     if (strcmp(o->parts, "lora") == 0) return add_lora(o, l, e);
-    if (strcmp(o->parts, "controlnet") == 0) return add_control(o->kind, 0, l, e);
-    if (strcmp(o->parts, "union") == 0) return add_control(o->kind, 8, l, e);
+    if (strcmp(o->parts, "controlnet") == 0) return add_control(o->kind, 0, false, l, e);
+    if (strcmp(o->parts, "union") == 0) return add_control(o->kind, 8, false, l, e);
+    if (strcmp(o->parts, "inpaint") == 0) return add_control(o->kind, 0, true, l, e);
     if (strcmp(o->parts, "upscaler") == 0) return add_upscaler(o->kind, l, e);
     if (strcmp(o->parts, "taesd") == 0) return add_taesd(o->kind, l, e);
     if (strcmp(o->parts, "t5") == 0) return add_t5(&o->kind->t5, l, e);
@@ -568,8 +580,9 @@ static int usage(void)
     fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32|f8]\n"
           "                        [--seed N | --weights zeros]\n"
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
-          "                         --parts union | --parts upscaler | --parts taesd |\n"
-          "                         --parts t5 | --parts vision | --parts clip-vision |\n"
+          "                         --parts union | --parts inpaint | --parts upscaler |\n"
+          "                         --parts taesd | --parts t5 | --parts vision | --parts "
+          "clip-vision |\n"
           "                         --parts redux | --parts qwen3 | --parts ip-adapter |\n"
           "                         --parts ip-adapter-plus]\nkinds:",
           stderr);

@@ -179,13 +179,15 @@ typedef struct graft_control_options {
                                 latent's size when sampling. Pictures repeat over a batch. */
     const graft_vae *vae; /* for ControlNets of transformers, which see the latent that it makes of
                              the hint: the model's own; others do not look at it. May be NULL */
-    double strength;      /* factor of the residuals; 0: no change */
-    double start, end;    /* from share start to share end of the schedule, as above */
-    bool everywhere;      /* also on negative prompts, unless one has a ControlNet of its own */
+    const graft_image *mask; /* for those that complete the hint where it is white, scaled as that;
+                                others do not look at it. May be NULL */
+    double strength;         /* factor of the residuals; 0: no change */
+    double start, end;       /* from share start to share end of the schedule, as above */
+    bool everywhere;         /* also on negative prompts, unless one has a ControlNet of its own */
 } graft_control_options;
 /* Added to what the prompts have already. Strength, start and end are run-time values: nothing is
  * compiled for another one. negative and out_negative: both NULL, or none. GRAFT_E_ARG where a
- * VAE is needed and missing, and when sampling if the ControlNet is not for the model;
+ * VAE or a mask is needed and missing, and when sampling if the ControlNet is not for the model;
  * GRAFT_E_UNSUPPORTED where that VAE has no encoder. */
 graft_status graft_cond_control(const graft_cond *positive, const graft_cond *negative,
                                 const graft_control_options *options, graft_cond **out_positive,

@@ -12,8 +12,8 @@ static const graft_input *const inputs[] = {
     [START_PERCENT] = &graft_controlnet_start,
     [END_PERCENT] = &graft_controlnet_end,
     [VAE] = IN_OBJECT("vae", "VAE",
-                      "The model's VAE. ControlNets for Stable Diffusion 3 and FLUX.1 need it, as "
-                      "they see the picture's latent; on others it has no effect.",
+                      "The model's VAE. ControlNets for Stable Diffusion 3, FLUX.1 and Qwen-Image "
+                      "need it, as they see the picture's latent; on others it has no effect.",
                       .flags = GRAFT_INPUT_OPTIONAL),
     NULL};
 static const graft_output *const outputs[] = {&graft_controlnet_out_positive,
@@ -21,7 +21,7 @@ static const graft_output *const outputs[] = {&graft_controlnet_out_positive,
 
 static graft_status run(graft_call *c)
 {
-    return graft_controlnet_apply(c, VAE, IMAGE);
+    return graft_controlnet_apply(c, VAE, IMAGE, -1, STRENGTH);
 }
 
 GRAFT_NODE(control_net_apply_advanced, .id = "ControlNetApplyAdvanced", .title = "Apply ControlNet",

@@ -8,8 +8,8 @@ static const graft_input *const inputs[] = {
     [GRAFT_CONTROLNET_NEGATIVE] = &graft_controlnet_negative,
     [GRAFT_CONTROLNET_NET] = &graft_controlnet_net,
     [VAE] = IN_OBJECT("vae", "VAE",
-                      "The model's VAE, by which ControlNets for Stable Diffusion 3 and FLUX.1 see "
-                      "the picture; on others it has no effect."),
+                      "The model's VAE, by which ControlNets for Stable Diffusion 3, FLUX.1 and "
+                      "Qwen-Image see the picture; on others it has no effect."),
     [IMAGE] = &graft_controlnet_image,
     [STRENGTH] = &graft_controlnet_strength,
     [START_PERCENT] = &graft_controlnet_start,
@@ -20,7 +20,7 @@ static const graft_output *const outputs[] = {&graft_controlnet_out_positive,
 
 static graft_status run(graft_call *c)
 {
-    return graft_controlnet_apply(c, VAE, IMAGE);
+    return graft_controlnet_apply(c, VAE, IMAGE, -1, STRENGTH);
 }
 
 GRAFT_NODE(control_net_apply_sd3, .id = "ControlNetApplySD3", .title = "Apply Controlnet with VAE",

@@ -61,14 +61,15 @@ const graft_output graft_controlnet_out_positive =
 const graft_output graft_controlnet_out_negative =
     OUTPUT("negative", "CONDITIONING", "The negative prompt, steered.");
 
-graft_status graft_controlnet_apply(graft_call *c, int vae, int first)
+graft_status graft_controlnet_apply(graft_call *c, int vae, int image, int mask, int strength)
 {
     const graft_control_options options = {.net = graft_arg_controlnet(c, GRAFT_CONTROLNET_NET),
-                                           .hint = graft_arg_image(c, first),
+                                           .hint = graft_arg_image(c, image),
                                            .vae = graft_arg_vae(c, vae),
-                                           .strength = graft_arg_f64(c, first + 1),
-                                           .start = graft_arg_f64(c, first + 2),
-                                           .end = graft_arg_f64(c, first + 3)};
+                                           .mask = mask < 0 ? NULL : graft_arg_mask(c, mask),
+                                           .strength = graft_arg_f64(c, strength),
+                                           .start = graft_arg_f64(c, strength + 1),
+                                           .end = graft_arg_f64(c, strength + 2)};
     graft_cond *p = NULL, *n = NULL;
     graft_status st =
         graft_cond_control(graft_arg_cond(c, GRAFT_CONTROLNET_POSITIVE),

@@ -31,6 +31,6 @@ QUERY_MODEL_FILE("model_patches", NAME)
 
 GRAFT_NODE(model_patch_loader, .id = "ModelPatchLoader", .title = "ModelPatchLoader",
            .category = "advanced/loaders",
-           .description = "Opens a ControlNet for Z-Image (Z-Image-Turbo-Fun-Controlnet-Union), "
-                          "which is put on a model.",
+           .description = "Opens a ControlNet that is put on a model: for Z-Image "
+                          "(Z-Image-Turbo-Fun-Controlnet-Union) or DiffSynth's for Qwen-Image.",
            .query = query);

@@ -15,7 +15,8 @@ static bool go_together(const active *a, const active *b)
     return a->fast == b->fast && a->entry->tokens == b->entry->tokens && a->control == b->control &&
            a->untold == b->untold && a->skips == b->skips && graft_box_same_size(a->box, b->box) &&
            memcmp(&a->references, &b->references, sizeof a->references) == 0 &&
-           (!a->control || (graft_box_equal(a->box, b->box) && a->known == b->known));
+           ((!a->control && !a->within) ||
+            (graft_box_equal(a->box, b->box) && a->known == b->known));
 }
 
 size_t graft_active_group(active *list, size_t n, size_t *which)
@@ -78,6 +79,7 @@ graft_unet_use graft_active_use(const active *list, const size_t *which, size_t 
     graft_unet_use use = {.control = graft_control_any_net(first->control),
                           .adapted = graft_control_features(first->control),
                           .steered = first->steered,
+                          .within = first->within,
                           .pictures = pictures,
                           .entries = (int64_t)count,
                           .height = first->box->height,

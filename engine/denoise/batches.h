@@ -14,6 +14,7 @@ typedef struct active {
     size_t slot;                         /* its place among all prompts (graft_guided_entry()) */
     const struct graft_control *control; /* what steers it in the present call; NULL: nothing */
     graft_steered steered;               /* where, in a transformer */
+    bool within;                         /* what runs within the network steers it, too */
     bool alike;                          /* by what steered its last whole step */
     const void *known;                   /* where what stands beside the latent is from (known.h) */
     graft_references references;         /* likewise */

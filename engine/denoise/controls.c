@@ -212,7 +212,7 @@ graft_status graft_controls_create(const graft_guided_config *c, const graft_reg
 {
     size_t n = graft_guided_slots(c);
     *out = NULL;
-    if (!c->model->control && !any_of(c->positive) && !any_of(c->negative) &&
+    if (!c->model->control && !c->model->within && !any_of(c->positive) && !any_of(c->negative) &&
         !(c->third.prompt && any_of(c->third.prompt)))
         return GRAFT_OK;
     graft_controls *k = graft_calloc(1, sizeof *k);
@@ -299,18 +299,25 @@ static graft_status reserve_hint(graft_controls *k, const graft_control *l, cons
     return st ? st : graft_fail_nomem(e, "ControlNet");
 }
 
-/* Of all links, for the whole latent: a device has room for the run, or is left alone. */
-static graft_status reserve_hints(graft_controls *k, graft_err *e)
+/* Of a chain, for the whole latent. */
+static graft_status reserve_chain(graft_controls *k, const graft_control *chain, graft_err *e)
 {
     const int64_t *shape = k->c->shape;
     const graft_box whole = {.height = shape[2], .width = shape[3]};
     graft_status st = GRAFT_OK;
-    for (size_t slot = 0; slot < k->slots; slot++)
-        for (const graft_control *l = k->chain[slot]; l && !st; l = l->before) {
-            if (graft_control_adapts(l->net)) continue;
-            if (find_hint(k, l, &whole, shape[0]) == k->n_hints)
-                st = reserve_hint(k, l, &whole, shape[0], e);
-        }
+    for (const graft_control *l = chain; l && !st; l = l->before) {
+        if (graft_control_adapts(l->net)) continue;
+        if (find_hint(k, l, &whole, shape[0]) == k->n_hints)
+            st = reserve_hint(k, l, &whole, shape[0], e);
+    }
+    return st;
+}
+
+/* Of all links: a device has room for the run, or is left alone. */
+static graft_status reserve_hints(graft_controls *k, graft_err *e)
+{
+    graft_status st = reserve_chain(k, k->c->model->within, e);
+    for (size_t slot = 0; slot < k->slots && !st; slot++) st = reserve_chain(k, k->chain[slot], e);
     return st;
 }
 
@@ -444,6 +451,37 @@ static graft_status hint_of(graft_controls *k, const graft_control *l, const cal
     if (!st && !k->hint[i].made) st = make_hint(k, c->use, &k->hint[i], e);
     if (!st) *out = k->hint[i];
     return st;
+}
+
+graft_status graft_controls_see(graft_controls *k, const graft_box *box, const graft_unet_use *use,
+                                graft_err *e)
+{
+    const call c = {.box = box, .use = use};
+    graft_status st = GRAFT_OK;
+    for (const graft_control *l = k->c->model->within; l && !st; l = l->before) {
+        seen_hint hint;
+        st = hint_of(k, l, &c, &hint, e);
+    }
+    return st;
+}
+
+/* Those that were put on first come first. */
+static void append_links(const graft_controls *k, const graft_control *l, const graft_box *box,
+                         int64_t pictures, const void **in, size_t *n)
+{
+    if (!l) return;
+    append_links(k, l->before, box, pictures, in, n);
+    const size_t i = find_hint(k, l, box, pictures);
+    assert(i < k->n_hints);
+    const seen_hint *h = &k->hint[i];
+    in[(*n)++] = h->features;
+    in[(*n)++] = &h->numbers->strength;
+}
+
+void graft_controls_append_within(const graft_controls *k, const graft_box *box,
+                                  const graft_unet_use *use, const void **in, size_t *n)
+{
+    append_links(k, k->c->model->within, box, use->pictures, in, n);
 }
 
 /* ------------------------------------------------------------------ residuals */

@@ -9,8 +9,8 @@
 
 typedef struct graft_controls graft_controls;
 
-/* c and r are borrowed. *out NULL: no prompt of this run has a ControlNet. GRAFT_E_ARG when one
- * does not fit the model. */
+/* c and r are borrowed. *out NULL: no prompt of this run has a ControlNet, nor has the model.
+ * GRAFT_E_ARG when one does not fit the model. */
 graft_status graft_controls_create(const graft_guided_config *c, const graft_regions *r,
                                    graft_controls **out, graft_err *e);
 void graft_controls_destroy(graft_controls *k);
@@ -37,6 +37,12 @@ graft_status graft_controls_adapt(graft_controls *k, const graft_control *chain,
 graft_status graft_controls_run(graft_controls *k, const graft_control *chain, float sigma,
                                 const graft_box *box, const graft_unet_use *use,
                                 const void *const *in, graft_err *e);
+/* The hints of what runs within the network, where use->within, for this part of the latent.
+ * graft_controls_append_within() hands them on, behind residuals and features. */
+graft_status graft_controls_see(graft_controls *k, const graft_box *box, const graft_unet_use *use,
+                                graft_err *e);
+void graft_controls_append_within(const graft_controls *k, const graft_box *box,
+                                  const graft_unet_use *use, const void **in, size_t *n);
 /* DeepCache: keeps those that a fast step takes, for entry i of the batch, and puts them back as
  * entry i of a fast batch. */
 graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_control *chain,

@@ -256,24 +256,33 @@ static void add_all(graft_guided *g, const size_t *which, size_t count)
     }
 }
 
+/* Its hints and residuals. */
+static graft_status run_controls(graft_guided *g, const active *first, const graft_unet_use *use,
+                                 float sigma, const void *const *in, graft_err *e)
+{
+    graft_status st = use->within ? graft_controls_see(g->controls, first->box, use, e) : GRAFT_OK;
+    if (st || !first->control || first->fast) return st;
+    return graft_controls_run(g->controls, first->control, sigma, first->box, use, in, e);
+}
+
 graft_status graft_guided_steer(graft_guided *g, const size_t *which, size_t count,
                                 const graft_unet_use *use, float sigma, const void *const *in,
                                 graft_err *e)
 {
     const active *first = &g->active[which[0]];
     graft_status st = GRAFT_OK;
-    if (!first->control) return GRAFT_OK;
-    for (size_t i = 0; i < count && first->fast && !st; i++)
+    if (!first->control && !use->within) return GRAFT_OK;
+    for (size_t i = 0; i < count && first->control && first->fast && !st; i++)
         st = graft_controls_restore(g->controls, g->active[which[i]].slot, i, e);
     if (!st && use->adapted)
         st = graft_controls_adapt(g->controls, first->control, sigma, first->box, use,
                                   graft_bound_bytes(g), e);
-    if (st || first->fast) return st;
-    st = graft_controls_run(g->controls, first->control, sigma, first->box, use, in, e);
+    if (st) return st;
+    st = run_controls(g, first, use, sigma, in, e);
     /* A ControlNet that begins late finds that the network has all memory. */
     if (!graft_bound_short_of_memory(st) || !g->n_bound) return st;
     graft_bound_let_go(g);
-    return graft_controls_run(g->controls, first->control, sigma, first->box, use, in, e);
+    return run_controls(g, first, use, sigma, in, e);
 }
 
 graft_status graft_guided_append(graft_guided *g, const size_t *which, size_t count,
@@ -283,6 +292,7 @@ graft_status graft_guided_append(graft_guided *g, const size_t *which, size_t co
     const void *masks = NULL;
     graft_status st = GRAFT_OK;
     if (g->active[which[0]].control) graft_controls_append(g->controls, use, in, n);
+    if (use->within) graft_controls_append_within(g->controls, g->active[which[0]].box, use, in, n);
     if (use->attends) {
         graft_attending *a = &g->attending;
         const int64_t pictures = g->c.shape[0];
@@ -362,6 +372,7 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
                          .skips = skips,
                          .control = graft_controls_active(g->controls, first + i, sigma),
                          .steered = graft_controls_steered(g->controls, first + i, sigma),
+                         .within = g->c.model->within != NULL,
                          .alike = graft_controls_alike(g->controls, first + i, sigma) &&
                                   (!kept || kept[first + i] == g->sees)};
     return first + list->n;

@@ -7,6 +7,7 @@
 #include "engine/denoise/known.h"
 
 #define MIDDLE 0.5f /* grey, which the VAE sees as 0, and the threshold of masks */
+#define BLACK  0.0f
 
 /* What a VAE made of a picture, whole and not yet in the network's scale. */
 struct graft_hint_latent {
@@ -59,8 +60,11 @@ static graft_status in_size(const graft_image *from, const graft_guided_config *
     return st;
 }
 
-/* The pictures, grey where the mask is: as many as there are of either. Both are of one size. */
-static graft_status cover(graft_image **image, const graft_image *mask, graft_err *e)
+/* The pictures, covered where the mask is: as many as there are of either. Both are of one size.
+ * completes: as the ControlNets are that graft_control_sees_mask() is of, black where it is above a
+ * half; else grey from a half on. */
+static graft_status cover(graft_image **image, const graft_image *mask, bool completes,
+                          graft_err *e)
 {
     int64_t s[4], of_mask[4];
     const float *data = graft_image_data(*image, s), *m = graft_image_data(mask, of_mask);
@@ -72,8 +76,10 @@ static graft_status cover(graft_image **image, const graft_image *mask, graft_er
     for (int64_t i = 0; i < s[0] * pixels; i++) {
         const int64_t p = i / pixels, at = i % pixels;
         const float *from = data + (p % pictures * pixels + at) * channels;
-        const bool covered = !(m[p % of_mask[0] * pixels + at] < MIDDLE);
-        for (int64_t k = 0; k < channels; k++) v[i * channels + k] = covered ? MIDDLE : from[k];
+        const float there = m[p % of_mask[0] * pixels + at];
+        const bool covered = completes ? there > MIDDLE : !(there < MIDDLE);
+        for (int64_t k = 0; k < channels; k++)
+            v[i * channels + k] = !covered ? from[k] : completes ? BLACK : MIDDLE;
     }
     graft_status st = graft_image_from_data(v, s, false, &out, e);
     graft_free(v);
@@ -81,13 +87,6 @@ static graft_status cover(graft_image **image, const graft_image *mask, graft_er
     graft_image_release(*image);
     *image = out;
     return GRAFT_OK;
-}
-
-/* Planes of a latent that its ControlNet sees. */
-static int32_t planes(const graft_controlnet *net)
-{
-    const bool zimage = net->arch.kind == GRAFT_NET_ZIMAGE;
-    return zimage ? net->arch.zimage.channels : net->arch.hint_channels;
 }
 
 /* wanted: what the ControlNet needs, but for how many pictures: (.,channels,h,w). */
@@ -108,14 +107,14 @@ static graft_status encode(const graft_guided_config *c, const graft_controlnet 
                            struct graft_hint_latent *seen, graft_err *e)
 {
     graft_task task = c->task ? *c->task : (graft_task){0};
-    const int64_t wanted[4] = {0, planes(net), c->shape[2], c->shape[3]};
+    const int64_t wanted[4] = {0, graft_control_channels(&net->arch), c->shape[2], c->shape[3]};
     graft_image *scaled = NULL, *mask = NULL;
     graft_status st;
     task.progress = NULL; /* it is the steps' */
     GRAFT_TRY(in_size(seen->picture, c, &scaled, e));
     if (seen->glaring) GRAFT_TRY(glaring(&scaled, e));
     if (seen->mask) GRAFT_TRY(in_size(seen->mask, c, &mask, e));
-    if (mask) GRAFT_TRY(cover(&scaled, mask, e));
+    if (mask) GRAFT_TRY(cover(&scaled, mask, graft_control_sees_mask(&net->arch), e));
     GRAFT_TRY(graft_vae_encode(seen->vae, scaled, NULL, &task, &seen->latent, e));
     graft_task_phase(c->task, "sample");
     st = check_latent(seen->latent, wanted, e);
@@ -154,11 +153,13 @@ static graft_status latent_of(graft_hint_latents *h, const graft_guided_config *
 /* ------------------------------------------------------------------ what the network sees */
 
 /* A row of numbers, in the scale that the network sees. Those for Stable Diffusion 3 that embed the
- * latent themselves were trained without its shift. Returns its end. */
+ * latent themselves were trained without its shift, but for the one that completes pictures.
+ * Returns its end. */
 static float *take_latent(const graft_model *m, const graft_controlnet *net,
                           const graft_latent *latent, int64_t row, const graft_box *box, float *to)
 {
-    const bool shifts = net->arch.kind != GRAFT_NET_MMDIT || graft_control_embeds(net);
+    const bool shifts = net->arch.kind != GRAFT_NET_MMDIT || graft_control_embeds(net) ||
+                        graft_control_sees_mask(&net->arch);
     int64_t s[4];
     const float *from = graft_latent_data(latent, s);
     float *end = graft_known_fill(m, from + row % s[0] * s[1] * s[2] * s[3], s + 1, box, to);
@@ -169,9 +170,10 @@ static float *take_latent(const graft_model *m, const graft_controlnet *net,
     return end;
 }
 
-/* 1 where the picture is to stay, by the mask's first pixel of a cell. */
-static graft_status cells_of(const graft_image *mask, const graft_guided_config *c, float **out,
-                             int64_t *rows, graft_err *e)
+/* 1 where the picture is to stay, by the mask's first pixel of a cell; completes: a mask's grey
+ * stays what it is. */
+static graft_status cells_of(const graft_image *mask, const graft_guided_config *c, bool completes,
+                             float **out, int64_t *rows, graft_err *e)
 {
     const int64_t f = GRAFT_CONTROL_FACTOR, h = c->shape[2], w = c->shape[3];
     graft_image *scaled = NULL;
@@ -182,7 +184,8 @@ static graft_status cells_of(const graft_image *mask, const graft_guided_config 
     float *v = graft_malloc_array((size_t)(s[0] * h * w), sizeof *v);
     for (int64_t i = 0; v && i < s[0] * h * w; i++) {
         const int64_t p = i / (h * w), y = i / w % h, x = i % w;
-        v[i] = data[(p * s[1] + y * f) * s[2] + x * f] < MIDDLE ? 1 : 0;
+        const float there = data[(p * s[1] + y * f) * s[2] + x * f];
+        v[i] = completes ? 1 - there : there < MIDDLE;
     }
     *rows = s[0];
     *out = v;
@@ -201,18 +204,20 @@ static void take_rows(const graft_guided_config *c, const graft_control *l, cons
                       const graft_box *box, int64_t rows, float *to)
 {
     const graft_model *m = c->model;
-    const int64_t h = c->shape[2], w = c->shape[3], channels = planes(l->net);
+    const int64_t h = c->shape[2], w = c->shape[3];
+    const int64_t channels = graft_control_channels(&l->net->arch);
     const int64_t plane =
         graft_net_side(&m->arch, box->height) * graft_net_side(&m->arch, box->width);
-    const bool more = l->net->arch.hint_channels > channels;
+    const bool masked = l->net->arch.hint_channels > channels;
+    const bool more = l->net->arch.hint_channels > channels + 1;
     for (int64_t p = 0; p < rows; p++) {
         if (parts->hint) take_latent(m, l->net, parts->hint, p, box, to);
         to += channels * plane;
-        if (!more) continue;
-        if (parts->cells)
+        if (masked && parts->cells)
             graft_known_fill(m, parts->cells + p % parts->n_cells * h * w, (int64_t[]){1, h, w},
                              box, to);
-        to += plane;
+        to += masked ? plane : 0;
+        if (!more) continue;
         if (parts->inpaint) take_latent(m, l->net, parts->inpaint, p, box, to);
         to += channels * plane;
     }
@@ -225,14 +230,15 @@ graft_status graft_hint_latents_take(graft_hint_latents *h, const graft_guided_c
     const graft_net_arch *a = &c->model->arch;
     const int64_t dim[4] = {rows, l->net->arch.hint_channels, graft_net_side(a, box->height),
                             graft_net_side(a, box->width)};
+    const bool completes = graft_control_sees_mask(&l->net->arch);
     row_parts parts = {0};
     int64_t values;
     graft_status st = GRAFT_OK;
     if (!graft_size_product(dim, 4, &values))
         return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
-    if (l->hint) GRAFT_TRY(latent_of(h, c, l, l->hint, NULL, &parts.hint, e));
+    if (l->hint) GRAFT_TRY(latent_of(h, c, l, l->hint, completes ? l->mask : NULL, &parts.hint, e));
     if (l->inpaint) GRAFT_TRY(latent_of(h, c, l, l->inpaint, l->mask, &parts.inpaint, e));
-    if (l->mask) GRAFT_TRY(cells_of(l->mask, c, &parts.cells, &parts.n_cells, e));
+    if (l->mask) GRAFT_TRY(cells_of(l->mask, c, completes, &parts.cells, &parts.n_cells, e));
     *out = graft_calloc((size_t)values, sizeof **out);
     if (*out)
         take_rows(c, l, &parts, box, rows, *out);

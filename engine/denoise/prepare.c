@@ -54,6 +54,7 @@ static void collect(const graft_prepare_request *rq, graft_side side, float sigm
                                       .fast = before && goes_on(rq, k, chain, *before, sigma),
                                       .control = now,
                                       .steered = graft_control_steered(rq->model, now),
+                                      .within = rq->model->within != NULL,
                                       .known = graft_known_source(rq->model, k),
                                       .references = graft_known_references(rq->model, k),
                                       .untold = graft_untold(rq->model, k),
@@ -252,6 +253,21 @@ static graft_status prepare_controls(const graft_model *m, const graft_control *
     return st;
 }
 
+/* What makes the hints of those that run within the network. */
+static graft_status prepare_within(const graft_model *m, const int64_t shape[4],
+                                   const graft_unet_use *use, const graft_task *task, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    for (const graft_control *k = m->within; k && !st; k = k->before) {
+        const int64_t rows = graft_control_rows(k, use->pictures);
+        graft_binding *b = NULL;
+        st = prepare_first(m, k, shape, use, task, e);
+        if (!st) st = graft_control_bind_hint(m, k->net, rows, use, task, &b, e);
+        graft_binding_release(b);
+    }
+    return st;
+}
+
 /* ------------------------------------------------------------------ batches */
 
 static graft_status prepare(const graft_prepare_request *rq, needs *v, const need *one,
@@ -260,6 +276,7 @@ static graft_status prepare(const graft_prepare_request *rq, needs *v, const nee
     graft_unet_use use = one->use;
     graft_status st = prepare_controls(rq->model, one->control, rq->table, one->sigma, rq->shape,
                                        &use, task, &use.beside, e);
+    if (!st && use.within) st = prepare_within(rq->model, rq->shape, &use, task, e);
     if (st) return st;
     bool several = v->regions.any || graft_model_alternates(rq->model, use.height, use.width);
     return several ? hold(rq, v, &use, task, e) : graft_model_prepare(rq->model, &use, task, e);

@@ -16,6 +16,8 @@ static const struct kind {
     {".hada_w1_", "a LoRA", "LoraLoader"},
     {".lokr_w", "a LoRA", "LoraLoader"},
     {"control_all_x_embedder.", "a ControlNet for Z-Image", "ModelPatchLoader"},
+    {"controlnet_blocks.0.y_rms.", "a ControlNet of DiffSynth's for Qwen-Image",
+     "ModelPatchLoader"},
     {"llm_adapter.", "a diffusion transformer (Anima)", "UNETLoader"},
     {"t_embedding_norm.", "a diffusion transformer (Cosmos-Predict2)", NULL},
     {"zero_convs.", "a ControlNet", "ControlNetLoader"},

@@ -195,12 +195,16 @@ graft_status graft_model_patch_load(graft_engine *engine, const char *path, cons
     graft_status st = graft_load_open(path, graft_diffusers_adopt_control, task, &file, e);
     if (!st && graft_load_has(graft_weights_file(file), "", GRAFT_CONTROL_ZIMAGE_TENSOR))
         st = make_net(engine, file, "", true, NULL, log, out, e);
+    else if (!st && graft_load_has(graft_weights_file(file), "", GRAFT_CONTROL_BLOCKWISE_TENSOR))
+        st = make_net(engine, file, "", false, NULL, log, out, e);
     else if (!st)
         st = graft_fail(
-            e, GRAFT_E_UNSUPPORTED, "%s: no ControlNet for Z-Image in it%s (tensor %s is missing)",
+            e, GRAFT_E_UNSUPPORTED,
+            "%s: no ControlNet for Z-Image or of DiffSynth's for Qwen-Image in it%s (tensor %s or "
+            "%s is missing)",
             path,
             graft_kind_guess(graft_weights_file(file), "ModelPatchLoader", guess, sizeof guess),
-            GRAFT_CONTROL_ZIMAGE_TENSOR);
+            GRAFT_CONTROL_ZIMAGE_TENSOR, GRAFT_CONTROL_BLOCKWISE_TENSOR);
     graft_weights_release(file);
     return st;
 }

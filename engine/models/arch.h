@@ -234,7 +234,7 @@ typedef enum graft_control_refining {
 /* What steers a network by a picture. A ControlNet, of the kind of the network that it steers: the
  * first half of a UNet and the convolutions that its hint goes through, or a transformer of fewer
  * blocks (control_flux.h, control_mmdit.h, control_zimage.h, control_qwen_image.h), whose hint is a
- * latent. */
+ * latent, or layers within its blocks (control_blockwise.h). */
 typedef struct graft_control_arch {
     int32_t kind; /* graft_net_kind; the others' are all zeros */
     graft_flux_arch flux;
@@ -260,6 +260,9 @@ typedef struct graft_control_arch {
     graft_zimage_arch zimage, begins_with;
     int32_t refining; /* graft_control_refining */
     graft_qwen_image_arch qwen_image;
+    /* 1: it runs within the network (control_blockwise.h); of `qwen_image` what its file tells:
+     * channels, hidden, depth and patch. */
+    int32_t within;
 } graft_control_arch;
 
 typedef enum graft_vae_kind {
@@ -449,9 +452,10 @@ graft_flux_relative graft_flux_relative_of(const graft_safetensors *f, const cha
 #define GRAFT_CHROMA_TENSOR "distilled_guidance_layer.in_proj.weight"
 /* Tensors that tell a ControlNet of a transformer, in the names that it has once its file is open
  * (diffusers_file.h). */
-#define GRAFT_CONTROL_FLUX_TENSOR   "controlnet_x_embedder.weight" /* Qwen-Image's have it, too */
-#define GRAFT_CONTROL_MMDIT_TENSOR  "pos_embed_input.proj.weight"
-#define GRAFT_CONTROL_ZIMAGE_TENSOR "control_all_x_embedder.2-1.weight"
+#define GRAFT_CONTROL_FLUX_TENSOR      "controlnet_x_embedder.weight" /* of Qwen-Image's, too */
+#define GRAFT_CONTROL_MMDIT_TENSOR     "pos_embed_input.proj.weight"
+#define GRAFT_CONTROL_ZIMAGE_TENSOR    "control_all_x_embedder.2-1.weight"
+#define GRAFT_CONTROL_BLOCKWISE_TENSOR "controlnet_blocks.0.y_rms.weight"
 graft_status graft_zimage_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                  graft_zimage_arch *out, graft_err *e);
 #define GRAFT_ZIMAGE_TENSOR "cap_embedder.1.weight"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/models/control_blockwise.h"
 #include "engine/models/control_flux.h"
 #include "engine/models/control_mmdit.h"
 #include "engine/models/control_qwen_image.h"
@@ -89,6 +90,8 @@ graft_status graft_control_hint_build(const graft_control_arch *a, int64_t batch
         graft_control_mmdit_hint(a, batch, height, width, &b);
     else if (a->kind == GRAFT_NET_ZIMAGE)
         graft_control_zimage_hint(a, batch, height, width, &b);
+    else if (a->within)
+        graft_control_blockwise_hint(a, batch, height, width, &b);
     else if (a->kind == GRAFT_NET_QWEN_IMAGE)
         graft_control_qwen_image_hint(a, batch, height, width, &b);
     else
@@ -171,6 +174,8 @@ graft_status graft_control_build(const graft_control_arch *a, const graft_contro
         graft_control_mmdit(a, s, &b);
     else if (a->kind == GRAFT_NET_ZIMAGE)
         graft_control_zimage(a, s, &b);
+    else if (a->within)
+        graft_control_blockwise(a, s, &b);
     else if (a->kind == GRAFT_NET_QWEN_IMAGE)
         graft_control_qwen_image(a, s, &b);
     else
@@ -259,6 +264,27 @@ static graft_status fits_unet(const graft_control_arch *a, const graft_unet_arch
                       "model's");
 }
 
+int32_t graft_control_channels(const graft_control_arch *a)
+{
+    switch (a->kind) {
+    case GRAFT_NET_FLUX:
+        return a->flux.channels;
+    case GRAFT_NET_MMDIT:
+        return a->mmdit.channels;
+    case GRAFT_NET_ZIMAGE:
+        return a->zimage.channels;
+    case GRAFT_NET_QWEN_IMAGE:
+        return a->qwen_image.channels;
+    default:
+        return a->half.in_channels;
+    }
+}
+
+bool graft_control_sees_mask(const graft_control_arch *a)
+{
+    return graft_control_sees_latent(a) && a->hint_channels == graft_control_channels(a) + 1;
+}
+
 static const char *const kinds[] = {[GRAFT_NET_UNET] = "Stable Diffusion 1.x, 2.x or XL",
                                     [GRAFT_NET_MMDIT] = "Stable Diffusion 3",
                                     [GRAFT_NET_FLUX] = "FLUX.1",
@@ -292,24 +318,32 @@ static widths of_qwen_image(const graft_qwen_image_arch *a)
     return (widths){a->hidden, a->context_dim, 0, a->channels, a->patch, {a->depth, 0}};
 }
 
-static graft_status fits_transformer(const widths *c, const widths *m, graft_err *e)
+/* Whether it sees such tokens, whatever its blocks are. */
+static graft_status fits_tokens(const widths *c, const widths *m, graft_err *e)
 {
     if (c->hidden != m->hidden)
         return graft_fail(e, GRAFT_E_ARG,
                           "this ControlNet belongs to another model: its blocks are %d wide, the "
                           "model's %d",
                           c->hidden, m->hidden);
-    if ((c->context && c->context != m->context) || c->pooled != m->pooled)
-        return graft_fail(e, GRAFT_E_ARG,
-                          "this ControlNet belongs to another model: it takes prompts of width %d "
-                          "with a pooled vector of %d, the model %d and %d",
-                          c->context, c->pooled, m->context, m->pooled);
     if (c->channels != m->channels || c->patch != m->patch)
         return graft_fail(
             e, GRAFT_E_ARG,
             "this ControlNet belongs to another model: it sees latents of %d channels "
             "in squares of %d, the model of %d in squares of %d",
             c->channels, c->patch, m->channels, m->patch);
+    return GRAFT_OK;
+}
+
+static graft_status fits_transformer(const widths *c, const widths *m, graft_err *e)
+{
+    graft_status st = fits_tokens(c, m, e);
+    if (st) return st;
+    if ((c->context && c->context != m->context) || c->pooled != m->pooled)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "this ControlNet belongs to another model: it takes prompts of width %d "
+                          "with a pooled vector of %d, the model %d and %d",
+                          c->context, c->pooled, m->context, m->pooled);
     for (int part = 0; part < GRAFT_STEERED_PARTS; part++)
         if (c->depth[part] > m->depth[part] ||
             (c->depth[part] && m->depth[part] > GRAFT_STEERED_BLOCKS))
@@ -318,6 +352,17 @@ static graft_status fits_transformer(const widths *c, const widths *m, graft_err
                               "model's %d",
                               c->depth[part], m->depth[part]);
     return GRAFT_OK;
+}
+
+/* Within a network, for each of its blocks. */
+static graft_status fits_within(const widths *c, const widths *m, graft_err *e)
+{
+    graft_status st = fits_tokens(c, m, e);
+    if (st || c->depth[0] == m->depth[0]) return st;
+    return graft_fail(e, GRAFT_E_ARG,
+                      "this ControlNet belongs to another model: it has layers for %d blocks, the "
+                      "model has %d",
+                      c->depth[0], m->depth[0]);
 }
 
 static graft_status fits_zimage(const graft_control_arch *a, const graft_zimage_arch *m,
@@ -363,7 +408,7 @@ graft_status graft_control_fits(const graft_control_arch *a, const graft_net_arc
     }
     if (a->kind == GRAFT_NET_QWEN_IMAGE) {
         const widths c = of_qwen_image(&a->qwen_image), m = of_qwen_image(&net->qwen_image);
-        return fits_transformer(&c, &m, e);
+        return a->within ? fits_within(&c, &m, e) : fits_transformer(&c, &m, e);
     }
     if (net->flux.approximator || net->flux.words)
         return graft_fail(e, GRAFT_E_ARG,
@@ -404,7 +449,7 @@ graft_steered graft_control_steers(const graft_control_arch *a, const graft_net_
     const widths m = qwen   ? of_qwen_image(&net->qwen_image)
                      : even ? of_flux(&net->flux)
                             : of_mmdit(&net->mmdit);
-    if (a->kind == GRAFT_NET_UNET) return s;
+    if (a->kind == GRAFT_NET_UNET || a->within) return s;
     if (a->kind == GRAFT_NET_ZIMAGE) return zimage_steers(a, &net->zimage);
     for (int part = 0; part < GRAFT_STEERED_PARTS; part++) {
         const int32_t n = c.depth[part], all = m.depth[part];

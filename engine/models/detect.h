@@ -107,6 +107,8 @@ graft_status graft_control_flux_detect(const graft_safetensors *f, const char *p
                                        const char *config, graft_control_arch *out, graft_err *e);
 graft_status graft_control_mmdit_detect(const graft_safetensors *f, const char *prefix,
                                         const char *config, graft_control_arch *out, graft_err *e);
+graft_status graft_control_blockwise_detect(const graft_safetensors *f, const char *prefix,
+                                            graft_control_arch *out, graft_err *e);
 graft_status graft_control_qwen_image_detect(const graft_safetensors *f, const char *prefix,
                                              const char *config, graft_control_arch *out,
                                              graft_err *e);

@@ -197,6 +197,8 @@ graft_status graft_control_detect(const graft_safetensors *f, const char *prefix
     if (graft_detect_find(f, prefix, GRAFT_CONTROL_FLUX_TENSOR) &&
         graft_detect_find(f, prefix, GRAFT_QWEN_IMAGE_TENSOR))
         return graft_control_qwen_image_detect(f, prefix, config, out, e);
+    if (graft_detect_find(f, prefix, GRAFT_CONTROL_BLOCKWISE_TENSOR))
+        return graft_control_blockwise_detect(f, prefix, out, e);
     if (graft_detect_find(f, prefix, GRAFT_CONTROL_FLUX_TENSOR))
         return graft_control_flux_detect(f, prefix, config, out, e);
     if (graft_detect_find(f, prefix, GRAFT_CONTROL_MMDIT_TENSOR))

@@ -5,22 +5,18 @@
 #include "engine/weights/values.h"
 #include "engine/weights/weights.h"
 
-#define PATCH 2 /* of FLUX */
+#define PATCH 2 /* of FLUX, and of Qwen-Image */
 
-/* Of how many planes the hint is: those of a latent. */
+/* Of how many planes the hint is: those of a latent, and one more where it sees a mask. */
 static graft_status check_hint(const graft_safetensors *f, int32_t planes, int32_t channels,
                                graft_err *e)
 {
-    const char *path = graft_safetensors_path(f);
-    if (planes == channels) return GRAFT_OK;
-    if (planes == channels + 1)
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: a ControlNet for inpainting, which sees a mask beside its picture; "
-                          "only those that see a picture alone are supported",
-                          path);
-    return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                      "%s: this ControlNet's hint has %d planes; known are %d, as its latents have",
-                      path, planes, channels);
+    if (planes == channels || planes == channels + 1) return GRAFT_OK;
+    return graft_fail(
+        e, GRAFT_E_UNSUPPORTED,
+        "%s: this ControlNet's hint has %d planes; known are %d, as its latents have, "
+        "and %d with a mask",
+        graft_safetensors_path(f), planes, channels, channels + 1);
 }
 
 static graft_status check_depth(const graft_safetensors *f, int32_t blocks, graft_err *e)
@@ -76,6 +72,28 @@ graft_status graft_control_qwen_image_detect(const graft_safetensors *f, const c
         return graft_detect_missing(f, prefix, GRAFT_CONTROL_FLUX_TENSOR, e);
     st = check_hint(f, out->hint_channels, a->channels, e);
     return st ? st : check_depth(f, a->depth, e);
+}
+
+graft_status graft_control_blockwise_detect(const graft_safetensors *f, const char *prefix,
+                                            graft_control_arch *out, graft_err *e)
+{
+    graft_qwen_image_arch *a = &out->qwen_image;
+    int32_t planes = 0;
+    out->kind = GRAFT_NET_QWEN_IMAGE;
+    out->within = 1;
+    a->patch = PATCH;
+    graft_status st =
+        graft_detect_patches(f, prefix, "img_in.weight", PATCH, &a->hidden, &planes, e);
+    if (st) return st;
+    /* Two names of each, so that a file that lacks one of them is refused by that name. */
+    while (a->depth < GRAFT_STEERED_BLOCKS + 1 &&
+           (graft_detect_find(f, prefix, "controlnet_blocks.%d.y_rms.weight", a->depth) ||
+            graft_detect_find(f, prefix, "controlnet_blocks.%d.x_rms.weight", a->depth)))
+        a->depth++;
+    /* A latent has an even number of planes. */
+    a->channels = planes - planes % 2;
+    out->hint_channels = planes;
+    return check_depth(f, a->depth, e);
 }
 
 /* Whether Stability's own mark, a number of whatever type, says that it is for outlines: 0 is blur,

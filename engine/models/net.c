@@ -201,6 +201,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *sh
 {
     if (shape->references.n && !graft_net_takes_references(a))
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "this network takes no reference pictures");
+    if (shape->within && a->kind != GRAFT_NET_QWEN_IMAGE)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "no ControlNets run within this network");
     switch (a->kind) {
     case GRAFT_NET_MMDIT:
         return graft_mmdit_build(&a->mmdit, shape, out, e);

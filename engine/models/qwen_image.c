@@ -1,6 +1,7 @@
 #include "engine/models/qwen_image.h"
 
 #include "engine/conditioning.h"
+#include "engine/models/control_blockwise.h"
 #include "engine/models/qwen_image_blocks.h"
 #include "engine/models/transformer.h"
 
@@ -103,6 +104,9 @@ static void check_shape(graft_graph *g, const graft_qwen_image_arch *a, const gr
     graft_transformer_check_tokens(g, s, 1, SIDE_MAX);
     graft_transformer_check_wide(g, s, "Qwen-Image");
     graft_transformer_check_unchanged(g, s, s->perturbed);
+    if (s->within < 0 || s->within > GRAFT_WITHIN_MOST ||
+        (s->within && (s->within_rows < 1 || s->batch % s->within_rows)))
+        graft_graph_fail(g, GRAFT_E_ARG, "no %d ControlNets run within it", s->within);
     if (!graft_steered_fits(&s->steered, s->control, (const int32_t[2]){a->depth, 0}))
         graft_graph_fail(g, GRAFT_E_ARG, "no ControlNet has residuals for such blocks");
 }
@@ -146,6 +150,13 @@ static void take_residuals(const qwen_image *m, const graft_unet_shape *s,
             graft_graph_reshape(m->b.g, graft_graph_input(m->b.g, s->act_dtype, 4, dim), 3, tokens);
 }
 
+static void take_within(const qwen_image *m, const graft_unet_shape *s, graft_control_within *w)
+{
+    const graft_unet_grid own = m->of[0];
+    const int64_t dim[4] = {s->within_rows, own.rows, own.columns, m->a->hidden};
+    graft_control_within_take(w, &m->b, s->within, s->batch, dim);
+}
+
 /* The residual joins the latent's tokens, which are the first. */
 static void steer(const qwen_image *m, graft_stream *own, graft_vid residual)
 {
@@ -160,11 +171,21 @@ static void steer(const qwen_image *m, graft_stream *own, graft_vid residual)
     own->h = graft_build_join(b, v, behind);
 }
 
+/* What all ControlNets within it make of the latent's tokens joins these. */
+static void steer_within(const qwen_image *m, const graft_control_within *w, int block,
+                         graft_stream *own)
+{
+    const int64_t cells = graft_qwen_image_cells(m, 0), all = graft_build_dim(&m->b, own->h, 1);
+    const graft_vid x = all == cells ? own->h : graft_stream_tokens(&m->b, own->h, 0, cells);
+    if (w->n) steer(m, own, graft_control_within_block(w, &m->b, block, x));
+}
+
 static void all_blocks(const qwen_image *m, const graft_unet_shape *s, const graft_vid *residual,
-                       graft_stream *text, pictures *p)
+                       const graft_control_within *w, graft_stream *text, pictures *p)
 {
     for (int i = 0; i < m->a->depth; i++) {
         graft_qwen_image_block(m, i, text, p);
+        steer_within(m, w, i, &p->own);
         const int by = graft_steered_by(&s->steered, 0, i);
         if (by >= 0) steer(m, &p->own, residual[by]);
     }
@@ -178,6 +199,7 @@ graft_status graft_qwen_image_build(const graft_qwen_image_arch *a, const graft_
     qwen_image m = {.b = {g, shape->act_dtype}, .a = a, .words = shape->tokens};
     const int64_t n = shape->batch;
     graft_vid residual[GRAFT_STEERED_MOST];
+    graft_control_within within;
     const bool clean = shape->references.n &&
                        (a->clean_references || shape->references.placing == GRAFT_PLACE_CLEAN);
     check_shape(g, a, shape);
@@ -187,11 +209,12 @@ graft_status graft_qwen_image_build(const graft_qwen_image_arch *a, const graft_
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, m.words, a->context_dim});
     m.count = graft_qwen_image_count(&m, graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, 1}));
     take_residuals(&m, shape, residual);
+    take_within(&m, shape, &within);
     condition(&m, t, clean);
     x = seen(&m, x);
     graft_stream text = {.h = graft_qwen_image_prompt(&m, c)};
     pictures p = embedded(&m, x);
-    all_blocks(&m, shape, residual, &text, &p);
+    all_blocks(&m, shape, residual, &within, &text, &p);
     x = final_layer(&m, p.own.h);
     graft_graph_output(
         g, graft_stream_plane_unpatched(&m.b, x, m.of[0].rows, m.of[0].columns, a->patch));

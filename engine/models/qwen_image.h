@@ -19,10 +19,11 @@
  * of the prompt's tokens are its own, behind which all are as if they were not there. Output:
  * (N,channels,h,w), of a flow as SD 3's have it. With control the residuals (controlnet.h) come
  * behind y, and each is added to the latent's tokens behind the blocks that `steered`
- * says. h and w are multiples of the patch. Of the shape batch, height, width, tokens, act_dtype,
- * references, control and steered count; all else must be zero, or
- * GRAFT_E_UNSUPPORTED. So is float16, which the streams' values exceed, and references on a
- * diagonal. */
+ * says. Then come hints and strengths of what runs within it (control_blockwise.h), which sees
+ * those tokens without the block's residual. h and w are multiples of the patch. Of the shape
+ * batch, height, width, tokens, act_dtype, references, control, steered, within and within_rows
+ * count; all else must be zero, or GRAFT_E_UNSUPPORTED. So is float16, which the streams' values
+ * exceed, and references on a diagonal. */
 graft_status graft_qwen_image_build(const graft_qwen_image_arch *a, const graft_unet_shape *shape,
                                     graft_graph **out, graft_err *e);
 #endif

@@ -104,7 +104,12 @@ typedef struct graft_unet_shape {
     int32_t adapted; /* takes so many features of T2I-Adapters, all of a whole UNet's; 0: none */
     graft_hypernetwork_arch hyper; /* UNets only */
     int32_t untold; /* 1: those that are told a guidance scale do without, whatever is in y */
+    /* Qwen-Image's only: so many ControlNets run within it (control_blockwise.h), at most
+     * GRAFT_WITHIN_MOST, whose hints have so many rows, of which the batch is a multiple. */
+    int32_t within;
+    int64_t within_rows;
 } graft_unet_shape;
+#define GRAFT_WITHIN_MOST 8
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes
  * one, the feature if FAST, the residuals if control, T2I-Adapters' features if adapted, pictures'

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/models/control_blockwise.h"
 #include "engine/models/mmdit.h"
 #include "engine/models/t2i_adapter.h"
 
@@ -59,6 +60,8 @@ static graft_control *make_link(const graft_control_options *o, graft_control *b
     k->net = graft_controlnet_retain((graft_controlnet *)o->net);
     if (o->hint) k->hint = graft_image_retain((graft_image *)o->hint);
     if (graft_control_sees_latent(&o->net->arch)) k->vae = graft_vae_retain((graft_vae *)o->vae);
+    if (o->mask && graft_control_sees_mask(&o->net->arch))
+        k->mask = graft_image_retain((graft_image *)o->mask);
     k->strength = o->strength;
     k->start = o->start;
     k->end = o->end;
@@ -106,6 +109,16 @@ static graft_status check_vae(const graft_controlnet *net, const graft_vae *vae,
     return GRAFT_OK;
 }
 
+static graft_status check_mask(const graft_controlnet *net, const graft_image *mask,
+                               const char *where, graft_err *e)
+{
+    if (mask || !graft_control_sees_mask(&net->arch)) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG,
+                      "%s: this ControlNet completes a picture, and no mask of what is to be drawn "
+                      "anew is given: %s",
+                      graft_safetensors_path(graft_weights_file(net->weights)), where);
+}
+
 graft_status graft_cond_control(const graft_cond *positive, const graft_cond *negative,
                                 const graft_control_options *o, graft_cond **out_positive,
                                 graft_cond **out_negative, graft_err *e)
@@ -124,6 +137,7 @@ graft_status graft_cond_control(const graft_cond *positive, const graft_cond *ne
              ? check_vae(o->net, o->vae, "ControlNetApplyAdvanced and ControlNetApplySD3 take one",
                          e)
              : GRAFT_OK;
+    if (!st) st = check_mask(o->net, o->mask, "ControlNetInpaintingAliMamaApply takes one", e);
     if (st) return st;
     links l = {o, graft_malloc_array(n ? n : 1, sizeof *l.made), 0};
     if (!l.made) return graft_fail_nomem(e, "conditioning");
@@ -162,6 +176,23 @@ const graft_control *graft_control_for(const graft_model *m, const graft_cond *p
 
 /* ------------------------------------------------------------------ on models */
 
+/* Those for Qwen-Image. */
+static graft_status check_within(const graft_model_control_options *o, const char *path,
+                                 graft_err *e)
+{
+    if (!o->hint || o->inpaint)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "%s: this ControlNet sees one picture, the input image, and no "
+                          "inpaint_image; of the one for inpainting the image is completed",
+                          path);
+    if (o->mask && !graft_control_sees_mask(&o->net->arch))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "%s: this ControlNet sees a picture to follow and no mask; the one for "
+                          "inpainting does",
+                          path);
+    return check_mask(o->net, o->mask, "QwenImageDiffsynthControlnet takes one", e);
+}
+
 static graft_status check_pictures(const graft_model_control_options *o, graft_err *e)
 {
     const graft_control_arch *a = &o->net->arch;
@@ -169,6 +200,7 @@ static graft_status check_pictures(const graft_model_control_options *o, graft_e
     if (!o->hint && !o->inpaint && !o->mask)
         return graft_fail(e, GRAFT_E_ARG, "%s: no picture is given for this ControlNet to follow",
                           path);
+    if (a->within) return check_within(o, path, e);
     if (a->hint_channels == a->zimage.channels && (!o->hint || o->inpaint || o->mask))
         return graft_fail(
             e, GRAFT_E_ARG,
@@ -201,18 +233,43 @@ graft_status graft_model_control(const graft_model *m, const graft_model_control
         *out = graft_model_retain((graft_model *)(uintptr_t)m);
         return GRAFT_OK;
     }
+    if (o->net->arch.within && graft_control_links(m->within) == GRAFT_WITHIN_MOST)
+        return graft_fail(e, GRAFT_E_LIMIT, "at most %d ControlNets run within a model",
+                          GRAFT_WITHIN_MOST);
     graft_model *n = graft_model_copy(m);
-    graft_control *k = n ? make_link(&link, n->control) : NULL;
+    graft_control **chain = !n ? NULL : o->net->arch.within ? &n->within : &n->control;
+    graft_control *k = n ? make_link(&link, *chain) : NULL;
     if (!k) {
         graft_model_release(n);
         return graft_fail_nomem(e, "model");
     }
     k->inpaint = retained(o->inpaint);
-    k->mask = retained(o->mask);
-    graft_control_release(n->control);
-    n->control = k;
+    if (!k->mask) k->mask = retained(o->mask);
+    graft_control_release(*chain);
+    *chain = k;
     *out = n;
     return GRAFT_OK;
+}
+
+int graft_control_links(const graft_control *chain)
+{
+    int n = 0;
+    for (; chain; chain = chain->before) n++;
+    return n;
+}
+
+graft_status graft_control_within_weights(const graft_model *m, graft_weights **w, graft_err *e)
+{
+    int k = graft_control_links(m->within);
+    graft_status st = GRAFT_OK;
+    for (const graft_control *l = m->within; l && !st; l = l->before) {
+        graft_weights *all = NULL;
+        const graft_name called = graft_control_within_called(--k);
+        st = graft_weights_beside(l->net->weights, called.text, *w, &all, e);
+        graft_weights_release(*w);
+        *w = all;
+    }
+    return st;
 }
 
 /* ------------------------------------------------------------------ when */
@@ -267,6 +324,8 @@ graft_status graft_control_check_all(const graft_model *m, const graft_cond *c, 
 {
     graft_status st = GRAFT_OK;
     for (const graft_control *k = m->control; k && !st; k = k->before)
+        st = graft_control_check(m, k->net, e);
+    for (const graft_control *k = m->within; k && !st; k = k->before)
         st = graft_control_check(m, k->net, e);
     for (size_t i = 0; c && i < c->n; i++)
         for (const graft_control *k = c->entry[i]->control; k && !st; k = k->before)

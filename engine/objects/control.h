@@ -37,8 +37,8 @@ typedef struct graft_control {
     _Atomic int refs;
     struct graft_control *before; /* NULL: none */
     graft_controlnet *net;
-    graft_image *hint; /* NULL only of a model's, which has one of these two then: */
-    graft_image *inpaint, *mask;
+    graft_image *hint;           /* NULL only of a model's, which has one of these two then: */
+    graft_image *inpaint, *mask; /* mask: also of one that completes its hint */
     graft_vae *vae; /* makes the hint a latent, of a transformer's ControlNet; or NULL */
     double strength, start, end; /* start, end: shares of the schedule */
     bool everywhere;             /* negative prompts that have none of their own get it too */
@@ -58,6 +58,11 @@ const graft_control *graft_control_of(const graft_cond *positive, const graft_co
  * do not fit. */
 const graft_control *graft_control_for(const graft_model *m, const graft_cond *positive,
                                        const graft_cond *negative, bool is_negative, size_t i);
+/* How many a chain has, which may be NULL. */
+int graft_control_links(const graft_control *chain);
+/* *w, the model's weights, becomes these and beside them those of all that runs within its network,
+ * the first one put on being the first (models/control_blockwise.h); released on failure. */
+graft_status graft_control_within_weights(const graft_model *m, graft_weights **w, graft_err *e);
 /* Whether this one counts at this sigma; the others of its chain are not looked at. */
 bool graft_control_active(const graft_sigma_table *t, const graft_control *k, float sigma);
 /* Whether the same ones of the chain, which may be NULL, are active at both sigmas. */

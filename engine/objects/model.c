@@ -25,6 +25,7 @@ void graft_model_release(graft_model *m)
     graft_quantizer_release(m->quantizer);
     graft_hypernetwork_release(m->hyper.net);
     graft_control_release(m->control);
+    graft_control_release(m->within);
     graft_cond_release((graft_cond *)(uintptr_t)m->third.prompt);
     for (int i = 0; i < m->n_seen; i++) {
         graft_sight_release(m->seen[i].sight);
@@ -43,6 +44,7 @@ graft_model *graft_model_copy(const graft_model *m)
     graft_quantizer_retain(n->quantizer);
     graft_hypernetwork_retain(n->hyper.net);
     graft_control_retain(n->control);
+    graft_control_retain(n->within);
     if (n->third.prompt) graft_cond_retain((graft_cond *)(uintptr_t)n->third.prompt);
     for (int i = 0; i < n->n_seen; i++) {
         graft_sight_retain(n->seen[i].sight);
@@ -601,6 +603,7 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
                               .perturbed = graft_model_perturbs(n) ? batch : 0,
                               .control = n->control != NULL,
                               .steered = graft_control_steered(n, n->control),
+                              .within = n->within != NULL,
                               .attends = n->n_seen > 0};
         const bool itself = graft_model_guides_itself(n);
         if (itself) use.watched_from = use.watched = batch;

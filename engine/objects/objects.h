@@ -166,6 +166,7 @@ struct graft_model {
     } seen[GRAFT_ATTENDED];
     int n_seen;
     struct graft_control *control; /* the last of its own ControlNets (control.h), or NULL */
+    struct graft_control *within;  /* likewise of those that run within its network */
     struct graft_hyper {
         graft_hypernetwork *net; /* NULL: none */
         float strength;
@@ -195,6 +196,7 @@ typedef struct graft_unet_use {
     graft_unet_variant variant;
     bool control;          /* with ControlNets */
     graft_steered steered; /* of a transformer's by them (models/steered.h) */
+    bool within;           /* with those that run within it, if the model has any */
     int32_t adapted;       /* by T2I-Adapters, which give so many features */
     /* `entries` conditionings of each of `pictures` latents: x and timesteps hold the latents once
      * for each entry. */

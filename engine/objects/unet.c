@@ -1,7 +1,7 @@
 /* A model's network, compiled for a shape and bound to its weights. */
 #include <string.h>
 
-#include "engine/objects/objects.h"
+#include "engine/objects/control.h"
 #include "engine/objects/sight.h"
 
 /* What a compiled UNet depends on besides the architecture; the whole is a key. */
@@ -60,12 +60,14 @@ const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant 
     return graft_unet_freeu(&m->arch.unet, &shape) ? m->freeu.factor : NULL;
 }
 
-/* What its graphs read: a hypernetwork's tensors stand beside the network's. */
-static graft_status weights_of(const graft_model *m, graft_weights **out, graft_err *e)
+/* What such a use of it reads: the tensors of a hypernetwork, or of ControlNets within it, stand
+ * beside the network's. */
+static graft_status weights_of(const graft_model *m, const graft_unet_use *use, graft_weights **out,
+                               graft_err *e)
 {
     if (m->hyper.net) return graft_weights_over(m->hyper.net->weights, m->weights, out, e);
     *out = graft_weights_retain(m->weights);
-    return GRAFT_OK;
+    return use->within ? graft_control_within_weights(m, out, e) : GRAFT_OK;
 }
 
 bool graft_model_keeps(const graft_model *m, const graft_backend *b, graft_dtype act_dtype,
@@ -107,6 +109,8 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.control = use->control;
     unet.shape.adapted = use->adapted;
     unet.shape.steered = use->steered;
+    if (use->within) unet.shape.within = graft_control_links(m->within);
+    if (use->within) unet.shape.within_rows = use->pictures;
     if (use->shrink)
         unet.shape.shrink = m->downscale.shrink;
     else
@@ -126,7 +130,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     st = graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
     if (st) return st;
     graft_weights *weights = NULL;
-    st = weights_of(m, &weights, e);
+    st = weights_of(m, use, &weights, e);
     if (!st && graft_model_keeps(m, job.backend, unet.shape.act_dtype, weights))
         job.packed = weights;
     if (!st) st = graft_engine_bind(m->engine, &m->options, &job, weights, task, out, e);
@@ -141,7 +145,8 @@ bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b)
            a->width == b->width && a->tokens == b->tokens && a->perturbed == b->perturbed &&
            a->watched_from == b->watched_from && a->watched == b->watched && a->turn == b->turn &&
            a->untold == b->untold && a->skips == b->skips && a->shrink == b->shrink &&
-           a->attends == b->attends && memcmp(&a->steered, &b->steered, sizeof a->steered) == 0 &&
+           a->attends == b->attends && a->within == b->within &&
+           memcmp(&a->steered, &b->steered, sizeof a->steered) == 0 &&
            memcmp(&a->references, &b->references, sizeof a->references) == 0;
 }
 

@@ -23,8 +23,8 @@ static int32_t type_of(const graft_weights *w, const char *name)
 graft_hash graft_kept_hash(const graft_weights *w)
 {
     graft_hash sum = {0, 0};
-    size_t at = 0;
-    for (const char *name; (name = graft_weights_next_packed(w, &at));) {
+    char name[GRAFT_WEIGHTS_NAME];
+    for (size_t at = 0; graft_weights_next_packed(w, &at, name);) {
         const int32_t type = type_of(w, name);
         graft_hash h = graft_hash128(name, strlen(name));
         h = graft_hash_mix(h, &type, sizeof type);
@@ -76,8 +76,8 @@ static bool is_matrix(const graft_weights *w, const char *name)
 void graft_kept_print(const graft_weights *w, graft_str *out)
 {
     bool seen[GRAFT_BLOCKS_MOST + 1] = {false}, any = false;
-    size_t at = 0;
-    for (const char *name; (name = graft_weights_next_packed(w, &at));)
+    char name[GRAFT_WEIGHTS_NAME];
+    for (size_t at = 0; graft_weights_next_packed(w, &at, name);)
         if (is_matrix(w, name)) seen[type_of(w, name)] = true;
     for (int32_t type = 1; type <= GRAFT_BLOCKS_MOST; type++) {
         if (!seen[type]) continue;

@@ -522,6 +522,7 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
         print_self(s, r->model);
         print_hyper(s, r->model);
         print_controls(s, r->model->control);
+        print_controls(s, r->model->within);
         print_easycache(s, r->model);
         print_downscale(s, r->model);
         print_seen(s, r->model);

@@ -16,6 +16,7 @@ typedef struct graft_set_file {
 typedef struct graft_set_place {
     graft_set_file *file;
     char prefix[128];
+    char called[GRAFT_WEIGHTS_CALLED]; /* the set's names begin with this, and the file's do not */
 } graft_set_place;
 
 typedef struct graft_set_term {
@@ -39,7 +40,8 @@ struct graft_weights {
     graft_set_term *term; /* NULL: the place's tensors as they are; else n_terms, which may be 0 */
     size_t n_terms;
     graft_weights *below; /* has the tensors that the place lacks; its patches are among these.
-                           * NULL: none, and where there is one there are no terms */
+                           * NULL: none, and where there is one there are no terms; only a set
+                           * whose place is called something stands over another such set */
 };
 
 /* A set on the same file with the same prefix: no patches, owners and terms. NULL: no memory. */

@@ -4,6 +4,7 @@
  * they change; they are no part of sums. */
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -280,13 +281,14 @@ static graft_status copy_patches(graft_weights *w, const graft_weights *of, bool
     return st;
 }
 
-graft_status graft_weights_over(graft_weights *a, graft_weights *b, graft_weights **out,
-                                graft_err *e)
+/* `called`: what a's names begin with. */
+static graft_status stand_over(graft_weights *a, const char *called, graft_weights *b,
+                               graft_weights **out, graft_err *e)
 {
     graft_weights *w = graft_set_create(&a->place);
     graft_status st = GRAFT_OK;
-    assert(!a->term && !a->below && !b->below);
     if (!w) return graft_fail_nomem(e, "weight set");
+    snprintf(w->place.called, sizeof w->place.called, "%s", called);
     w->below = graft_weights_retain(b);
     w->owners = graft_malloc_array(a->n_owners + b->n_owners + 1, sizeof *w->owners);
     if (!w->owners) st = graft_fail_nomem(e, "weight set");
@@ -301,6 +303,21 @@ graft_status graft_weights_over(graft_weights *a, graft_weights *b, graft_weight
     else
         *out = w;
     return st;
+}
+
+graft_status graft_weights_over(graft_weights *a, graft_weights *b, graft_weights **out,
+                                graft_err *e)
+{
+    assert(!a->term && !a->below && !b->below);
+    return stand_over(a, "", b, out, e);
+}
+
+graft_status graft_weights_beside(graft_weights *a, const char *called, graft_weights *b,
+                                  graft_weights **out, graft_err *e)
+{
+    assert(!a->term && !a->below && !a->n_owners && strlen(called) < GRAFT_WEIGHTS_CALLED);
+    assert(called[0] && (!b->below || b->place.called[0]));
+    return stand_over(a, called, b, out, e);
 }
 
 graft_status graft_weights_plain(const graft_weights *from, graft_weights **out, graft_err *e)

@@ -170,6 +170,8 @@ graft_status graft_weights_rebase(graft_weights *base, const graft_weights *from
 const graft_st_tensor *graft_set_find(const graft_set_place *p, const char *name)
 {
     char full[sizeof p->prefix + 512];
+    if (!graft_str_starts(name, p->called)) return NULL;
+    name += strlen(p->called);
     if (!p->prefix[0]) return graft_safetensors_find(p->file->file, name);
     int n = snprintf(full, sizeof full, "%s%s", p->prefix, name);
     return n < (int)sizeof full ? graft_safetensors_find(p->file->file, full) : NULL;
@@ -464,18 +466,21 @@ static const graft_st_tensor *packed_at(const graft_weights *w, size_t at)
     return graft_packed_as(t) && graft_str_starts(t->name, w->place.prefix) ? t : NULL;
 }
 
-const char *graft_weights_next_packed(const graft_weights *w, size_t *at)
+bool graft_weights_next_packed(const graft_weights *w, size_t *at, char name[GRAFT_WEIGHTS_NAME])
 {
     const size_t own = graft_safetensors_count(w->place.file->file);
     while (*at < own) {
         const graft_st_tensor *t = packed_at(w, (*at)++);
-        if (t) return t->name + strlen(w->place.prefix);
+        const int n = t ? snprintf(name, GRAFT_WEIGHTS_NAME, "%s%s", w->place.called,
+                                   t->name + strlen(w->place.prefix))
+                        : 0;
+        if (n > 0 && n < GRAFT_WEIGHTS_NAME) return true;
     }
-    if (!w->below) return NULL;
+    if (!w->below) return false;
     size_t rest = *at - own;
-    const char *name = graft_weights_next_packed(w->below, &rest);
+    const bool any = graft_weights_next_packed(w->below, &rest, name);
     *at = own + rest;
-    return name;
+    return any;
 }
 
 uint64_t graft_weights_packed_values(const graft_weights *w)

@@ -106,6 +106,12 @@ graft_status graft_weights_add(graft_weights *a, graft_weights *b, graft_weights
  * a is no sum and no such set, nor is b. */
 graft_status graft_weights_over(graft_weights *a, graft_weights *b, graft_weights **out,
                                 graft_err *e);
+/* A new set: b's tensors, and a's beside them, whose names begin with `called` there: shorter than
+ * this, and the beginning of none of b's names. For a network within which others run. a is a
+ * file's part, without patches; b may be any set but of graft_weights_over(). */
+#define GRAFT_WEIGHTS_CALLED 16
+graft_status graft_weights_beside(graft_weights *a, const char *called, graft_weights *b,
+                                  graft_weights **out, graft_err *e);
 /* A new set: without patches. */
 graft_status graft_weights_plain(const graft_weights *w, graft_weights **out, graft_err *e);
 
@@ -180,8 +186,9 @@ bool graft_weights_only(const graft_weights *w, const char *name, graft_weight_t
 bool graft_weights_packed(const graft_weights *w, const char *name, graft_weight_term *out);
 /* Names of tensors that can stay packed, as they are or as Q8_0 (graft_packed_as()), whether or not
  * patches or other terms of a sum change them: the next one from number *at on, which is 0 at
- * first; NULL at the end. */
-const char *graft_weights_next_packed(const graft_weights *w, size_t *at);
+ * first; false at the end. A longer name is passed over. */
+#define GRAFT_WEIGHTS_NAME 300
+bool graft_weights_next_packed(const graft_weights *w, size_t *at, char name[GRAFT_WEIGHTS_NAME]);
 /* The values of all of them. */
 uint64_t graft_weights_packed_values(const graft_weights *w);
 /* Whether the tensor is one that a file stores, unchanged; *out is its only term then. */

@@ -190,19 +190,19 @@ static void broken_files(void)
     without(NET("mmdit"), "pos_embed_input.proj.bias");
     without(NET("mmdit"), "transformer_blocks.2.ff_context.net.2.weight");
     without(NET("mmdit_large"), "transformer_blocks.1.mlp.fc2.bias");
-    widened(NET("flux"), "controlnet_x_embedder.weight", 1, 68, GRAFT_E_UNSUPPORTED, "a mask");
+    widened(NET("flux"), "controlnet_x_embedder.weight", 1, 72, GRAFT_E_UNSUPPORTED, "18 planes");
     widened(NET("flux"), "controlnet_x_embedder.weight", 1, 128, GRAFT_E_UNSUPPORTED, "32 planes");
     widened(NET("flux"), "controlnet_blocks.0.weight", 1, 16, GRAFT_E_FORMAT,
             "controlnet_blocks.0");
     widened(NET("flux_union"), "controlnet_mode_embedder.weight", 1, 16, GRAFT_E_FORMAT,
             "controlnet_mode_embedder");
     widened(NET("flux_union"), "controlnet_mode_embedder.weight", 0, 33, GRAFT_E_UNSUPPORTED, "33");
-    widened(NET("mmdit"), "pos_embed_input.proj.weight", 1, 17, GRAFT_E_UNSUPPORTED, "a mask");
+    widened(NET("mmdit"), "pos_embed_input.proj.weight", 1, 18, GRAFT_E_UNSUPPORTED, "18 planes");
     without(NET("qwen_image"), "controlnet_x_embedder.bias");
     without(NET("qwen_image"), "controlnet_blocks.1.weight");
     without(NET("qwen_image"), "transformer_blocks.1.txt_mlp.net.2.bias");
-    widened(NET("qwen_image"), "controlnet_x_embedder.weight", 1, 68, GRAFT_E_UNSUPPORTED,
-            "a mask");
+    widened(NET("qwen_image"), "controlnet_x_embedder.weight", 1, 72, GRAFT_E_UNSUPPORTED,
+            "18 planes");
     widened(NET("qwen_image"), "controlnet_x_embedder.weight", 1, 66, GRAFT_E_FORMAT,
             "controlnet_x_embedder.weight");
     made_file *f = net_file(NET("flux"));

@@ -145,9 +145,7 @@ static graft_status unet_shrunk(const graft_model *m, const graft_st_tensor *num
     return graft_model_downscale(m, &o, out, e);
 }
 
-/* The case's x, behind each of whose rows come that of its references; *use says how large they
- * are. */
-static float *unet_x(const graft_safetensors *f, int k, graft_unet_use *use)
+float *golden_x(const graft_safetensors *f, int k, graft_unet_use *use)
 {
     const graft_st_tensor *x = golden_case(f, k, "x"), *t[GRAFT_REFERENCES];
     const size_t rows = (size_t)x->shape[0];
@@ -230,7 +228,7 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
                           .height = t[0]->shape[2],
                           .width = t[0]->shape[3],
                           .tokens = t[2]->shape[1]};
-    in[0] = unet_x(f, k, &use);
+    in[0] = golden_x(f, k, &use);
     if (all) use.tokens = all;
     if (all && !golden_count_tokens(&m->arch, t[2], all, in))
         GRAFT_TRY(graft_fail_nomem(e, "a case"));

@@ -41,6 +41,9 @@ size_t golden_count(const graft_st_tensor *t);
 float *golden_copy(const graft_st_tensor *t);
 /* Token ids of 32 or 64 bits (graft_free). */
 int32_t *golden_tokens(const graft_st_tensor *t);
+/* The case's x, behind each of whose rows come that of its references (graft_free); *use says how
+ * large they are. */
+float *golden_x(const graft_safetensors *f, int k, graft_unet_use *use);
 /* For a network that counts tokens: in[2] becomes `all` tokens, of which it is not to see those
  * behind its own, and the last number of in[3] tells it (graft_free). False: no memory. */
 bool golden_count_tokens(const graft_net_arch *a, const graft_st_tensor *context, int64_t all,
@@ -60,6 +63,8 @@ graft_status golden_control(golden *g, graft_safetensors *f, graft_err *e);
  */
 graft_status golden_control_transformer(golden *g, const char *path, graft_safetensors *f,
                                         graft_err *e);
+/* Those that run within Qwen-Image's network. */
+graft_status golden_control_within(golden *g, const char *path, graft_safetensors *f, graft_err *e);
 /* A UNet with FreeU. */
 graft_status golden_freeu(golden *g, graft_safetensors *f, graft_err *e);
 /* The sigmas of a flow, and runs of its network. */

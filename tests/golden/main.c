@@ -46,6 +46,7 @@ static graft_status run_file(golden *g, const char *path, graft_err *e)
     if (st) return st;
     if (has(f, "control_model.")) return golden_control(g, f, e);
     if (graft_safetensors_metadata(f, "control")) return golden_control_transformer(g, path, f, e);
+    if (graft_safetensors_metadata(f, "within")) return golden_control_within(g, path, f, e);
     if (golden_case(f, 0, "output_v2")) return golden_freeu(g, f, e);
     if (has(f, "ip_adapter.")) return golden_ip_adapter(g, f, e);
     if (has(f, "run.")) return golden_flow(g, path, f, e);

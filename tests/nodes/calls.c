@@ -459,11 +459,13 @@ static void prompts_pass_arguments_on(void)
     expect("ConditioningSetTimestepRange", edit_range, "range 0.125 0.5\n", "");
     expect("ConditioningZeroOut", NULL, "zero_out\n", "");
     expect("ControlNetApplyAdvanced", edit_control,
-           "control 0.75 [0.125,0.5] hint=32 pair=1 everywhere=0 net=1 vae=1\n", "");
+           "control 0.75 [0.125,0.5] hint=32 pair=1 everywhere=0 net=1 vae=1 mask=0\n", "");
     expect("ControlNetApplySD3", edit_control,
-           "control 0.75 [0.125,0.5] hint=32 pair=1 everywhere=0 net=1 vae=1\n", "");
+           "control 0.75 [0.125,0.5] hint=32 pair=1 everywhere=0 net=1 vae=1 mask=0\n", "");
+    expect("ControlNetInpaintingAliMamaApply", edit_control,
+           "control 0.75 [0.125,0.5] hint=32 pair=1 everywhere=0 net=1 vae=1 mask=1\n", "");
     expect("ControlNetApply", edit_control,
-           "control 0.75 [0,1] hint=32 pair=0 everywhere=1 net=1 vae=0\n", "");
+           "control 0.75 [0,1] hint=32 pair=0 everywhere=1 net=1 vae=0 mask=0\n", "");
 }
 
 static void edit_sampler(const graft_node *n, graft_arg *in)

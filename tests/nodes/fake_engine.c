@@ -336,9 +336,9 @@ graft_status graft_cond_control(const graft_cond *positive, const graft_cond *ne
     graft_cond *p = NULL;
     (void)positive;
     graft_image_data(o->hint, shape);
-    trace("control %g [%g,%g] hint=%lld pair=%d everywhere=%d net=%d vae=%d\n", o->strength,
+    trace("control %g [%g,%g] hint=%lld pair=%d everywhere=%d net=%d vae=%d mask=%d\n", o->strength,
           o->start, o->end, (long long)shape[2], negative != NULL, o->everywhere, o->net != NULL,
-          o->vae != NULL);
+          o->vae != NULL, o->mask != NULL);
     graft_status st = make_cond(&p, e);
     if (st == GRAFT_OK && negative) st = make_cond(out_negative, e);
     if (st != GRAFT_OK)

@@ -434,6 +434,44 @@ static void patches_outlive_their_set(void)
     graft_weights_release(a), graft_weights_release(b), graft_weights_release(sum);
 }
 
+static void check_value(const graft_weights *w, const char *name, float want)
+{
+    float got = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_weights_values(w, name, 5, 1, &got, &e), &e);
+    CHECK(got == want);
+}
+
+/* Two sets with names of their own beside a third, all of whose tensors are called alike. */
+static void beside(void)
+{
+    static const char *const absent[] = {"x.2.a", "x.0.", "x.0.c", "x.a"};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_weights *w = make_set(GRAFT_F32, 5, 7), *all;
+    graft_weights *const own[2] = {make_set(GRAFT_F32, 5, 8), make_set(GRAFT_F16, 5, 9)};
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(graft_weights_beside(own[i], i ? "x.1." : "x.0.", w, &all, &e), &e);
+        graft_weights_release(w);
+        graft_weights_release(own[i]);
+        w = all;
+    }
+    CHECK_OK(graft_weights_plain(w, &all, &e), &e); /* keeps all of that */
+    graft_weights_release(w);
+    check_value(all, "a", 7);
+    check_value(all, "x.0.a", 8);
+    check_value(all, "x.1.a", 9);
+    check_value(all, "x.1.b", 9);
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+        char *name[] = {(char *)(uintptr_t)absent[i]};
+        const graft_gslot slot = {GRAFT_SLOT_PLAIN, 2, {ROWS, COLUMNS}, 1, name, NULL, 0};
+        graft_hash h;
+        CHECK_INT(graft_weights_slot_hash(all, &slot, &h, &e), GRAFT_E_FORMAT);
+        CHECK(strstr(e.text, absent[i]) != NULL);
+    }
+    CHECK_INT(graft_weights_stored_bytes(all), ROWS * COLUMNS * 3 / 2 * (4 + 4 + 2));
+    graft_weights_release(all);
+}
+
 static void regions(void)
 {
     static const struct {
@@ -460,6 +498,7 @@ int main(void)
     RUN(quantized_rows);
     RUN(sums_of_nothing);
     RUN(patches_outlive_their_set);
+    RUN(beside);
     RUN(regions);
     RUN(names_of_content);
     RUN(not_finite);
