@@ -199,16 +199,19 @@ static void transformers(void)
     }
 }
 
-static void of_model(const char *model, const char *file)
+/* Z-Image's are put on the model, and several of version 2.1 run in two stages. */
+static void of_models(void)
 {
-    bench b = begin(model);
+    bench b = begin(GOLDEN "control_zimage_two.safetensors");
     graft_controlnet *net = NULL;
     graft_image *hint = control_hint(1, 8 * PLACE, 3);
     graft_latent *latent = NULL;
     graft_vae *vae = NULL;
     graft_model *one = NULL, *two = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_model_patch_load(engine, file, NULL, &net, &e), &e);
+    CHECK_OK(
+        graft_model_patch_load(engine, GOLDEN "control/zimage_two.safetensors", NULL, &net, &e),
+        &e);
     CHECK_OK(graft_vae_load(engine, GOLDEN "taesd_sd3.safetensors", NULL, &vae, &e), &e);
     CHECK_OK(graft_latent_empty(16, 8 * PLACE, 8 * PLACE, 1, &latent, &e), &e);
     const graft_model_control_options o = {.net = net, .vae = vae, .hint = hint, .strength = 0.7};
@@ -227,14 +230,6 @@ static void of_model(const char *model, const char *file)
     graft_image_release(hint);
     graft_controlnet_release(net);
     end(&b);
-}
-
-/* Z-Image's are put on the model, and several of version 2.1 run in two stages; DiffSynth's run
- * within the network. */
-static void of_models(void)
-{
-    of_model(GOLDEN "control_zimage_two.safetensors", GOLDEN "control/zimage_two.safetensors");
-    of_model(GOLDEN "control_blockwise.safetensors", GOLDEN "control/blockwise.safetensors");
 }
 
 /* ------------------------------------------------------------------ T2I-Adapters */
