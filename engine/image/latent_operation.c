@@ -136,7 +136,7 @@ graft_status graft_latent_operate(const graft_latent *l, const graft_latent_oper
     int64_t shape[4];
     const float *data = graft_latent_data(l, shape);
     const size_t n = (size_t)(shape[0] * shape[1] * shape[2] * shape[3]);
-    size_t count;
+    size_t count = 0;
     double *work = NULL;
     *out = NULL;
     graft_status st = graft_latent_operation_fit(o, shape, &count, e);
