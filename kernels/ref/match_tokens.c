@@ -28,7 +28,8 @@ static double product(const float *a, const float *b, int64_t n)
     return sum;
 }
 
-/* The largest cosine that token s has with a target, and which one that is. */
+/* The largest cosine that token s has with a target, and which one that is; where none is a number
+ * the first one. *target is s before. */
 static float best_of(const graft_op_desc *d, const graft_tokens *t, const float *x, int64_t s,
                      int64_t *target)
 {
@@ -40,7 +41,8 @@ static float best_of(const graft_op_desc *d, const graft_tokens *t, const float 
         const double other = product(x + i * stride, x + i * stride, n);
         const double both = sqrt(own) * sqrt(other);
         const double is = both > 0 ? product(x + s * stride, x + i * stride, n) / both : 0;
-        if (!((float)is > best) && best > -INFINITY) continue;
+        if (*target == s) *target = i;
+        if (!((float)is > best)) continue;
         best = (float)is;
         *target = i;
     }
