@@ -697,6 +697,13 @@ static void tokens(case_list *l)
         l->item[l->count - 1].desc.attrs.groups = r[4];
         two_inputs(l, GRAFT_OP_SPREAD_TOKENS, few, table, x, 1, "spread_tokens");
     }
+    /* many tokens of one row, and wide ones */
+    two_inputs(l, GRAFT_OP_MERGE_TOKENS, act_of(1, 1800, 5, 0), ids_of(1, 1800), act_of(1, 1, 5, 0),
+               1, "merge_tokens of many");
+    l->item[l->count - 1].desc.attrs.groups = 1;
+    two_inputs(l, GRAFT_OP_MERGE_TOKENS, act_of(2, 7, 1100, 0), ids_of(2, 7), act_of(2, 2, 1100, 0),
+               1, "merge_tokens");
+    l->item[l->count - 1].desc.attrs.groups = 2;
 }
 
 /* The place in the list seeds a case's values: new ones come last. */
