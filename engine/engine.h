@@ -301,11 +301,18 @@ typedef struct graft_hypertile_options {
 graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *options,
                                    graft_model **out, graft_err *e);
 
+/* Token merging (engine/models/unet.h): self-attention of the outermost resolution level sees so
+ * many of its tokens, 0 … 1 of all, as one with others that are like them, which makes large
+ * pictures faster; more than about three quarters cannot be. With HyperTile each tile merges its
+ * own. It replaces an earlier one of the model; 0 is none. GRAFT_E_ARG for ratios out of range. */
+graft_status graft_model_merge_tokens(const graft_model *m, double ratio, graft_model **out,
+                                      graft_err *e);
+
 /* Deep Shrink (kohya-ss 2023): in a range of the steps the UNet's inner blocks see a smaller
  * picture, so that pictures larger than the model was trained for keep one composition, and are
  * sampled faster there (engine/models/unet.h has the rule). Both ways are compiled ahead where any
- * is. Steps of that range go without HyperTile. DeepCache and ControlNets do not go with it:
- * sampling says so. */
+ * is. Steps of that range go without HyperTile and merged tokens. DeepCache and ControlNets do not
+ * go with it: sampling says so. */
 typedef struct graft_downscale_options {
     int64_t block_number; /* the input block behind which features are resized; 0 is conv_in */
     double factor;        /* 0.1 … 9; in thousandths */

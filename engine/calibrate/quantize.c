@@ -439,6 +439,7 @@ static graft_status make_plan(calibration *k, graft_err *e)
     shape.tokens = graft_net_tokens(&k->base->arch, s->positive->entry[0]->tokens);
     shape.act_dtype = GRAFT_F32;
     graft_hypertile_grids(&k->base->hypertile, &k->base->arch.unet, &shape, 0);
+    shape.merged = graft_unet_merged(&k->base->arch.unet, &shape, k->base->merged);
     st = graft_quant_plan_create(&k->base->arch, &shape, &k->plan, e);
     if (st) return st;
     k->plan->bits = c->bits;

@@ -456,6 +456,8 @@ int graft_op_input_count(graft_op op)
     case GRAFT_OP_LOW_SCALE:
     case GRAFT_OP_RMS_NORM:
     case GRAFT_OP_JOIN:
+    case GRAFT_OP_MERGE_TOKENS:
+    case GRAFT_OP_SPREAD_TOKENS:
         return 2;
     default:
         return 1;

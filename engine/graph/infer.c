@@ -4,6 +4,7 @@
 #include "engine/graph/graph.h"
 #include "kernels/hadamard.h"
 #include "kernels/rope.h"
+#include "kernels/tokens.h"
 
 typedef graft_status infer_fn(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
                               int32_t *rank, graft_err *e);
@@ -282,6 +283,45 @@ static graft_status infer_factor(const graft_attrs *a, const graft_gvalue *const
     return same_as(x, dim, rank);
 }
 
+static graft_status infer_match(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
+                                int32_t *rank, graft_err *e)
+{
+    graft_tokens t;
+    if (in[0]->rank != 3 || !graft_tokens_of(a, in[0]->dim[1], &t))
+        return bad(e, "match_tokens", "needs (N,T,C), its grid, and how many tokens are left");
+    *rank = 2;
+    dim[0] = in[0]->dim[0];
+    dim[1] = in[0]->dim[1];
+    return GRAFT_OK;
+}
+
+/* x and a table of numbers for each entry. */
+static bool with_table(const graft_gvalue *const *in)
+{
+    return in[1] && in[0]->rank == 3 && in[1]->rank == 2 && in[1]->dtype == GRAFT_I32 &&
+           in[1]->dim[0] == in[0]->dim[0];
+}
+
+static graft_status infer_merge(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
+                                int32_t *rank, graft_err *e)
+{
+    if (!with_table(in) || in[1]->dim[1] != in[0]->dim[1] || a->groups < 1)
+        return bad(e, "merge_tokens", "needs (N,T,C), int32 (N,T), and how many are left");
+    same_as(in[0], dim, rank);
+    dim[1] = a->groups;
+    return GRAFT_OK;
+}
+
+static graft_status infer_spread(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
+                                 int32_t *rank, graft_err *e)
+{
+    (void)a;
+    if (!with_table(in)) return bad(e, "spread_tokens", "needs (N,M,C) and int32 (N,T)");
+    same_as(in[0], dim, rank);
+    dim[1] = in[1]->dim[1];
+    return GRAFT_OK;
+}
+
 static infer_fn *find(graft_op op)
 {
     switch (op) {
@@ -322,6 +362,12 @@ static infer_fn *find(graft_op op)
     case GRAFT_OP_MEAN_SCALE:
     case GRAFT_OP_LOW_SCALE:
         return infer_factor;
+    case GRAFT_OP_MATCH_TOKENS:
+        return infer_match;
+    case GRAFT_OP_MERGE_TOKENS:
+        return infer_merge;
+    case GRAFT_OP_SPREAD_TOKENS:
+        return infer_spread;
     case GRAFT_OP_ACT:
     case GRAFT_OP_SCALE:
     case GRAFT_OP_COPY:

@@ -50,6 +50,7 @@ void graft_transformer_check_unchanged(graft_graph *g, const graft_unet_shape *s
 {
     bool grids = false;
     for (int i = 0; i < GRAFT_UNET_GRIDS; i++) grids |= s->grid[i].rows || s->grid[i].columns;
-    if (s->variant || s->cut || s->adapted || s->freeu || s->shrink.block || grids || more)
+    if (s->variant || s->cut || s->adapted || s->freeu || s->merged || s->shrink.block || grids ||
+        more)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "a transformer has no blocks of a UNet to change");
 }

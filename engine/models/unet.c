@@ -92,6 +92,33 @@ static graft_vid joined(const graft_build *b, const graft_unet_arch *a,
     return graft_build_concat(b, h, skip);
 }
 
+/* ------------------------------------------------------------------ merged tokens */
+
+int32_t graft_unet_merged_of(int64_t rows, int64_t columns, int32_t merged)
+{
+    const int64_t tokens = rows * columns, sources = tokens - rows / 2 * (columns / 2);
+    const int64_t n = (int64_t)((double)tokens * (double)merged / GRAFT_UNET_MERGED_UNIT);
+    if (tokens > INT32_MAX || merged < 0 || sources == tokens) return 0;
+    return (int32_t)(n < sources ? n : sources);
+}
+
+int32_t graft_unet_merged(const graft_unet_arch *a, const graft_unet_shape *shape, int32_t merged)
+{
+    const bool fast = shape->variant == GRAFT_UNET_FAST;
+    const int computed = fast ? shape->cut + 1 : a->n_input;
+    const graft_unet_grid grid = shape->grid[0];
+    const bool tiles = grid.rows > 0 && grid.columns > 0;
+    bool has = false;
+    for (int i = 0; i < computed && !a->input[i].down; i++) has |= a->input[i].transformer > 0;
+    for (int i = a->n_output - 1; i >= first_output(a, shape) && !a->output[i].up; i--)
+        has |= a->output[i].transformer > 0;
+    if (!has || shape->shrink.block ||
+        !graft_unet_merged_of(shape->height / (tiles ? grid.rows : 1),
+                              shape->width / (tiles ? grid.columns : 1), merged))
+        return 0;
+    return merged;
+}
+
 /* ------------------------------------------------------------------ Deep Shrink */
 
 static int64_t shrunk_side(const graft_unet_shrink *s, int64_t side)
@@ -159,6 +186,7 @@ static void check_shrink(graft_graph *g, const graft_unet_arch *a, const graft_u
 {
     const graft_unet_shrink *s = &shape->shrink;
     if (s->block < 0 || s->block >= a->n_input || (s->block > 0 && s->thousandths < 1) ||
+        (s->block > 0 && shape->merged) ||
         (s->block > 0 && (shape->variant != GRAFT_UNET_WHOLE || shape->control || shape->adapted)))
         graft_graph_fail(g, GRAFT_E_ARG, "input block %d of %d cannot be shrunk so", s->block,
                          a->n_input);
@@ -361,7 +389,8 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
                                        .rows = shape->watched,
                                        .q = GRAFT_NO_VALUE,
                                        .k = GRAFT_NO_VALUE},
-                           .grid = shape->grid};
+                           .grid = shape->grid,
+                           .merging = {.merged = shape->merged}};
     const int64_t n = shape->batch, one[] = {1};
     u.hyper = (struct graft_unet_hyper){.arch = shape->hyper.n_widths ? &shape->hyper : NULL,
                                         .strength = GRAFT_NO_VALUE,

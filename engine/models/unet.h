@@ -38,6 +38,16 @@ typedef enum graft_freeu_version {
 } graft_freeu_version;
 enum { GRAFT_FREEU_B1, GRAFT_FREEU_B2, GRAFT_FREEU_S1, GRAFT_FREEU_S2, GRAFT_FREEU_FACTORS };
 
+/* Token merging (Bolya and Hoffman 2023, arXiv:2303.17604; the authors' code: dbolya/tomesd): of
+ * the tokens that a self-attention of the outermost level is about to see, those that are most like
+ * another one are merged with it, and get its result. Which ones is told by what comes out of the
+ * norm, for each row by itself: MATCH_TOKENS in kernels/ops.def, which has the rule. Of T tokens
+ * floor(T merged / 1000000) are merged, or all that may be, about three quarters; with tiles, of
+ * each tile's. Which token of four the others may go to follows from its place and the number of
+ * the transformer block, so that it is another one in each. The middle block, which is of that
+ * level where there is no other, merges none. */
+#define GRAFT_UNET_MERGED_UNIT 1000000
+
 /* Deep Shrink (kohya-ss 2023): what comes out of input block `block` is resized to 1000 /
  * thousandths of its height and width, rounded and at least 1, so that the blocks behind it see a
  * smaller picture. Skip connections keep the size that they have; where an output block's
@@ -98,6 +108,7 @@ typedef struct graft_unet_shape {
     int32_t freeu;         /* a graft_freeu_version */
     /* Of each level, 0 the outermost; rows and columns must divide its height and width. */
     graft_unet_grid grid[GRAFT_UNET_GRIDS];
+    int32_t merged; /* of the outermost level's tokens, in millionths; 0: none, as with shrink */
     graft_unet_shrink shrink;      /* with WHOLE, without control, adapted and grids */
     graft_references references;   /* FLUX's and both Qwen-Images' only; n 0: none */
     graft_attended_shape attended; /* of pictures beside the prompt; UNets only */
@@ -158,6 +169,10 @@ int graft_unet_features(const graft_unet_arch *a, const graft_unet_shape *shape)
 /* Whether a graph of this shape does anything for FreeU: one of its output blocks gets features of
  * a width that counts. Only then does it take the factors. */
 bool graft_unet_freeu(const graft_unet_arch *a, const graft_unet_shape *shape);
+/* `merged` where a graph of this shape, whose own is not looked at, would merge any, else 0. */
+int32_t graft_unet_merged(const graft_unet_arch *a, const graft_unet_shape *shape, int32_t merged);
+/* How many of the tokens of a grid are merged. */
+int32_t graft_unet_merged_of(int64_t rows, int64_t columns, int32_t merged);
 /* Whether the middle block has an attention to perturb, or to look at; without one a graph of
  * perturbed or watched rows is GRAFT_E_ARG, as is one of watched rows that is FAST. */
 bool graft_unet_perturbs(const graft_unet_arch *a);

@@ -3,7 +3,10 @@
 #include <assert.h>
 #include <string.h>
 
-#define NAME(...) graft_name_make(__VA_ARGS__)
+#include "kernels/tokens.h"
+
+#define NAME(...)        graft_name_make(__VA_ARGS__)
+#define MERGING_PATTERNS 64 /* of a block */
 
 static graft_vid flat(const graft_build *b, graft_vid v)
 {
@@ -194,6 +197,27 @@ static graft_vid perturbed_attention(graft_unet_blocks *u, graft_name name, graf
     return graft_build_linear(b, NAME("%s.to_out.0", name.text), o, width, true);
 }
 
+/* h: norms of all tokens, or of tiles of them; what it gives is not tiles. */
+static graft_vid merged_attention(graft_unet_blocks *u, graft_name name, graft_vid h, int32_t heads,
+                                  int64_t tiles)
+{
+    const graft_build *b = &u->b;
+    const struct graft_unet_merging *m = &u->merging;
+    const int32_t merged = graft_unet_merged_of(m->rows, m->columns, m->merged);
+    if (!merged) return attention(u, name, h, h, heads, tiles);
+    const graft_attrs a = graft_tokens_attrs((int32_t)m->rows, (int32_t)m->columns,
+                                             (int32_t)(m->rows * m->columns) - merged, m->pattern);
+    if (h < 0) return h;
+    graft_vid in[2] = {h, graft_graph_node(b->g, GRAFT_OP_MATCH_TOKENS, &a, &h, 1, GRAFT_I32)};
+    if (in[1] < 0) return in[1];
+    const graft_attrs left = {.groups = a.groups};
+    h = graft_graph_node(b->g, GRAFT_OP_MERGE_TOKENS, &left, in, 2, GRAFT_DTYPE_NONE);
+    in[0] = attention(u, name, h, h, heads, 1);
+    if (in[0] < 0) return in[0];
+    h = graft_graph_node(b->g, GRAFT_OP_SPREAD_TOKENS, NULL, in, 2, GRAFT_DTYPE_NONE);
+    return tiles_of(b, h, tiles, true);
+}
+
 static graft_vid self_attention(graft_unet_blocks *u, graft_name name, graft_vid x, int32_t heads,
                                 int64_t tiles)
 {
@@ -201,7 +225,7 @@ static graft_vid self_attention(graft_unet_blocks *u, graft_name name, graft_vid
     graft_vid h = graft_build_layer_norm(b, NAME("%s.norm1", name.text), x);
     h = tiles_of(b, h, tiles, false);
     name = NAME("%s.attn1", name.text);
-    if (!u->perturbing) return graft_build_add(b, attention(u, name, h, h, heads, tiles), x);
+    if (!u->perturbing) return graft_build_add(b, merged_attention(u, name, h, heads, tiles), x);
     h = perturbed_attention(u, name, h, heads, tiles);
     if (!u->apart) graft_unet_part(u);
     return graft_build_add(b, h, graft_unet_wide(u, x));
@@ -251,6 +275,17 @@ static graft_unet_grid grid_here(const graft_unet_blocks *u, const int64_t spati
     return g;
 }
 
+/* Transformer block i of the present block: what of it merges, and how. */
+static void take_merging(graft_unet_blocks *u, const int64_t spatial[4], graft_unet_grid grid,
+                         int32_t i)
+{
+    struct graft_unet_merging *m = &u->merging;
+    const bool here = u->level == 0 && m->block >= 0 && m->merged > 0;
+    m->rows = here ? spatial[1] / grid.rows : 0;
+    m->columns = here ? spatial[2] / grid.columns : 0;
+    m->pattern = here ? m->block * MERGING_PATTERNS + i % MERGING_PATTERNS : 0;
+}
+
 /* The block's masks, in the order of its tokens. */
 static void take_masks(graft_unet_blocks *u, const int64_t spatial[4], graft_unet_grid grid)
 {
@@ -266,9 +301,12 @@ static void take_masks(graft_unet_blocks *u, const int64_t spatial[4], graft_une
     }
 }
 
-/* Where cross-attentions of a block find what they attend to. */
+/* Where cross-attentions of a block find what they attend to, and its number. */
 static void begin_block(graft_unet_blocks *u, graft_crossing_part part, int32_t i)
 {
+    u->merging.block = part == GRAFT_CROSSING_MIDDLE   ? -1
+                       : part == GRAFT_CROSSING_OUTPUT ? u->a->n_input + i
+                                                       : i;
     u->attended.next = graft_crossings_first(u->a, part, i);
     u->attended.block = graft_crossings_blocks(u->a, part, i);
 }
@@ -304,8 +342,10 @@ static graft_vid spatial_transformer(graft_unet_blocks *u, graft_name name, graf
     graft_vid h = graft_build_group_norm(b, NAME("%s.norm", name.text), x, 1e-6f);
     h = by_tiles(u, graft_graph_reshape(b->g, h, 3, tokens), spatial, grid, false);
     h = graft_build_linear(b, NAME("%s.proj_in", name.text), h, channels, true);
-    for (int32_t i = 0; i < depth; i++)
+    for (int32_t i = 0; i < depth; i++) {
+        take_merging(u, spatial, grid, i);
         h = transformer_block(u, NAME("%s.transformer_blocks.%d", name.text, i), h, heads, tiles);
+    }
     if (looks) {
         u->watched.q = watched_rows(u, u->watched.q, spatial, grid);
         u->watched.k = watched_rows(u, u->watched.k, spatial, grid);

@@ -53,6 +53,13 @@ typedef struct graft_unet_blocks {
         const graft_hypernetwork_arch *arch;
         graft_vid strength, context, made[GRAFT_HYPER_PARTS];
     } hyper;
+    /* Tokens that self-attention sees merged (unet.h). */
+    struct graft_unet_merging {
+        int32_t merged;        /* in millionths; 0, as in ControlNets: none */
+        int32_t block;         /* the present one among all, or -1: the middle one */
+        int32_t pattern;       /* the present transformer block's */
+        int64_t rows, columns; /* of what its attention sees; 0: it merges none */
+    } merging;
     /* Of each level, GRAFT_UNET_GRIDS of them (unet.h); NULL: no tiles. */
     const graft_unet_grid *grid;
     int level; /* that the next block works on; moved by down-sampling and by doubling the size */

@@ -494,6 +494,20 @@ graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_o
     return GRAFT_OK;
 }
 
+graft_status graft_model_merge_tokens(const graft_model *m, double ratio, graft_model **out,
+                                      graft_err *e)
+{
+    if (!(ratio >= 0 && ratio <= 1))
+        return graft_fail(e, GRAFT_E_ARG, "ratio %g is not between 0 and 1", ratio);
+    graft_status st = graft_model_needs_unet(m, "TomePatchModel", e);
+    if (st) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->merged = (int32_t)lround(ratio * GRAFT_UNET_MERGED_UNIT);
+    *out = n;
+    return GRAFT_OK;
+}
+
 static graft_status feature_method(const char *name, int32_t *out, graft_err *e)
 {
     graft_resize_method method;

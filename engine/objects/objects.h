@@ -155,6 +155,7 @@ struct graft_model {
     graft_deepcache deepcache;
     graft_easycache easycache;
     graft_hypertile hypertile;
+    int32_t merged; /* tokens, in millionths (unet.h); 0: none */
     struct graft_downscale {
         graft_unet_shrink shrink; /* block 0: off */
         double start, end;        /* shares of the schedule */

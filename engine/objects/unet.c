@@ -115,6 +115,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
         unet.shape.shrink = m->downscale.shrink;
     else
         graft_hypertile_grids(&m->hypertile, &m->arch.unet, &unet.shape, use->turn);
+    unet.shape.merged = graft_unet_merged(&m->arch.unet, &unet.shape, m->merged);
     /* Without effect it is no reason for another graph. */
     if (graft_model_freeu_factors(m, use->variant)) unet.shape.freeu = (int32_t)m->freeu.version;
     if (m->hyper.net) memcpy(&unet.shape.hyper, &m->hyper.net->arch, sizeof unet.shape.hyper);

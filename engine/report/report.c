@@ -338,6 +338,13 @@ static void print_hypertile(graft_str *s, const graft_model *m)
     graft_str_printf(s, t->depth ? "s 0 to %d\n" : " 0\n", t->depth);
 }
 
+static void print_merged(graft_str *s, const graft_model *m)
+{
+    if (m->merged)
+        graft_str_printf(s, "  merged       %.4g %% of the tokens of self-attention, level 0\n",
+                         100.0 * m->merged / GRAFT_UNET_MERGED_UNIT);
+}
+
 static void print_easycache(graft_str *s, const graft_model *m)
 {
     const graft_easycache *k = &m->easycache;
@@ -518,6 +525,7 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
         print_kept(s, r->model);
         print_freeu(s, r->model);
         print_hypertile(s, r->model);
+        print_merged(s, r->model);
         print_perturbed(s, r->model);
         print_self(s, r->model);
         print_hyper(s, r->model);

@@ -162,6 +162,24 @@ graft_status graft_cpu_check_same(const graft_tensor_desc *a, const graft_tensor
     return same ? GRAFT_OK : graft_fail(e, GRAFT_E_ARG, "%s: shapes differ", what);
 }
 
+graft_status graft_cpu_check_table(const graft_op_desc *op, const char *name, graft_err *e)
+{
+    const graft_tensor_desc *x = &op->in[0], *table = &op->in[1], *y = &op->out;
+    graft_status st;
+    GRAFT_TRY(graft_cpu_check_float(x, 3, name, e));
+    GRAFT_TRY(graft_cpu_check_tensor(table, name, e));
+    GRAFT_TRY(graft_cpu_check_float(y, 3, name, e));
+    GRAFT_TRY(graft_cpu_check_absent(op, 2, e));
+    if (x->constant || table->constant || table->dtype != GRAFT_I32 || x->dtype != y->dtype)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: the table must be int32, x and output of one dtype", name);
+    if (table->rank != 2 || table->dim[0] != x->dim[0] || y->dim[0] != x->dim[0] ||
+        y->dim[2] != x->dim[2])
+        st = graft_fail(e, GRAFT_E_ARG, "%s: shapes must be (N,…,C) (N,…) -> (N,…,C)", name);
+out:
+    return st;
+}
+
 graft_status graft_cpu_check_absent(const graft_op_desc *op, int first, graft_err *e)
 {
     for (int i = first; i < GRAFT_MAX_INPUTS; i++)

@@ -56,6 +56,7 @@ extern const graft_cpu_op graft_cpu_op_conv2d, graft_cpu_op_linear, graft_cpu_op
     graft_cpu_op_mul, graft_cpu_op_scale, graft_cpu_op_concat, graft_cpu_op_copy,
     graft_cpu_op_upsample, graft_cpu_op_embedding, graft_cpu_op_timestep, graft_cpu_op_geglu,
     graft_cpu_op_gather_row, graft_cpu_op_prelu, graft_cpu_op_mean_scale, graft_cpu_op_low_scale,
+    graft_cpu_op_match_tokens, graft_cpu_op_merge_tokens, graft_cpu_op_spread_tokens,
     graft_cpu_op_rms_norm, graft_cpu_op_join, graft_cpu_op_rope, graft_cpu_op_linear_int8,
     graft_cpu_op_conv2d_int8, graft_cpu_op_dequantized;
 /* Shapes and dtypes of one operator, as far as they do not depend on how it is computed. */
@@ -98,6 +99,8 @@ graft_status graft_cpu_check_same(const graft_tensor_desc *a, const graft_tensor
 /* The check() and inplace() of MEAN_SCALE and LOW_SCALE. */
 graft_status graft_cpu_check_factor(graft_device *d, const graft_op_desc *op, graft_err *e);
 int32_t graft_cpu_inplace_factor(const graft_kernel *k, int32_t input);
+/* What the check() of MERGE_TOKENS and that of SPREAD_TOKENS have in common. */
+graft_status graft_cpu_check_table(const graft_op_desc *op, const char *name, graft_err *e);
 graft_status graft_cpu_check_absent(const graft_op_desc *op, int first, graft_err *e);
 int graft_cpu_present(const graft_tensor_desc *t);
 int graft_cpu_is_dense(const graft_tensor_desc *t);

@@ -21,6 +21,8 @@ static double flop_of(const graft_op_desc *op)
         return 2.0 * (double)graft_cpu_rows(y) * (double)graft_cpu_elements(w);
     case GRAFT_OP_ATTENTION:
         return 4.0 * (double)graft_cpu_elements(y) * (double)w->dim[1];
+    case GRAFT_OP_MATCH_TOKENS: /* three quarters of the tokens by the others */
+        return 0.375 * (double)graft_cpu_elements(&op->in[0]) * (double)op->in[0].dim[1];
     default:
         return 0;
     }

@@ -79,6 +79,12 @@ static const graft_cpu_op *find(const graft_device *own, const graft_op_desc *d)
         return &graft_cpu_op_join;
     case GRAFT_OP_ROPE:
         return &graft_cpu_op_rope;
+    case GRAFT_OP_MATCH_TOKENS:
+        return &graft_cpu_op_match_tokens;
+    case GRAFT_OP_MERGE_TOKENS:
+        return &graft_cpu_op_merge_tokens;
+    case GRAFT_OP_SPREAD_TOKENS:
+        return &graft_cpu_op_spread_tokens;
     default:
         return NULL;
     }

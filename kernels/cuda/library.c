@@ -68,6 +68,12 @@ static const graft_cuda_op *find(const graft_op_desc *d)
         return &graft_cuda_op_join;
     case GRAFT_OP_ROPE:
         return &graft_cuda_op_rope;
+    case GRAFT_OP_MATCH_TOKENS:
+        return &graft_cuda_op_match_tokens;
+    case GRAFT_OP_MERGE_TOKENS:
+        return &graft_cuda_op_merge_tokens;
+    case GRAFT_OP_SPREAD_TOKENS:
+        return &graft_cuda_op_spread_tokens;
     default:
         return NULL;
     }
@@ -225,6 +231,12 @@ static bool may_be_f32(const graft_op_desc *op, int i)
     return factor || is_f32(op, i);
 }
 
+/* What a kernel computes with: the result's, where that is no table. */
+static graft_dtype dtype_of(const graft_op_desc *op)
+{
+    return op->op == GRAFT_OP_MATCH_TOKENS ? op->in[0].dtype : op->out.dtype;
+}
+
 /* The checks of the ref library see float32 in place of the dtype that this kernel computes with.
  */
 static graft_status check(const graft_op_desc *op, graft_op_desc *d, graft_err *e)
@@ -242,14 +254,14 @@ static graft_status check(const graft_op_desc *op, graft_op_desc *d, graft_err *
     if (given.op == GRAFT_OP_ATTENTION && given.attrs.quant == GRAFT_QUANT_INT8)
         given.attrs.quant = GRAFT_QUANT_NONE;
     *d = given;
-    graft_dtype t = given.out.dtype;
+    graft_dtype t = dtype_of(&given);
     if (given.op != GRAFT_OP_COPY && (t == GRAFT_F16 || t == GRAFT_BF16)) {
         for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
             if (given.in[i].dtype == GRAFT_F32 && !given.in[i].constant && !may_be_f32(&given, i))
                 return graft_fail(e, GRAFT_E_UNSUPPORTED, "input %d is float32, the result not", i);
             if (given.in[i].dtype == t && !is_f32(&given, i)) given.in[i].dtype = GRAFT_F32;
         }
-        given.out.dtype = GRAFT_F32;
+        if (given.out.dtype == t) given.out.dtype = GRAFT_F32;
     }
     const graft_cuda_op *type = find(&given);
     if (!type)
@@ -298,7 +310,7 @@ static graft_status prepare(graft_device *d, const graft_op_desc *op, int32_t va
     k->d = d;
     k->type = find(&desc);
     k->op = desc;
-    k->t = desc.out.dtype;
+    k->t = dtype_of(&desc);
     k->info.variant_count = 1;
     snprintf(k->info.variant, sizeof k->info.variant, "own");
     if (k->type->init) st = k->type->init(k, variant, &e);

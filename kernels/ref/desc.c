@@ -136,6 +136,23 @@ graft_status graft_ref_check_factor(const graft_op_desc *d, graft_err *e)
     return st;
 }
 
+graft_status graft_ref_check_table(const graft_op_desc *d, graft_err *e)
+{
+    const graft_tensor_desc *x = &d->in[0], *table = &d->in[1], *out = &d->out;
+    graft_status st = graft_ref_check_f32(x, "x", e);
+    if (!st) st = graft_ref_check_ids(table, "table", e);
+    if (!st) st = graft_ref_check_f32(out, "out", e);
+    if (!st) st = graft_ref_check_rank(x, 3, "x", e);
+    if (!st) st = graft_ref_check_rank(table, 2, "table", e);
+    if (!st) st = graft_ref_check_rank(out, 3, "out", e);
+    if (!st) st = graft_ref_check_dim(table->dim[0], x->dim[0], "batch of the table", e);
+    if (!st) st = graft_ref_check_dim(out->dim[0], x->dim[0], "batch of out", e);
+    if (!st) st = graft_ref_check_dim(out->dim[2], x->dim[2], "channels of out", e);
+    if (!st && (x->constant || table->dtype != GRAFT_I32))
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "x is constant, or the table no int32");
+    return st;
+}
+
 graft_status graft_ref_check_eps(float eps, graft_err *e)
 {
     if (eps >= 0) return GRAFT_OK;

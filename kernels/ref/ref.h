@@ -98,6 +98,9 @@ graft_status graft_ref_broadcast(const graft_tensor_desc *b, const graft_tensor_
 graft_status graft_ref_check_binary(const graft_op_desc *d, graft_err *e);
 /* The check() of MEAN_SCALE and LOW_SCALE. */
 graft_status graft_ref_check_factor(const graft_op_desc *d, graft_err *e);
+/* What the check() of MERGE_TOKENS and that of SPREAD_TOKENS have in common: x(N,…,C), a table
+ * (N,…) of int32 and out(N,…,C). */
+graft_status graft_ref_check_table(const graft_op_desc *d, graft_err *e);
 /* Element i of an int32 or int64 tensor. */
 int64_t graft_ref_id_at(const graft_tensor_desc *t, const void *data, int64_t i);
 

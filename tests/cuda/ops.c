@@ -23,6 +23,9 @@ static double products(const graft_op_desc *d)
     if (d->op == GRAFT_OP_CONV2D) return n * (double)(w[1] * w[2] * w[3]);
     if (d->op == GRAFT_OP_LINEAR) return n * (double)w[1];
     if (d->op == GRAFT_OP_ATTENTION) return 2 * n * (double)w[1];
+    if (d->op == GRAFT_OP_MATCH_TOKENS)
+        return 0.1875 * n * (double)(d->in[0].dim[1] * d->in[0].dim[2]);
+    if (d->op == GRAFT_OP_MERGE_TOKENS) return (double)(d->out.dim[0] * d->out.dim[1] * w[1]) + n;
     return n;
 }
 
@@ -115,6 +118,7 @@ static void inputs_of_another_dtype(void)
     for (size_t i = 0; i < cases; i++) {
         graft_op_desc d = case_desc(&list[i], GRAFT_BF16);
         if (list[i].fixed || !cuda.api->supports(cuda.device, &d)) continue;
+        if (d.op == GRAFT_OP_MATCH_TOKENS) continue; /* its result is whole numbers */
         factors += d.op == GRAFT_OP_MUL && d.in[1].dtype == GRAFT_F32 && !d.in[1].constant;
         for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
             if (d.in[k].dtype != GRAFT_BF16) continue;

@@ -354,16 +354,14 @@ static graft_status patch(world *w, graft_err *e)
     const graft_hypertile_options tiles = {32, 2, 1, false};
     const graft_deepcache_options cache = {2, 0, 0, 0, 1000, "uniform", 0, false};
     const graft_easycache_options easy = {3, 0, 1, true};
-    graft_model *a = NULL, *b = NULL, *c = NULL, *d = NULL;
-    graft_status st = graft_model_freeu(w->model, &freeu, &a, e);
-    if (!st) st = graft_model_hypertile(a, &tiles, &b, e);
-    if (!st) st = graft_model_perturbed_attention(b, 3, &c, e);
-    if (!st) st = graft_model_easycache(c, &easy, &d, e);
-    if (!st) st = graft_model_deepcache(d, &cache, &w->changed, e);
-    graft_model_release(a);
-    graft_model_release(b);
-    graft_model_release(c);
-    graft_model_release(d);
+    graft_model *m[5] = {NULL};
+    graft_status st = graft_model_freeu(w->model, &freeu, &m[0], e);
+    if (!st) st = graft_model_hypertile(m[0], &tiles, &m[1], e);
+    if (!st) st = graft_model_merge_tokens(m[1], 0.5, &m[2], e);
+    if (!st) st = graft_model_perturbed_attention(m[2], 3, &m[3], e);
+    if (!st) st = graft_model_easycache(m[3], &easy, &m[4], e);
+    if (!st) st = graft_model_deepcache(m[4], &cache, &w->changed, e);
+    for (int i = 0; i < 5; i++) graft_model_release(m[i]);
     return st;
 }
 

@@ -446,6 +446,7 @@ static void refusals(void)
     refused_with(graft_model_deepcache(s.m, &deep, &out, &e), &e, "DeepCache");
     refused_with(graft_model_freeu(s.m, &freeu, &out, &e), &e, "FreeU");
     refused_with(graft_model_hypertile(s.m, &tiles, &out, &e), &e, "HyperTile");
+    refused_with(graft_model_merge_tokens(s.m, 0.3, &out, &e), &e, "TomePatchModel");
     refused_with(graft_model_perturbed_attention(s.m, 3, &out, &e), &e, "Perturbed-attention");
     refused_with(graft_model_downscale(s.m, &down, &out, &e), &e, "PatchModelAddDownscale");
     refused_with(graft_model_sampling(s.m, "eps", false, &out, &e), &e, "ModelSamplingSD3");

@@ -71,7 +71,14 @@ static void what_sampling_will_do(void)
     CHECK_OK(graft_model_downscale(guided, &small, &all, &e), &e);
     text = report(all, NULL, NULL, NULL);
     CHECK(says(text, "Deep Shrink  input block 2 by 1.5, from 0 % to 35 % of the schedule\n"));
+    CHECK(!strstr(text, "tokens of self-attention"));
     graft_text_free(text);
+    CHECK_OK(graft_model_merge_tokens(m, 0.35, &many, &e), &e);
+    text = report(many, NULL, NULL, NULL);
+    CHECK(says(text, "merged       35 % of the tokens of self-attention, level 0\n"));
+    graft_text_free(text);
+    graft_model_release(many);
+    many = NULL;
     CHECK_OK(graft_model_hypertile(m, &more, &many, &e), &e);
     text = report(many, NULL, NULL, NULL);
     CHECK(says(text, "HyperTile    tiles of 32 pixels and more, 4 sizes by turns, level 0\n"));

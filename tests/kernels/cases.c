@@ -673,6 +673,39 @@ static void long_heads(case_list *l)
     attention(l, 2, 70, 77, 2, 256, 0, 1024, 1024);
 }
 
+static void tokens(case_list *l)
+{
+    /* batch, rows, columns, channels, tokens left, pattern, gap */
+    static const int32_t rows[][7] = {
+        {2, 16, 16, 40, 128, 0, 0}, {1, 24, 20, 320, 336, 7, 0},  {2, 9, 7, 24, 40, 3, 4},
+        {3, 8, 8, 33, 16, 1, 8},    {1, 2, 2, 8, 1, 2, 0},        {2, 4, 6, 16, 24, 5, 0},
+        {1, 1, 9, 16, 9, 0, 0},     {2, 33, 31, 64, 600, 900, 0}, {1, 48, 52, 17, 700, 12, 8},
+        {1, 5, 3, 1, 8, 4, 3},      {1, 20, 18, 16, 200, 3, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int32_t *r = rows[i];
+        const int64_t all = (int64_t)r[1] * r[2];
+        const graft_tensor_desc x = gapped(act_of(r[0], all, r[3], 0), r[6]);
+        const graft_tensor_desc few = gapped(act_of(r[0], r[4], r[3], 0), r[6] / 2);
+        const graft_tensor_desc table = gapped(ids_of(r[0], all), r[6] / 4);
+        kernel_case *c = add_case(l, GRAFT_OP_MATCH_TOKENS);
+        c->desc.attrs = (graft_attrs){.up_h = r[1], .up_w = r[2], .groups = r[4], .pad_top = r[5]};
+        c->desc.in[0] = x;
+        c->desc.out = table;
+        snprintf(c->name, sizeof c->name, "match_tokens %d of %dx%d, %d left of %d, pattern %d",
+                 r[0], r[1], r[2], r[4], (int)all, r[5]);
+        two_inputs(l, GRAFT_OP_MERGE_TOKENS, x, table, few, 1, "merge_tokens");
+        l->item[l->count - 1].desc.attrs.groups = r[4];
+        two_inputs(l, GRAFT_OP_SPREAD_TOKENS, few, table, x, 1, "spread_tokens");
+    }
+    /* many tokens of one row, and wide ones */
+    two_inputs(l, GRAFT_OP_MERGE_TOKENS, act_of(1, 1800, 5, 0), ids_of(1, 1800), act_of(1, 1, 5, 0),
+               1, "merge_tokens of many");
+    l->item[l->count - 1].desc.attrs.groups = 1;
+    two_inputs(l, GRAFT_OP_MERGE_TOKENS, act_of(2, 7, 1100, 0), ids_of(2, 7), act_of(2, 2, 1100, 0),
+               1, "merge_tokens");
+    l->item[l->count - 1].desc.attrs.groups = 2;
+}
+
 /* The place in the list seeds a case's values: new ones come last. */
 kernel_case *kernel_cases(size_t *count)
 {
@@ -695,6 +728,7 @@ kernel_case *kernel_cases(size_t *count)
     left_out(&l);
     long_heads(&l);
     ropes(&l);
+    tokens(&l);
     *count = l.count;
     return l.item;
 }

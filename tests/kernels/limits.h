@@ -48,6 +48,11 @@ static const struct {
     {GRAFT_OP_UPSAMPLE, {0, 0}, {0, 0}, {0, 0}},
     {GRAFT_OP_EMBEDDING, {0, 0}, {0, 0}, {0, 0}},
     {GRAFT_OP_GATHER_ROW, {0, 0}, {0, 0}, {0, 0}},
+    {GRAFT_OP_SPREAD_TOKENS, {0, 0}, {0, 0}, {0, 0}},
+    /* Which tokens are alike: cosines of random ones are further apart than rounding. */
+    {GRAFT_OP_MATCH_TOKENS, {0, 0}, {0, 0}, {0, 0}},
+    /* A sum of up to 600 tokens in float32, a product, one rounding of the result. */
+    {GRAFT_OP_MERGE_TOKENS, {1e-11, 1e-5}, {2e-7, 1e-3}, {1e-5, 5e-3}},
 };
 enum { LIMITS = sizeof limits / sizeof *limits };
 

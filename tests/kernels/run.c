@@ -223,9 +223,10 @@ graft_op_desc case_desc(const kernel_case *c, graft_dtype dtype)
 {
     graft_op_desc d = c->desc;
     if (c->fixed) return d;
+    const bool table = d.op == GRAFT_OP_MATCH_TOKENS; /* its result is whole numbers */
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
         if (is_activation(&c->desc, i)) d.in[i].dtype = dtype;
-    d.out.dtype = dtype;
+    if (!table) d.out.dtype = dtype;
     return d;
 }
 
@@ -246,6 +247,11 @@ static inline double value_of(const kernel_case *c, int input, double fan_in, ui
         return (double)(random_next(state) % (uint64_t)d->in[1].dim[0]);
     if (d->op == GRAFT_OP_GATHER_ROW && input == 1)
         return (double)(random_next(state) % (uint64_t)d->in[0].dim[1]);
+    /* With some for no row, on either side. */
+    if (d->op == GRAFT_OP_MERGE_TOKENS && input == 1)
+        return (double)(random_next(state) % (uint64_t)(d->attrs.groups + 2)) - 1;
+    if (d->op == GRAFT_OP_SPREAD_TOKENS && input == 1)
+        return (double)(random_next(state) % (uint64_t)(d->in[0].dim[1] + 2)) - 1;
     if (d->op == GRAFT_OP_ATTENTION && input == GRAFT_ATTENTION_COUNT)
         return (double)(random_next(state) % (uint64_t)d->in[1].dim[1]) + 1;
     if (d->op == GRAFT_OP_TIMESTEP) return (double)(random_next(state) % 4000) * 0.25;

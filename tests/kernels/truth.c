@@ -1,7 +1,9 @@
 #include <complex.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/half.h"
+#include "kernels/tokens.h"
 #include "tests/kernels/harness.h"
 
 /* Element of a dense array in the shape of t, indices from the front. */
@@ -336,6 +338,85 @@ static double gather_row(const kernel_case *c, float *const *val, const int64_t 
     return get(&c->desc.in[0], val[0], (int64_t[3]){at[0], (int64_t)val[1][at[0]], at[1]});
 }
 
+/* Which of all tokens the others of a cell are merged into; -1: there is none for this one. */
+static int64_t target_of_cell(const graft_attrs *a, int64_t row, int64_t column)
+{
+    if (row / 2 * 2 + 1 >= a->up_h || column / 2 * 2 + 1 >= a->up_w) return -1;
+    uint32_t cell = (uint32_t)(row / 2 * (a->up_w / 2) + column / 2);
+    uint32_t place = graft_tokens_place((uint32_t)a->pad_top, cell);
+    return (row / 2 * 2 + place / 2) * a->up_w + column / 2 * 2 + place % 2;
+}
+
+typedef struct like {
+    int64_t token, target;
+    double cosine;
+} like;
+
+static int more_alike(const void *a, const void *b)
+{
+    const like *x = a, *y = b;
+    if (x->cosine != y->cosine) return x->cosine > y->cosine ? -1 : 1;
+    return x->token < y->token ? -1 : 1;
+}
+
+static double cosine_of(const float *a, const float *b, int64_t n)
+{
+    double ab = 0, aa = 0, bb = 0;
+    for (int64_t i = 0; i < n; i++) {
+        ab += (double)a[i] * (double)b[i];
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+    }
+    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
+}
+
+/* The whole table of an entry, of which one number is asked for. */
+static double match_tokens(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const graft_attrs *a = &c->desc.attrs;
+    const int64_t tokens = c->desc.in[0].dim[1], n = c->desc.in[0].dim[2];
+    const float *x = val[0] + at[0] * tokens * n;
+    like *source = calloc((size_t)tokens, sizeof *source);
+    int64_t *goes = calloc((size_t)tokens, sizeof *goes), sources = 0, row = 0;
+    if (!source || !goes) abort();
+    for (int64_t i = 0; i < tokens; i++) {
+        goes[i] = i;
+        if (target_of_cell(a, i / a->up_w, i % a->up_w) == i) continue;
+        like best = {i, -1, 0};
+        for (int64_t k = 0; k < tokens; k++) {
+            if (target_of_cell(a, k / a->up_w, k % a->up_w) != k) continue;
+            double cosine = cosine_of(x + i * n, x + k * n, n);
+            if (best.target < 0 || cosine > best.cosine) best = (like){i, k, cosine};
+        }
+        source[sources++] = best;
+    }
+    qsort(source, (size_t)sources, sizeof *source, more_alike);
+    for (int64_t i = 0; i < tokens - a->groups; i++) goes[source[i].token] = source[i].target;
+    for (int64_t i = 0; i < goes[at[1]]; i++) row += goes[i] == i;
+    free(source);
+    free(goes);
+    return (double)row;
+}
+
+static double merge_tokens(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const int64_t tokens = c->desc.in[0].dim[1];
+    double sum = 0, count = 0;
+    for (int64_t i = 0; i < tokens; i++) {
+        if (val[1][at[0] * tokens + i] != (float)at[1]) continue;
+        sum += get(&c->desc.in[0], val[0], (int64_t[3]){at[0], i, at[2]});
+        count++;
+    }
+    return count > 0 ? sum / count : 0;
+}
+
+static double spread_tokens(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    int64_t row = (int64_t)get(&c->desc.in[1], val[1], at);
+    if (row < 0 || row >= c->desc.in[0].dim[1]) return 0;
+    return get(&c->desc.in[0], val[0], (int64_t[3]){at[0], row, at[2]});
+}
+
 double truth_at(const kernel_case *c, float *const *val, const int64_t at[GRAFT_MAX_RANK])
 {
     const graft_attrs *a = &c->desc.attrs;
@@ -384,6 +465,12 @@ double truth_at(const kernel_case *c, float *const *val, const int64_t at[GRAFT_
         return rope(c, val, at);
     case GRAFT_OP_JOIN:
         return join(c, val, at);
+    case GRAFT_OP_MATCH_TOKENS:
+        return match_tokens(c, val, at);
+    case GRAFT_OP_MERGE_TOKENS:
+        return merge_tokens(c, val, at);
+    case GRAFT_OP_SPREAD_TOKENS:
+        return spread_tokens(c, val, at);
     default:
         return NAN;
     }
@@ -407,6 +494,10 @@ double truth_cost(const kernel_case *c)
         return (double)(d->in[1].dim[1] * x->dim[2] / d->attrs.heads);
     case GRAFT_OP_MEAN_SCALE:
         return (double)(x->dim[1] * x->dim[2] * x->dim[3]);
+    case GRAFT_OP_MATCH_TOKENS:
+        return 0.6 * (double)(x->dim[1] * x->dim[1] * x->dim[2]);
+    case GRAFT_OP_MERGE_TOKENS:
+        return (double)x->dim[1];
     case GRAFT_OP_LOW_SCALE:
         return 40.0 * (double)(x->dim[1] * x->dim[2]);
     default:

@@ -614,6 +614,10 @@ static void edit_hypertile(const graft_node *n, graft_arg *in)
     set_i(n, in, "tile_size", 128), set_i(n, in, "swap_size", 3);
     set_i(n, in, "max_depth", 1), set_i(n, in, "scale_depth", 1);
 }
+static void edit_ratio(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "ratio", 0.625);
+}
 static void edit_easycache(const graft_node *n, graft_arg *in)
 {
     set_f(n, in, "reuse_threshold", 0.5), set_f(n, in, "start_percent", 0.25);
@@ -677,6 +681,8 @@ static void options_pass_arguments_on(void)
     expect("SelfAttentionGuidance", NULL, "self-attention 0.5 2\n", "");
     expect("HyperTile", NULL, "hypertile 256 2 0 0\n", "");
     expect("HyperTile", edit_hypertile, "hypertile 128 3 1 1\n", "");
+    expect("TomePatchModel", NULL, "merge tokens 0.3\n", "");
+    expect("TomePatchModel", edit_ratio, "merge tokens 0.625\n", "");
     expect("EasyCache", NULL, "easycache 0.2 [0.15,0.95] 0\n", "");
     expect("EasyCache", edit_easycache, "easycache 0.5 [0.25,0.75] 1\n", "");
     expect("PatchModelAddDownscale", NULL, "downscale 3 by 2 [0,0.35] 1 bicubic bicubic\n", "");

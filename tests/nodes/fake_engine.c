@@ -435,6 +435,14 @@ graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_o
     return make_model(out, e);
 }
 
+graft_status graft_model_merge_tokens(const graft_model *m, double ratio, graft_model **out,
+                                      graft_err *e)
+{
+    (void)m;
+    trace("merge tokens %g\n", ratio);
+    return make_model(out, e);
+}
+
 graft_status graft_model_easycache(const graft_model *m, const graft_easycache_options *o,
                                    graft_model **out, graft_err *e)
 {

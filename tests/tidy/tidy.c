@@ -51,7 +51,7 @@ static const struct exception {
 
 /* Which files a layer may include: a folder, or a file. Tests and benches may include anything. */
 static const struct layer {
-    const char *folder, *may[12];
+    const char *folder, *may[14];
 } layers[] = {
     {"base/", {"base/"}},
     {"plugin/", {"base/", "plugin/"}},
@@ -59,7 +59,7 @@ static const struct layer {
     {"engine/",
      {"base/", "engine/", "kernels/blocks.h", "kernels/changes.h", "kernels/ggml_blocks.h",
       "kernels/guidance.h", "kernels/kernel_abi.h", "kernels/hadamard.h", "kernels/op_desc.h",
-      "kernels/ops.def", "kernels/quant.h", "kernels/rope.h"}},
+      "kernels/ops.def", "kernels/quant.h", "kernels/rope.h", "kernels/tokens.h"}},
     {"nodes/", {"base/", "plugin/", "nodes/", "engine/engine.h"}},
     {"host/", {"base/", "plugin/", "host/"}},
 };

@@ -101,6 +101,7 @@ typedef enum change {
     SKIPPED,
     FREEU,
     TILES,
+    MERGED,
     DEEP,
     EASY,
     PERTURBED,
@@ -165,6 +166,8 @@ static void draw_speed(recipe *r, chance *c)
         SET(r, TILES,
             "'HyperTile','inputs':{'tile_size':%d,'swap_size':%d,'max_depth':%d,'scale_depth':%s",
             one_in(c, 2) ? 32 : 48, 1 + below(c, 4), below(c, 3), one_in(c, 2) ? "true" : "false");
+    if (unet && one_in(c, 4))
+        SET(r, MERGED, "'TomePatchModel','inputs':{'ratio':%s", one_in(c, 2) ? "0.3" : "0.8");
     if (unet && one_in(c, 4))
         SET(r, DEEP,
             "'DeepCache','inputs':{'cache_interval':%d,'cache_layer_id':%d,'cache_block_id':%d,"

@@ -36,6 +36,8 @@ void SIMD(wave_sums)(const void *x, graft_dtype xt, int64_t pixels, int64_t stri
 void SIMD(wave_add)(const void *x, graft_dtype xt, int64_t x_stride, void *y, graft_dtype yt,
                     int64_t y_stride, int64_t pixels, int64_t channels, const float *cosines,
                     const float *sines, const float *wave);
+void SIMD(peak)(const float *x, const float *factor, size_t n, int32_t first, float *best,
+                int32_t *at);
 float SIMD(absmax)(const void *x, graft_dtype xt, size_t n);
 void SIMD(to_s8)(const void *x, graft_dtype xt, float inverse, int8_t *y, size_t n);
 void SIMD(hadamard)(const void *x, graft_dtype xt, size_t group, float *y, size_t n);

@@ -193,6 +193,11 @@ typedef struct graft_cpu_simd {
                      int64_t y_stride, int64_t pixels, int64_t channels, const float *cosines,
                      const float *sines, const float *wave);
 
+    /* The largest x * factor, if it is above *best, and its place, `first` for the first one; the
+     * first of equals. What is no number is none of them. n is a multiple of 16. */
+    void (*peak)(const float *x, const float *factor, size_t n, int32_t first, float *best,
+                 int32_t *at);
+
     /* max |x| */
     float (*absmax)(const void *x, graft_dtype xt, size_t n);
     /* y = x * inverse, rounded to the nearest whole number from -127 to 127 */

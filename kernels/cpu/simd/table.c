@@ -32,6 +32,7 @@ const graft_cpu_simd TABLE = {
     .channel_affine = SIMD(channel_affine),
     .wave_sums = SIMD(wave_sums),
     .wave_add = SIMD(wave_add),
+    .peak = SIMD(peak),
     .absmax = SIMD(absmax),
     .to_s8 = SIMD(to_s8),
     .hadamard = SIMD(hadamard),

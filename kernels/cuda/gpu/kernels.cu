@@ -15,6 +15,7 @@
 #include "kernels/cuda/gpu/int8_row.inc"
 #include "kernels/cuda/gpu/norm_join.inc"
 #include "kernels/cuda/gpu/factor_join.inc"
+#include "kernels/cuda/gpu/tokens_table.inc"
 
 #define PASTE_(a, b) a##b
 #define PASTE(a, b)  PASTE_(a, b)
@@ -34,6 +35,8 @@
 #include "kernels/cuda/gpu/factor.inc"
 #include "kernels/cuda/gpu/gather.inc"
 #include "kernels/cuda/gpu/matmul_f32.inc"
+#include "kernels/cuda/gpu/tokens.inc"
+#include "kernels/cuda/gpu/tokens_f32.inc"
 #include "kernels/cuda/gpu/attention.inc"
 #include "kernels/cuda/gpu/quant.inc"
 #include "kernels/cuda/gpu/blocks.inc"

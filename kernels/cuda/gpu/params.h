@@ -127,6 +127,19 @@ typedef struct graft_cuda_rows {
     int32_t size;     /* of an element */
 } graft_cuda_rows;
 
+/* Merged tokens of x (N, tokens, channels). MATCH_TOKENS fills the table, by way of three numbers a
+ * token: 1 / |x|, the largest cosine with a target, and which one that is, -1 for targets.
+ * MERGE_TOKENS reads the table. */
+typedef struct graft_cuda_tokens {
+    const void *x;
+    void *out;
+    int32_t *table, *found;
+    float *length, *best;
+    int64_t sx[2], so[2], stable; /* entry, token */
+    uint32_t count, tokens, channels, rows, columns, pattern, left, sources, targets;
+    int32_t vec; /* x can be read 16 bytes at a time */
+} graft_cuda_tokens;
+
 typedef struct graft_cuda_timestep {
     const float *t;
     void *out;

@@ -10,7 +10,7 @@ typedef struct graft_cuda_layout {
     graft_dtype to;
     bool pairs, int4, weight; /* int4: packed as GRAFT_Q4, and `to` is what it is unpacked to */
     bool corners;             /* for conv2d_corners.h: ldw is what a row becomes there */
-    int32_t blocks; /* the type of blocks that it stays in; 0: of none, likewise */
+    int32_t blocks;           /* the type of blocks that it stays in; 0: of none, likewise */
 } graft_cuda_layout;
 
 /* Of CONV2D (conv2d_bands.h). */
@@ -64,6 +64,7 @@ extern const graft_cuda_op graft_cuda_op_conv2d, graft_cuda_op_linear, graft_cud
     graft_cuda_op_upsample, graft_cuda_op_embedding, graft_cuda_op_timestep, graft_cuda_op_geglu,
     graft_cuda_op_gather_row, graft_cuda_op_prelu, graft_cuda_op_mean_scale,
     graft_cuda_op_low_scale, graft_cuda_op_rms_norm, graft_cuda_op_join, graft_cuda_op_rope,
+    graft_cuda_op_match_tokens, graft_cuda_op_merge_tokens, graft_cuda_op_spread_tokens,
     graft_cuda_op_conv2d_int8, graft_cuda_op_linear_int8, graft_cuda_op_int4, graft_cuda_op_narrow,
     graft_cuda_op_blocks;
 /* Whether it is graft_cuda_op_narrow's. */
