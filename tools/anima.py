@@ -24,7 +24,6 @@ import torch.nn.functional as F
 
 PATCH, THETA, EPS, WORDS = 2, 10000.0, 1e-6, 512
 STRETCH = 4.0       # of rotations by rows and columns
-PREFIX = "model.diffusion_model."
 
 
 def waves(t, width):

@@ -15,7 +15,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 import flux
-from flux import PATCH, PREFIX, RMSNorm, grid, rotation, tokens
+from flux import PATCH, RMSNorm, grid, rotation, tokens
 
 
 def waves(t, width):

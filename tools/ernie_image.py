@@ -18,7 +18,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from mmdit import PREFIX, RMSNorm
+from mmdit import RMSNorm
 
 THETA = 256
 

@@ -25,7 +25,6 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 PATCH, WAVES, THETA = 2, 256, 10000
-PREFIX = "model.diffusion_model."
 
 
 def waves(t):

@@ -19,7 +19,6 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 WAVES, THETA, AXES, APART = 256, 2000, 4, 10
-PREFIX = "model.diffusion_model."
 
 
 def waves(t):

@@ -8,14 +8,12 @@ anima.py computes of them in float32. golden/README.md lists the tensors.
 Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
 PyTorch's version and the processor; those in the repository are from 1.13.
 """
-import json
 import sys
 
 import torch
 
-import train_demo as td
-from anima import PREFIX, WORDS, Anima, randomize
-from golden_file import config, error, holds, load, main
+from anima import WORDS, Anima, randomize
+from golden_file import main, make_network, network_holds
 
 CONFIGS = {
     "two": dict(channels=16, num_heads=2, head_dim=16, mlp=48, told=8, depth=2, context_dim=12,
@@ -50,42 +48,19 @@ def inputs(cfg, case, g):
                 y=torch.stack([prompt(n, cfg["adapter"]["words"], g) for n in case["words"]]))
 
 
-@torch.no_grad()
 def output(net, i):
     return net(i["x"], i["timesteps"], i["context"], i["y"])
 
 
-def make(name, seed, folder):
-    cfg, g = CONFIGS[name], torch.Generator().manual_seed(seed)
-    net = Anima(cfg)
-    randomize(net, g)
-    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
-    wide = load(Anima(cfg), tensors, PREFIX).double()
-    for k, case in enumerate(CASES[name]):
-        i = inputs(cfg, case, g)
-        i["output"] = output(net, i)
-        exact = output(wide, {key: v.double() for key, v in i.items()})
-        print(f"{name} case{k}: largest value {i['output'].abs().max():.2f},",
-              f"{error(i['output'], exact):.1g} from float64")
-        tensors.update({f"case{k}.{key}": v for key, v in i.items()})
-    td.st_save(f"{folder}/anima_{name}.safetensors", tensors, {"golden": json.dumps(cfg)})
-
-
-def make_all(folder):
-    for seed, name in enumerate(CONFIGS):
-        make(name, 2601 + seed, folder)
+def make(folder):
+    for seed, (name, cfg) in enumerate(CONFIGS.items()):
+        make_network(f"{folder}/anima_{name}.safetensors", Anima, cfg, 2601 + seed, randomize, CASES[name],
+                     inputs, output)
 
 
 def check(path):
-    """True when every output in the file is what its inputs give here."""
-    t, cfg, k, ok = td.st_load(path), config(path, "golden"), 0, True
-    net = load(Anima(cfg), t, PREFIX)
-    while f"case{k}.x" in t:
-        i = {key: t[f"case{k}.{key}"] for key in ("x", "timesteps", "context", "y", "output")}
-        ok = holds(path, f"case{k}", output(net, i), i["output"]) and ok
-        k += 1
-    return k > 0 and ok
+    return network_holds(path, Anima, output)
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, make_all, check))
+    sys.exit(main(__doc__, make, check))

@@ -14,8 +14,8 @@ import sys
 import torch
 
 import train_demo as td
-from chroma import PREFIX, Chroma, randomize
-from golden_file import cases_hold, config, error, load, main
+from chroma import Chroma, randomize
+from golden_file import PREFIX, cases_hold, config, error, load, main
 
 CONFIGS = {
     "two": dict(channels=16, num_heads=2, head_dim=16, axes=[4, 6, 6], depth=2, single=3,

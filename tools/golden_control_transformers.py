@@ -20,7 +20,7 @@ import control_transformers as ct
 import flux
 import mmdit
 import train_demo as td
-from golden_file import config, holds, load, main
+from golden_file import PREFIX, config, holds, load, main
 
 # FLUX: residuals for 5 and 7 blocks; Stable Diffusion 3: 7 blocks, the last of which takes none.
 CONFIGS = {
@@ -118,7 +118,7 @@ def make(name, seed, folder):
     cfg, g = CONFIGS[name], torch.Generator().manual_seed(seed)
     net, steer = nets(name, cfg)
     randomize(name, cfg, net, steer, g)
-    tensors = {flux.PREFIX + k: v.half() for k, v in net.state_dict().items()}
+    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
     shown = dict(rope_dim=cfg["axes"][1]) if is_flux(name) else {k: cfg[k] for k in SHOWN}
     for k, case in enumerate(CASES):
         i = inputs(cfg, case, g)
@@ -144,7 +144,7 @@ def check(path):
     t, cfg, k, ok = td.st_load(path), config(path, "golden"), 0, True
     name = os.path.basename(path)[len("control_"):-len(".safetensors")]
     net, steer = nets(name, cfg)
-    load(net, t, flux.PREFIX)
+    load(net, t, PREFIX)
     own = td.st_load(os.path.join(os.path.dirname(path), "control", name + ".safetensors"))
     if not is_flux(name) and not cfg["text"]:
         given = ct.stability_names({k: k for k in steer.state_dict()})

@@ -6,6 +6,9 @@ import sys
 
 import torch
 
+import train_demo as td
+
+PREFIX = "model.diffusion_model."   # of a network's weights
 LIMIT = 2e-5        # of error(), between an output in a file and what is computed here
 
 
@@ -40,6 +43,38 @@ def cases_hold(path, tensors, cases, result):
         i = {key: tensors[f"case{k}.{key}"] for key in ("x", "timesteps", "context", "output")}
         ok = holds(path, f"case{k}", result(i, case), i["output"]) and ok
     return ok
+
+
+def make_network(path, kind, cfg, seed, randomize, cases, inputs, output, shown=None):
+    """Writes kind(cfg) with random weights, and what output(net, i) makes of i = inputs(cfg, case, g) for
+    each case; shown: what a model's own file would tell of it."""
+    g, net = torch.Generator().manual_seed(seed), kind(cfg)
+    randomize(net, g)
+    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
+    wide = load(kind(cfg), tensors, PREFIX).double()
+    for k, case in enumerate(cases):
+        i = inputs(cfg, case, g)
+        with torch.no_grad():
+            i["output"] = output(net, i)
+            exact = output(wide, {key: v.double() if v.is_floating_point() else v for key, v in i.items()})
+        print(f"{path} case{k}: largest value {i['output'].abs().max():.2f},",
+              f"{error(i['output'], exact):.1g} from float64")
+        tensors.update({f"case{k}.{key}": v for key, v in i.items()})
+    metadata = {"config": json.dumps(shown)} if shown else {}
+    td.st_save(path, tensors, {**metadata, "golden": json.dumps(cfg)})
+
+
+@torch.no_grad()
+def network_holds(path, kind, output):
+    """True when every output in the file is what its inputs give here."""
+    t, k, ok = td.st_load(path), 0, True
+    net = load(kind(config(path, "golden")), t, PREFIX)
+    while f"case{k}.x" in t:
+        start = f"case{k}."
+        i = {key[len(start):]: v for key, v in t.items() if key.startswith(start)}
+        ok = holds(path, f"case{k}", output(net, i), i["output"]) and ok
+        k += 1
+    return k > 0 and ok
 
 
 def main(usage, make, check):

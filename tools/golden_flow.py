@@ -20,8 +20,8 @@ import sys
 import torch
 
 import train_demo as td
-from golden_file import config, error, holds, load, main
-from mmdit import CHANNELS, PREFIX, MMDiT
+from golden_file import PREFIX, config, error, holds, load, main
+from mmdit import CHANNELS, MMDiT
 
 SMALL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "small")
 TIMESTEPS = 1000

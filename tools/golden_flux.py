@@ -8,14 +8,12 @@ flux.py computes of them in float32. golden/README.md lists the tensors.
 Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
 PyTorch's version and the processor; those in the repository are from 1.13.
 """
-import json
 import sys
 
 import torch
 
-import train_demo as td
-from flux import PREFIX, Flux, randomize
-from golden_file import cases_hold, config, error, load, main
+from flux import Flux, randomize
+from golden_file import main, make_network, network_holds
 
 CONFIGS = {
     "dev": dict(channels=16, num_heads=3, head_dim=16, axes=[4, 6, 6], depth=2, single=3,
@@ -52,8 +50,8 @@ def inputs(cfg, case, g):
              timesteps=torch.tensor(case["t"]),
              context=r(case["n"], case["tokens"], cfg["context_dim"]),
              y=r(case["n"], cfg["pooled_dim"]))
-    if cfg["guidance"]:
-        i["guidance"] = torch.tensor(case["g"])
+    if cfg["guidance"]:     # as the network's last input has it
+        i["y"] = torch.cat([i["y"], torch.tensor(case["g"])[:, None]], 1)
     for k, size in enumerate(case.get("references", [])):
         i[f"reference{k}"] = r(case["n"], cfg["channels"], *size)
     if case.get("by_index"):
@@ -61,53 +59,22 @@ def inputs(cfg, case, g):
     return i
 
 
-@torch.no_grad()
 def output(net, i):
     references = [i[f"reference{k}"] for k in range(9) if f"reference{k}" in i]
-    return net(i["x"], i["timesteps"], i["context"], i["y"], i.get("guidance"), references,
-               "by_index" in i)
+    told = hasattr(net, "guidance_in")
+    y, guidance = (i["y"][:, :-1], i["y"][:, -1]) if told else (i["y"], None)
+    return net(i["x"], i["timesteps"], i["context"], y, guidance, references, "by_index" in i)
 
 
-def make(name, seed, folder):
-    cfg, g = CONFIGS[name], torch.Generator().manual_seed(seed)
-    net = Flux(cfg)
-    randomize(net, g)
-    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
-    wide = load(Flux(cfg), tensors, PREFIX).double()
-    for k, case in enumerate(CASES[name]):
-        i = inputs(cfg, case, g)
-        i["output"] = output(net, i)
-        exact = output(wide, {key: v.double() for key, v in i.items()})
-        print(f"{name} case{k}: largest value {i['output'].abs().max():.2f},",
-              f"{error(i['output'], exact):.1g} from float64")
-        if "guidance" in i:     # as the network's last input has it
-            i["y"] = torch.cat([i["y"], i.pop("guidance")[:, None]], 1)
-        tensors.update({f"case{k}.{key}": v for key, v in i.items()})
-    td.st_save(f"{folder}/flux_{name}.safetensors", tensors,
-               {"config": json.dumps(dict(rope_dim=cfg["axes"][1])), "golden": json.dumps(cfg)})
-
-
-def make_all(folder):
-    for seed, name in enumerate(CONFIGS):
-        make(name, 1104 + seed, folder)
+def make(folder):
+    for seed, (name, cfg) in enumerate(CONFIGS.items()):
+        make_network(f"{folder}/flux_{name}.safetensors", Flux, cfg, 1104 + seed, randomize, CASES[name],
+                     inputs, output, dict(rope_dim=cfg["axes"][1]))
 
 
 def check(path):
-    """True when every output in the file is what its inputs give here."""
-    t, cfg, k = td.st_load(path), config(path, "golden"), 0
-    net = load(Flux(cfg), t, PREFIX)
-
-    def computed(i, case):
-        i = {key.partition(".")[2]: v for key, v in t.items() if key.startswith(f"case{case}.")}
-        y = i["y"]
-        if cfg["guidance"]:
-            return output(net, {**i, "y": y[:, :-1], "guidance": y[:, -1]})
-        return output(net, i)
-
-    while f"case{k}.x" in t:
-        k += 1
-    return k > 0 and cases_hold(path, t, range(k), computed)
+    return network_holds(path, Flux, output)
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, make_all, check))
+    sys.exit(main(__doc__, make, check))

@@ -8,14 +8,12 @@ flux2.py computes of them in float32. golden/README.md lists the tensors.
 Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
 PyTorch's version and the processor; those in the repository are from 1.13.
 """
-import json
 import sys
 
 import torch
 
-import train_demo as td
-from flux2 import PREFIX, Flux2, randomize
-from golden_file import cases_hold, config, error, load, main
+from flux2 import Flux2, randomize
+from golden_file import main, make_network, network_holds
 
 CONFIGS = {
     "klein": dict(channels=128, num_heads=3, head_dim=16, mlp=80, depth=2, single=3, context_dim=24,
@@ -47,7 +45,6 @@ def inputs(cfg, case, g):
     return i
 
 
-@torch.no_grad()
 def output(net, i):
     references, k = [], 0
     while f"reference{k}" in i:
@@ -56,41 +53,15 @@ def output(net, i):
     return net(i["x"], i["timesteps"], i["context"], i.get("y"), references)
 
 
-def make(name, seed, folder):
-    cfg, g = CONFIGS[name], torch.Generator().manual_seed(seed)
-    net = Flux2(cfg)
-    randomize(net, g)
-    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
-    wide = load(Flux2(cfg), tensors, PREFIX).double()
-    for k, case in enumerate(CASES[name]):
-        i = inputs(cfg, case, g)
-        i["output"] = output(net, i)
-        exact = output(wide, {key: v.double() for key, v in i.items()})
-        print(f"{name} case{k}: largest value {i['output'].abs().max():.2f},",
-              f"{error(i['output'], exact):.1g} from float64")
-        tensors.update({f"case{k}.{key}": v for key, v in i.items()})
-    td.st_save(f"{folder}/flux2_{name}.safetensors", tensors, {"golden": json.dumps(cfg)})
-
-
-def make_all(folder):
-    for seed, name in enumerate(CONFIGS):
-        make(name, 2601 + seed, folder)
+def make(folder):
+    for seed, (name, cfg) in enumerate(CONFIGS.items()):
+        make_network(f"{folder}/flux2_{name}.safetensors", Flux2, cfg, 2601 + seed, randomize, CASES[name],
+                     inputs, output)
 
 
 def check(path):
-    """True when every output in the file is what its inputs give here."""
-    t, cfg, k = td.st_load(path), config(path, "golden"), 0
-    net = load(Flux2(cfg), t, PREFIX)
-    while f"case{k}.x" in t:
-        k += 1
-
-    def result(i, case):
-        start = f"case{case}."
-        extra = {key[len(start):]: v for key, v in t.items() if key.startswith(start)}
-        return output(net, {**extra, **i})
-
-    return k > 0 and cases_hold(path, t, range(k), result)
+    return network_holds(path, Flux2, output)
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, make_all, check))
+    sys.exit(main(__doc__, make, check))

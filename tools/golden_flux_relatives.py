@@ -9,14 +9,12 @@ golden/README.md lists the tensors.
 Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
 PyTorch's version and the processor; those in the repository are from 1.13.
 """
-import json
 import sys
 
 import torch
 
-import train_demo as td
-from flux import PREFIX, Flux, randomize
-from golden_file import cases_hold, config, error, load, main
+from flux import Flux, randomize
+from golden_file import main, make_network, network_holds
 
 SMALL = dict(channels=16, guidance=False)
 CONFIGS = {
@@ -51,47 +49,21 @@ def inputs(cfg, case, g):
     return i
 
 
-@torch.no_grad()
 def output(net, i):
     references = [i[f"reference{k}"] for k in range(9) if f"reference{k}" in i]
     return net(i["x"], i["timesteps"], i["context"], references=references)
 
 
-def make(name, seed, folder):
-    cfg, g = {**SMALL, **CONFIGS[name]}, torch.Generator().manual_seed(seed)
-    net = Flux(cfg)
-    randomize(net, g)
-    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
-    wide = load(Flux(cfg), tensors, PREFIX).double()
-    for k, case in enumerate(CASES[name.split("_")[1]] + CASES.get(name, [])):
-        i = inputs(cfg, case, g)
-        i["output"] = output(net, i)
-        exact = output(wide, {key: v.double() for key, v in i.items()})
-        print(f"{name} case{k}: largest value {i['output'].abs().max():.2f},",
-              f"{error(i['output'], exact):.1g} from float64")
-        tensors.update({f"case{k}.{key}": v for key, v in i.items()})
-    td.st_save(f"{folder}/{name}.safetensors", tensors,
-               {"config": json.dumps(dict(rope_dim=cfg["axes"][1])), "golden": json.dumps(cfg)})
-
-
-def make_all(folder):
-    for seed, name in enumerate(CONFIGS):
-        make(name, 3011 + seed, folder)
+def make(folder):
+    for seed, (name, cfg) in enumerate(CONFIGS.items()):
+        make_network(f"{folder}/{name}.safetensors", Flux, {**SMALL, **cfg}, 3011 + seed, randomize,
+                     CASES[name.split("_")[1]] + CASES.get(name, []), inputs, output,
+                     dict(rope_dim=cfg["axes"][1]))
 
 
 def check(path):
-    """True when every output in the file is what its inputs give here."""
-    t, cfg, k = td.st_load(path), config(path, "golden"), 0
-    net = load(Flux(cfg), t, PREFIX)
-    while f"case{k}.x" in t:
-        k += 1
-
-    def computed(i, case):
-        start = f"case{case}."
-        return output(net, {key[len(start):]: v for key, v in t.items() if key.startswith(start)})
-
-    return k > 0 and cases_hold(path, t, range(k), computed)
+    return network_holds(path, Flux, output)
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, make_all, check))
+    sys.exit(main(__doc__, make, check))

@@ -8,14 +8,12 @@ and what ideogram4.py computes of them in float32. golden/README.md lists the te
 Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
 PyTorch's version and the processor; those in the repository are from 1.13.
 """
-import json
 import sys
 
 import torch
 
-import train_demo as td
-from golden_file import cases_hold, config, error, load, main
-from ideogram4 import LAYERS, PREFIX, Ideogram4, randomize
+from golden_file import main, make_network, network_holds
+from ideogram4 import LAYERS, Ideogram4, randomize
 
 CONFIGS = {
     "two": dict(channels=12, num_heads=3, head_dim=32, turned=5, mlp=80, depth=2, told=20,
@@ -40,42 +38,20 @@ def inputs(cfg, case, g):
                 context=torch.zeros_like(words) if case.get("alone") else words)
 
 
-@torch.no_grad()
 def output(net, i):
     words = i["context"]
     return net(i["x"], i["timesteps"], words if words.any() else words[:, :0])
 
 
-def make(name, seed, folder):
-    cfg, g = CONFIGS[name], torch.Generator().manual_seed(seed)
-    net = Ideogram4(cfg)
-    randomize(net, g)
-    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
-    wide = load(Ideogram4(cfg), tensors, PREFIX).double()
-    for k, case in enumerate(CASES[name]):
-        i = inputs(cfg, case, g)
-        i["output"] = output(net, i)
-        exact = output(wide, {key: v.double() for key, v in i.items()})
-        print(f"{name} case{k}: largest value {i['output'].abs().max():.2f},",
-              f"{error(i['output'], exact):.1g} from float64")
-        tensors.update({f"case{k}.{key}": v for key, v in i.items()})
-    td.st_save(f"{folder}/ideogram4_{name}.safetensors", tensors,
-               {"config": json.dumps(dict(rope_dim=2 * cfg["turned"])), "golden": json.dumps(cfg)})
-
-
-def make_all(folder):
-    for seed, name in enumerate(CONFIGS):
-        make(name, 2606 + seed, folder)
+def make(folder):
+    for seed, (name, cfg) in enumerate(CONFIGS.items()):
+        make_network(f"{folder}/ideogram4_{name}.safetensors", Ideogram4, cfg, 2606 + seed, randomize,
+                     CASES[name], inputs, output, dict(rope_dim=2 * cfg["turned"]))
 
 
 def check(path):
-    """True when every output in the file is what its inputs give here."""
-    t, cfg, k = td.st_load(path), config(path, "golden"), 0
-    net = load(Ideogram4(cfg), t, PREFIX)
-    while f"case{k}.x" in t:
-        k += 1
-    return k > 0 and cases_hold(path, t, range(k), lambda i, case: output(net, i))
+    return network_holds(path, Ideogram4, output)
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, make_all, check))
+    sys.exit(main(__doc__, make, check))

@@ -8,14 +8,12 @@ krea2.py computes of them in float32. golden/README.md lists the tensors.
 Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
 PyTorch's version and the processor; those in the repository are from 1.13.
 """
-import json
 import sys
 
 import torch
 
-import train_demo as td
-from golden_file import cases_hold, config, error, load, main
-from krea2 import PREFIX, Krea2, randomize
+from golden_file import main, make_network, network_holds
+from krea2 import Krea2, randomize
 
 # Three heads of queries share one of keys, so that repeating is more than doubling.
 CONFIGS = {
@@ -40,41 +38,19 @@ def inputs(cfg, case, g):
                 context=torch.randn((n, case["words"], width), generator=g) * 3)
 
 
-@torch.no_grad()
 def output(net, i):
     return net(i["x"], i["timesteps"], i["context"])
 
 
-def make(name, seed, folder):
-    cfg, g = CONFIGS[name], torch.Generator().manual_seed(seed)
-    net = Krea2(cfg)
-    randomize(net, g)
-    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
-    wide = load(Krea2(cfg), tensors, PREFIX).double()
-    for k, case in enumerate(CASES[name]):
-        i = inputs(cfg, case, g)
-        i["output"] = output(net, i)
-        exact = output(wide, {key: v.double() for key, v in i.items()})
-        print(f"{name} case{k}: largest value {i['output'].abs().max():.2f},",
-              f"{error(i['output'], exact):.1g} from float64")
-        tensors.update({f"case{k}.{key}": v for key, v in i.items()})
-    td.st_save(f"{folder}/krea2_{name}.safetensors", tensors,
-               {"config": json.dumps(dict(rope_dim=cfg["axes"][1])), "golden": json.dumps(cfg)})
-
-
-def make_all(folder):
-    for seed, name in enumerate(CONFIGS):
-        make(name, 2606 + seed, folder)
+def make(folder):
+    for seed, (name, cfg) in enumerate(CONFIGS.items()):
+        make_network(f"{folder}/krea2_{name}.safetensors", Krea2, cfg, 2606 + seed, randomize, CASES[name],
+                     inputs, output, dict(rope_dim=cfg["axes"][1]))
 
 
 def check(path):
-    """True when every output in the file is what its inputs give here."""
-    t, cfg, k = td.st_load(path), config(path, "golden"), 0
-    net = load(Krea2(cfg), t, PREFIX)
-    while f"case{k}.x" in t:
-        k += 1
-    return k > 0 and cases_hold(path, t, range(k), lambda i, case: output(net, i))
+    return network_holds(path, Krea2, output)
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, make_all, check))
+    sys.exit(main(__doc__, make, check))

@@ -8,14 +8,12 @@ inputs, and what mmdit.py computes of them in float32. golden/README.md lists th
 Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
 PyTorch's version and the processor; those in the repository are from 1.13.
 """
-import json
 import sys
 
 import torch
 
-import train_demo as td
-from golden_file import cases_hold, config, error, load, main
-from mmdit import CHANNELS, PREFIX, MMDiT, randomize
+from golden_file import main, make_network, network_holds
+from mmdit import CHANNELS, MMDiT, randomize
 
 CONFIGS = {
     "sd3": dict(depth=3, num_heads=2, num_head_channels=16, context_dim=24, pooled_dim=20, table=8,
@@ -46,42 +44,20 @@ def inputs(cfg, case, g):
                 y=r(case["n"], cfg["pooled_dim"]))
 
 
-@torch.no_grad()
 def output(net, i):
     return net(i["x"], i["timesteps"], i["context"], i["y"])
 
 
-def make(name, seed, folder):
-    cfg, g = CONFIGS[name], torch.Generator().manual_seed(seed)
-    net = MMDiT(cfg)
-    randomize(net, g, faint=cfg["qk_norm"])
-    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
-    wide = load(MMDiT(cfg), tensors, PREFIX).double()
-    for k, case in enumerate(CASES[name]):
-        i = inputs(cfg, case, g)
-        i["output"] = output(net, i)
-        exact = output(wide, {key: v.double() for key, v in i.items()})
-        print(f"{name} case{k}: largest value {i['output'].abs().max():.2f},",
-              f"{error(i['output'], exact):.1g} from float64")
-        tensors.update({f"case{k}.{key}": v for key, v in i.items()})
-    td.st_save(f"{folder}/mmdit_{name}.safetensors", tensors,
-               {"config": json.dumps({key: cfg[key] for key in SHOWN}), "golden": json.dumps(cfg)})
-
-
-def make_all(folder):
-    for seed, name in enumerate(CONFIGS):
-        make(name, 2403 + seed, folder)
+def make(folder):
+    for seed, (name, cfg) in enumerate(CONFIGS.items()):
+        make_network(f"{folder}/mmdit_{name}.safetensors", MMDiT, cfg, 2403 + seed,
+                     lambda net, g: randomize(net, g, faint=cfg["qk_norm"]), CASES[name], inputs, output,
+                     {key: cfg[key] for key in SHOWN})
 
 
 def check(path):
-    """True when every output in the file is what its inputs give here."""
-    t, cfg, k = td.st_load(path), config(path, "golden"), 0
-    net = load(MMDiT(cfg), t, PREFIX)
-    while f"case{k}.x" in t:
-        k += 1
-    return k > 0 and cases_hold(path, t, range(k),
-                                lambda i, case: output(net, {**i, "y": t[f"case{case}.y"]}))
+    return network_holds(path, MMDiT, output)
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, make_all, check))
+    sys.exit(main(__doc__, make, check))

@@ -8,14 +8,12 @@ what qwen_image.py computes of them in float32. golden/README.md lists the tenso
 Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
 PyTorch's version and the processor; those in the repository are from 1.13.
 """
-import json
 import sys
 
 import torch
 
-import train_demo as td
-from golden_file import cases_hold, config, error, load, main
-from qwen_image import PREFIX, QwenImage, randomize
+from golden_file import main, make_network, network_holds
+from qwen_image import QwenImage, randomize
 
 SMALL = dict(channels=16, num_heads=2, head_dim=16, axes=[4, 6, 6], mlp=48, depth=2, context_dim=24)
 CONFIGS = {
@@ -50,7 +48,6 @@ def inputs(cfg, case, g, clean):
     return i
 
 
-@torch.no_grad()
 def output(net, i):
     references, k = [], 0
     while f"reference{k}" in i:
@@ -59,42 +56,16 @@ def output(net, i):
     return net(i["x"], i["timesteps"], i["context"], references, "clean" in i)
 
 
-def make(name, seed, folder):
-    cfg, g = CONFIGS[name], torch.Generator().manual_seed(seed)
-    net = QwenImage(cfg)
-    randomize(net, g)
-    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
-    wide = load(QwenImage(cfg), tensors, PREFIX).double()
-    for k, case in enumerate(CASES[name]):
-        i = inputs(cfg, case, g, name == "edit_clean")
-        i["output"] = output(net, i)
-        exact = output(wide, {key: v.double() for key, v in i.items()})
-        print(f"{name} case{k}: largest value {i['output'].abs().max():.2f},",
-              f"{error(i['output'], exact):.1g} from float64")
-        tensors.update({f"case{k}.{key}": v for key, v in i.items()})
-    td.st_save(f"{folder}/qwen_image_{name}.safetensors", tensors,
-               {"config": json.dumps(dict(rope_dim=cfg["axes"][1])), "golden": json.dumps(cfg)})
-
-
-def make_all(folder):
-    for seed, name in enumerate(CONFIGS):
-        make(name, 2508 + seed, folder)
+def make(folder):
+    for seed, (name, cfg) in enumerate(CONFIGS.items()):
+        make_network(f"{folder}/qwen_image_{name}.safetensors", QwenImage, cfg, 2508 + seed, randomize,
+                     CASES[name], lambda *a: inputs(*a, name == "edit_clean"), output,
+                     dict(rope_dim=cfg["axes"][1]))
 
 
 def check(path):
-    """True when every output in the file is what its inputs give here."""
-    t, cfg, k = td.st_load(path), config(path, "golden"), 0
-    net = load(QwenImage(cfg), t, PREFIX)
-    while f"case{k}.x" in t:
-        k += 1
-
-    def result(i, case):
-        start = f"case{case}."
-        extra = {key[len(start):]: v for key, v in t.items() if key.startswith(start)}
-        return output(net, {**extra, **i})
-
-    return k > 0 and cases_hold(path, t, range(k), result)
+    return network_holds(path, QwenImage, output)
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, make_all, check))
+    sys.exit(main(__doc__, make, check))

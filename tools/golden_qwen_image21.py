@@ -17,9 +17,9 @@ import torch
 import torch.nn as nn
 
 import train_demo as td
-from golden_file import cases_hold, config, error, holds, load, main
+from golden_file import config, error, holds, load, main, make_network, network_holds
 from golden_wan_vae import outputs, randomize as randomize_vae
-from qwen_image21 import PREFIX, QwenImage21, randomize
+from qwen_image21 import QwenImage21, randomize
 
 CONFIGS = {
     "two": dict(channels=64, num_heads=3, head_dim=16, axes=[4, 6, 6], mlp=80, depth=2,
@@ -59,27 +59,9 @@ def inputs(cfg, case, g):
     return i
 
 
-@torch.no_grad()
 def output(net, i):
     references = [i[f"reference{k}"] for k in range(len(i.get("within", [])))]
     return net(i["x"], i["timesteps"], i["context"], references, i.get("within", torch.tensor([])).tolist())
-
-
-def make(name, seed, folder):
-    cfg, g = CONFIGS[name], torch.Generator().manual_seed(seed)
-    net = QwenImage21(cfg)
-    randomize(net, g)
-    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
-    wide = load(QwenImage21(cfg), tensors, PREFIX).double()
-    for k, case in enumerate(CASES[name]):
-        i = inputs(cfg, case, g)
-        i["output"] = output(net, i)
-        exact = output(wide, {key: v if key == "within" else v.double() for key, v in i.items()})
-        print(f"{name} case{k}: largest value {i['output'].abs().max():.2f},",
-              f"{error(i['output'], exact):.1g} from float64")
-        tensors.update({f"case{k}.{key}": v for key, v in i.items()})
-    td.st_save(f"{folder}/qwen_image21_{name}.safetensors", tensors,
-               {"config": json.dumps(dict(rope_dim=cfg["axes"][1])), "golden": json.dumps(cfg)})
 
 
 # ---------------------------------------------------------------------------------------- the VAE
@@ -244,9 +226,10 @@ def make_vae(folder):
     td.st_save(f"{folder}/qwen_image21_vae.safetensors", tensors, {"golden": json.dumps(VAE)})
 
 
-def make_all(folder):
-    for seed, name in enumerate(CONFIGS):
-        make(name, 2621 + seed, folder)
+def make(folder):
+    for seed, (name, cfg) in enumerate(CONFIGS.items()):
+        make_network(f"{folder}/qwen_image21_{name}.safetensors", QwenImage21, cfg, 2621 + seed, randomize,
+                     CASES[name], inputs, output, dict(rope_dim=cfg["axes"][1]))
     make_vae(folder)
 
 
@@ -263,20 +246,9 @@ def check_vae(path, t):
 
 def check(path):
     """True when every output in the file is what its inputs give here."""
-    t, k = td.st_load(path), 0
-    if "case0.latent" in t:
-        return check_vae(path, t)
-    net = load(QwenImage21(config(path, "golden")), t, PREFIX)
-    while f"case{k}.x" in t:
-        k += 1
-
-    def result(i, case):
-        start = f"case{case}."
-        more = {key[len(start):]: v for key, v in t.items() if key.startswith(start)}
-        return output(net, {**more, **i})
-
-    return k > 0 and cases_hold(path, t, range(k), result)
+    t = td.st_load(path)
+    return check_vae(path, t) if "case0.latent" in t else network_holds(path, QwenImage21, output)
 
 
 if __name__ == "__main__":
-    sys.exit(main(__doc__, make_all, check))
+    sys.exit(main(__doc__, make, check))

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 
 import qwen_image as qi
 import train_demo as td
-from golden_file import config, error, holds, load, main
+from golden_file import PREFIX, config, error, holds, load, main
 
 CONFIG = dict(channels=16, num_heads=2, head_dim=16, axes=[4, 6, 6], mlp=40, depth=3, context_dim=16)
 PLANES = (16, 17)           # of the two ControlNets' hints
@@ -120,7 +120,7 @@ def make(folder):
     qi.randomize(net, g)
     for control in controls:
         randomize(control, g)
-    tensors = {qi.PREFIX + k: v.half() for k, v in net.state_dict().items()}
+    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
     for k, case in enumerate(CASES):
         i = inputs(case, g)
         i.update(outputs(net, controls, i))
@@ -138,7 +138,7 @@ def make(folder):
 def check(path):
     """True when every output in the file is what its inputs give here."""
     t, k, ok = td.st_load(path), 0, True
-    net = load(qi.QwenImage(config(path, "golden")), t, qi.PREFIX)
+    net = load(qi.QwenImage(config(path, "golden")), t, PREFIX)
     controls = [load(Control(CONFIG, planes), td.st_load(os.path.join(os.path.dirname(path), name)), "")
                 for name, planes in zip(NAMES, PLANES)]
     while f"case{k}.x" in t:

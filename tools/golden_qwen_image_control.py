@@ -20,7 +20,7 @@ import torch.nn as nn
 
 import qwen_image as qi
 import train_demo as td
-from golden_file import config, error, holds, load, main
+from golden_file import PREFIX, config, error, holds, load, main
 
 CONFIG = dict(channels=16, num_heads=2, head_dim=16, axes=[4, 6, 6], mlp=40, depth=5, context_dim=16)
 OWN = 2                     # blocks of the ControlNet, for three and two of the network's
@@ -96,7 +96,7 @@ def make(folder):
     net, steer = qi.QwenImage(CONFIG), Control(CONFIG)
     qi.randomize(net, g)
     qi.randomize(steer, g)
-    tensors = {qi.PREFIX + k: v.half() for k, v in net.state_dict().items()}
+    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
     own = {k: v.half() for k, v in steer.state_dict().items()}
     shown = json.dumps(dict(rope_dim=CONFIG["axes"][1]))
     for k, case in enumerate(CASES):
@@ -115,7 +115,7 @@ def check(path):
     """True when every output in the file is what its inputs give here."""
     t, k, ok = td.st_load(path), 0, True
     own = td.st_load(os.path.join(os.path.dirname(path), "control", "qwen_image.safetensors"))
-    net, steer = load(qi.QwenImage(config(path, "golden")), t, qi.PREFIX), load(Control(CONFIG), own, "")
+    net, steer = load(qi.QwenImage(config(path, "golden")), t, PREFIX), load(Control(CONFIG), own, "")
     while f"case{k}.x" in t:
         i = {key.partition(".")[2]: v for key, v in t.items() if key.startswith(f"case{k}.")}
         for key, v in outputs(net, steer, i).items():

@@ -19,7 +19,7 @@ import torch
 import train_demo as td
 import zimage
 import zimage_control as zc
-from golden_file import config, error, holds, load, main
+from golden_file import PREFIX, config, error, holds, load, main
 
 NET = dict(channels=16, num_heads=2, head_dim=16, axes=[4, 6, 6], mlp=56, refiners=2, told=20,
            time_mlp=24, context_dim=24)
@@ -86,9 +86,9 @@ def make(name, seed, folder):
     zimage.randomize(control, g)
     if cfg["refining"] == 1:
         nothing_learnt(control)
-    tensors = {zimage.PREFIX + k: v.half() for k, v in net.state_dict().items()}
+    tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
     shown = {"config": json.dumps(dict(rope_dim=cfg["axes"][1]))}
-    wide = load(zc.SteeredZImage(cfg), tensors, zimage.PREFIX).double(), zc.Control(cfg).double()
+    wide = load(zc.SteeredZImage(cfg), tensors, PREFIX).double(), zc.Control(cfg).double()
     wide[1].load_state_dict(control.state_dict())
     for k, case in enumerate(CASES):
         i = inputs(cfg, case, g)
@@ -115,7 +115,7 @@ def check(path):
     """True when every output in the file is what its inputs give here."""
     t, cfg, k, ok = td.st_load(path), config(path, "golden"), 0, True
     name = os.path.basename(path)[len("control_"):]
-    net = load(zc.SteeredZImage(cfg), t, zimage.PREFIX)
+    net = load(zc.SteeredZImage(cfg), t, PREFIX)
     control = zc.from_published(
         zc.Control(cfg), td.st_load(os.path.join(os.path.dirname(path), "control", name)))
     while f"case{k}.x" in t:

@@ -20,7 +20,6 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 LAYERS, SQUARE, THETA, EPS, TEXT_EPS, PLACE = 13, 4, 5e6, 1e-5, 1e-6, 65536
-PREFIX = "model.diffusion_model."
 
 
 def waves(x, width):

@@ -23,7 +23,6 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 PATCH, WAVES, THETA, EPS = 2, 256, 1000, 1e-5
-PREFIX = "model.diffusion_model."
 
 
 def waves(t):

@@ -17,7 +17,6 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 CHANNELS, PATCH, WAVES = 16, 2, 256
-PREFIX = "model.diffusion_model."
 
 
 def mlp(fan_in, hidden, out):

@@ -22,7 +22,6 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 PATCH, WAVES, THETA, EPS = 2, 256, 10000, 1e-6
-PREFIX = "model.diffusion_model."
 
 
 def waves(t):

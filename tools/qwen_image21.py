@@ -23,7 +23,6 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 WAVES, THETA, EPS = 256, 10000, 1e-6
-PREFIX = "model.diffusion_model."
 
 
 def waves(t):

@@ -22,7 +22,6 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 PATCH, WAVES, THETA, MULTIPLE = 2, 256, 256, 32
-PREFIX = "model.diffusion_model."
 
 
 def waves(t):
