@@ -6,48 +6,16 @@
 #define TWO GRAFT_SOURCE_DIR "/golden/small/ovis_two.safetensors"
 #define ONE GRAFT_SOURCE_DIR "/golden/small/ovis_one.safetensors"
 
+#define FLUX_GATED
 static const renaming names[] = {
-    {"double_blocks.#.img_mlp.up_proj.", {"transformer_blocks.#.ff.net.0.proj."}, .half = 1},
-    {"double_blocks.#.img_mlp.gate_proj.", {"transformer_blocks.#.ff.net.0.proj."}, .half = 2},
-    {"double_blocks.#.img_mlp.down_proj.", {"transformer_blocks.#.ff.net.2."}},
-    {"double_blocks.#.txt_mlp.up_proj.",
-     {"transformer_blocks.#.ff_context.net.0.proj."},
-     .half = 1},
-    {"double_blocks.#.txt_mlp.gate_proj.",
-     {"transformer_blocks.#.ff_context.net.0.proj."},
-     .half = 2},
-    {"double_blocks.#.txt_mlp.down_proj.", {"transformer_blocks.#.ff_context.net.2."}},
-    {"single_blocks.#.linear1.",
-     {"single_transformer_blocks.#.attn.to_q.", "single_transformer_blocks.#.attn.to_k.",
-      "single_transformer_blocks.#.attn.to_v.", "single_transformer_blocks.#.proj_mlp."},
-     {1, 1, 1, 8}},
-    {"double_blocks.#.img_attn.qkv.",
-     {"transformer_blocks.#.attn.to_q.", "transformer_blocks.#.attn.to_k.",
-      "transformer_blocks.#.attn.to_v."}},
-    {"double_blocks.#.txt_attn.qkv.",
-     {"transformer_blocks.#.attn.add_q_proj.", "transformer_blocks.#.attn.add_k_proj.",
-      "transformer_blocks.#.attn.add_v_proj."}},
-    {"double_blocks.#.img_attn.norm.query_norm.scale", {"transformer_blocks.#.attn.norm_q.weight"}},
-    {"double_blocks.#.img_attn.norm.key_norm.scale", {"transformer_blocks.#.attn.norm_k.weight"}},
-    {"double_blocks.#.txt_attn.norm.query_norm.scale",
-     {"transformer_blocks.#.attn.norm_added_q.weight"}},
-    {"double_blocks.#.txt_attn.norm.key_norm.scale",
-     {"transformer_blocks.#.attn.norm_added_k.weight"}},
-    {"double_blocks.#.img_attn.proj.", {"transformer_blocks.#.attn.to_out.0."}},
-    {"double_blocks.#.txt_attn.proj.", {"transformer_blocks.#.attn.to_add_out."}},
+#include "tests/engine/flux_names.def"
     {"double_blocks.#.img_mod.lin.", {"transformer_blocks.#.norm1.linear."}},
     {"double_blocks.#.txt_mod.lin.", {"transformer_blocks.#.norm1_context.linear."}},
-    {"single_blocks.#.linear2.", {"single_transformer_blocks.#.proj_out."}},
-    {"single_blocks.#.norm.query_norm.scale", {"single_transformer_blocks.#.attn.norm_q.weight"}},
-    {"single_blocks.#.norm.key_norm.scale", {"single_transformer_blocks.#.attn.norm_k.weight"}},
     {"single_blocks.#.modulation.lin.", {"single_transformer_blocks.#.norm.linear."}},
-    {"img_in.", {"x_embedder."}},
-    {"txt_in.", {"context_embedder."}},
     {"txt_norm.scale", {"context_embedder_norm.weight"}},
     {"time_in.in_layer.", {"timestep_embedder.linear_1."}},
     {"time_in.out_layer.", {"timestep_embedder.linear_2."}},
     {"final_layer.adaLN_modulation.1.", {"norm_out.linear."}, .turned = true},
-    {"final_layer.linear.", {"proj_out."}},
     {NULL}};
 
 static const damage damaged[] = {
