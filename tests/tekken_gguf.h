@@ -1,24 +1,12 @@
 /* Mistral's vocabulary as llama.cpp keeps it in the metadata of a GGUF file. */
 #ifndef GRAFT_TESTS_TEKKEN_GGUF_H
 #define GRAFT_TESTS_TEKKEN_GGUF_H
+#include "base/base64.h"
 #include "base/json.h"
 #include "engine/text/tekken.h"
 #include "tests/gguf_file.h"
 
 enum { TEKKEN_CONTROL = 3, TEKKEN_NORMAL = 1 };
-
-/* Writes the bytes that a text in base64 stands for; returns how many. */
-static inline size_t tekken_bytes(const char *text, uint8_t *out)
-{
-    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t n = 0;
-    uint32_t bits = 0;
-    for (size_t i = 0; text[i] && text[i] != '='; i++) {
-        bits = bits << 6 | (uint32_t)(strchr(digit, text[i]) - digit);
-        if (i % 4) out[n++] = (uint8_t)(bits >> (6 - 2 * (i % 4)));
-    }
-    return n;
-}
 
 /* The character of GPT-2's byte alphabet: its own, or one of those from U+0100 on. */
 static inline unsigned tekken_character(unsigned byte)
@@ -68,8 +56,10 @@ static inline void add_tekken(gguf_pairs *p, const char *json, const char *cut, 
             gguf_put_text(&p->bytes,
                           i < GRAFT_TEKKEN_MARKS ? graft_tekken_name((graft_tekken_mark)i) : name);
         } else {
-            put_token(&p->bytes, bytes,
-                      tekken_bytes(graft_json_str(item, "token_bytes", ""), bytes));
+            const char *text = graft_json_str(item, "token_bytes", "");
+            size_t n;
+            if (!graft_base64_read(text, strlen(text), bytes, &n)) abort();
+            put_token(&p->bytes, bytes, n);
             item = item->next;
         }
     }

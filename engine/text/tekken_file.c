@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/base64.h"
 #include "base/json.h"
 #include "engine/text/tekken.h"
 
@@ -19,32 +20,14 @@ typedef struct pool {
     uint32_t *end;
 } pool;
 
-static int value_of(char c)
-{
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Base64, padded to fours. GRAFT_E_FORMAT where it is none. */
+/* GRAFT_E_FORMAT where it is not base64. */
 static graft_status add_bytes(pool *p, const char *text, graft_err *e)
 {
     const size_t n = strlen(text);
-    size_t padding = 0;
-    if (n % 4) return GRAFT_E_FORMAT;
+    size_t bytes;
     if (graft_grow(&p->bytes, &p->cap, p->n + n, 1) != 0) return graft_fail_nomem(e, "a tokenizer");
-    while (padding < 2 && padding < n && text[n - 1 - padding] == '=') padding++;
-    for (size_t i = 0; i < n; i += 4) {
-        uint32_t bits = 0;
-        for (size_t k = i; k < i + 4; k++) {
-            const int v = k + padding >= n ? 0 : value_of(text[k]);
-            if (v < 0) return GRAFT_E_FORMAT;
-            bits = bits << 6 | (uint32_t)v;
-        }
-        for (int shift = 16; shift >= 0; shift -= 8) p->bytes[p->n++] = (uint8_t)(bits >> shift);
-    }
-    p->n -= padding;
+    if (!graft_base64_read(text, n, p->bytes + p->n, &bytes)) return GRAFT_E_FORMAT;
+    p->n += bytes;
     return GRAFT_OK;
 }
 

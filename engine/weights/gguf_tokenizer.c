@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/str.h"
+#include "base/base64.h"
 #include "engine/text/tekken.h"
 
 /* GGUF's numbers of types. */
@@ -169,20 +169,6 @@ static size_t longest_token(const graft_gguf_tokenizer *t)
     return most;
 }
 
-static void put_base64(graft_str *s, const uint8_t *p, size_t n)
-{
-    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < n; i += 3) {
-        const size_t left = n - i;
-        const uint32_t bits = (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
-                              (left > 2 ? p[i + 2] : 0);
-        const char four[4] = {digit[bits >> 18], digit[bits >> 12 & 63],
-                              left > 1 ? digit[bits >> 6 & 63] : '=',
-                              left > 2 ? digit[bits & 63] : '='};
-        graft_str_append(s, four, sizeof four);
-    }
-}
-
 /* All tokens in lists of their own; `room` is for the bytes of any, and one more. False: one has
  * none, or is not in the alphabet. */
 static bool put_tokens(graft_str *s, const graft_gguf_tokenizer *t, uint64_t special, char *room)
@@ -203,7 +189,7 @@ static bool put_tokens(graft_str *s, const graft_gguf_tokenizer *t, uint64_t spe
             n = graft_bpe_bytes(text, n, (uint8_t *)room);
             if (!n) return false;
             graft_str_puts(s, "\"token_bytes\":\"");
-            put_base64(s, (const uint8_t *)room, n);
+            graft_base64_write(s, room, n);
             graft_str_puts(s, "\"");
         }
         graft_str_puts(s, "}");

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/base64.h"
+
 #define NAME 256
 
 bool graft_security_equal(const char *a, const char *b)
@@ -115,19 +117,9 @@ static bool origin_ok(const graft_security *s, const graft_http_request *q)
 /* The password of "user:password" in base64; false when it does not fit or is damaged. */
 static bool basic_password(const char *text, char *out, size_t size)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char plain[1024];
-    size_t n = 0;
-    uint32_t bits = 0;
-    int have = 0;
-    for (; *text && *text != '='; text++) {
-        const char *d = strchr(digits, *text);
-        if (!d || n + 1 >= sizeof plain) return false;
-        bits = bits << 6 | (uint32_t)(d - digits);
-        if ((have += 6) < 8) continue;
-        have -= 8;
-        plain[n++] = (char)(bits >> have & 0xff);
-    }
+    char plain[1536];
+    size_t n = strlen(text);
+    if (n >= sizeof plain || !graft_base64_read(text, n, plain, &n)) return false;
     plain[n] = 0;
     const char *colon = strchr(plain, ':');
     return colon && snprintf(out, size, "%s", colon + 1) < (int)size;
