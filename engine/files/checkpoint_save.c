@@ -192,17 +192,18 @@ static graft_status add_mark(save_job *j, const char *name, graft_err *e)
     return add(j, "", name, &mark, &nothing, GRAFT_F32, e);
 }
 
-/* T5's tokenizer beside a part that cannot be used without, wherever the file had that from. */
+/* A tokenizer beside a part that cannot be used without, wherever the file had that from; `called`:
+ * what it is below the part. */
 static graft_status add_words(save_job *j, graft_weights *w, const graft_st_tensor *file,
-                              const char *prefix, graft_err *e)
+                              const char *called, const char *prefix, graft_err *e)
 {
     graft_str name = GRAFT_STR_INIT;
     const saved_tensor model = {.set = w, .name = file->name, .base = file, .stored = true};
     graft_status st = GRAFT_OK;
-    graft_str_printf(&name, "%s" GRAFT_T5_TOKENIZER, graft_weights_prefix(w));
+    graft_str_printf(&name, "%s%s", graft_weights_prefix(w), called);
     if (name.failed) st = graft_fail_nomem(e, "a checkpoint");
     if (!st && !graft_safetensors_find(graft_weights_file(w), name.data))
-        st = add(j, prefix, file->name, &model, file, file->dtype, e);
+        st = add(j, prefix, called, &model, file, file->dtype, e);
     graft_str_finish(&name);
     return st;
 }
@@ -210,7 +211,7 @@ static graft_status add_words(save_job *j, graft_weights *w, const graft_st_tens
 static graft_status add_t5(save_job *j, const graft_t5 *t, const char *prefix, graft_err *e)
 {
     graft_status st = add_part(j, t->weights, prefix, e);
-    return st ? st : add_words(j, t->weights, &t->model, prefix, e);
+    return st ? st : add_words(j, t->weights, &t->model, GRAFT_T5_TOKENIZER, prefix, e);
 }
 
 /* Below which prefix encoder i is found again. */
@@ -343,18 +344,34 @@ static bool is_t5(const graft_checkpoint *c)
     return c->clip && c->clip->t5 && c->encoder == (int64_t)c->clip->n_encoders + 1;
 }
 
-/* With what looks at pictures, and T5's tokenizer, which files have beside it. */
+/* With what looks at pictures, and the tokenizers that files have beside it. */
 static graft_status add_qwen(save_job *j, const graft_qwen3 *q, const char *prefix, graft_err *e)
 {
     graft_str beside = GRAFT_STR_INIT;
+    const graft_st_tensor *mistral =
+        q->arch.mistral
+            ? graft_safetensors_find(graft_weights_file(q->weights), GRAFT_MISTRAL_TOKENIZER)
+            : NULL;
     graft_status st = add_part(j, q->weights, prefix, e);
-    if (!st && q->words) st = add_words(j, q->weights, &q->words_file, prefix, e);
+    if (!st && q->words)
+        st = add_words(j, q->weights, &q->words_file, GRAFT_T5_TOKENIZER, prefix, e);
+    if (!st && mistral) st = add_words(j, q->weights, mistral, GRAFT_MISTRAL_TOKENIZER, prefix, e);
     if (st || !q->sight) return st;
     graft_str_printf(&beside, "%svisual.", prefix);
     st =
         beside.failed ? graft_fail_nomem(e, "a checkpoint") : add_part(j, q->sight, beside.data, e);
     graft_str_finish(&beside);
     return st;
+}
+
+/* Below its name, or that of the most usual one. */
+static graft_status add_named_qwen(save_job *j, const graft_qwen3 *q, graft_err *e)
+{
+    const char *name = graft_qwen3_name(q);
+    char prefix[64];
+    if (strcmp(name, "qwen3") == 0) name = "qwen3_4b";
+    snprintf(prefix, sizeof prefix, "text_encoders.%s.transformer.", name);
+    return add_qwen(j, q, prefix, e);
 }
 
 static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e)
@@ -387,15 +404,7 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
     }
     if (c->clip && c->clip->t5)
         GRAFT_TRY(add_t5(j, c->clip->t5, "text_encoders.t5xxl.transformer.", e));
-    if (c->clip && c->clip->qwen3)
-        GRAFT_TRY(add_qwen(j, c->clip->qwen3,
-                           c->clip->qwen3->arch.mistral  ? "text_encoders.mistral3_24b.transformer."
-                           : c->clip->qwen3->arch.biased ? "text_encoders.qwen25_7b.transformer."
-                           : c->clip->qwen3->words       ? "text_encoders.qwen3_06b.transformer."
-                           : strcmp(graft_qwen3_name(c->clip->qwen3), "qwen3_8b") == 0
-                               ? "text_encoders.qwen3_8b.transformer."
-                               : "text_encoders.qwen3_4b.transformer.",
-                           e));
+    if (c->clip && c->clip->qwen3) GRAFT_TRY(add_named_qwen(j, c->clip->qwen3, e));
     if (c->vae) GRAFT_TRY(add_vae(j, c, alone ? "" : "first_stage_model.", e));
     if (!j->n) st = graft_fail(e, GRAFT_E_ARG, "there is nothing to save");
 out:

@@ -44,7 +44,7 @@ static void not_whole(void)
     drop_tensor(f, "model.layers.35.mlp.down_proj.weight");
     clip_refused(engine, f, "ideogram4", GRAFT_E_FORMAT, "model.layers.35.mlp.down_proj.weight");
     clip_refused(engine, language_at(SMALL, ""), "sd3", GRAFT_E_UNSUPPORTED,
-                 "CLIPLoader with type lumina2, flux2, krea2, qwen_image or ideogram4");
+                 "CLIPLoader with type lumina2, flux2, krea2, qwen_image, ovis or ideogram4");
 }
 
 int main(void)

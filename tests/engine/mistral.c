@@ -113,6 +113,29 @@ static void layers(void)
     graft_clip_release(c);
 }
 
+/* By itself and in a checkpoint, with the tokenizer wherever that was. */
+static void saved(void)
+{
+    static const char *const place[] = {"", "language_model."};
+    const char *to = temp_path("saved.safetensors");
+    graft_clip *c = clip_of(mistral());
+    for (int i = 0; i < 4; i++) {
+        made_file *f = wordless_at(MISTRAL, place[i / 2]);
+        graft_clip *other, *again = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        add_vocabulary(f, "");
+        other = clip_of(f);
+        const graft_checkpoint what = {.clip = other, .encoder = i % 2};
+        CHECK_OK(graft_checkpoint_save(&what, to, NULL, NULL, &e), &e);
+        CHECK_OK(graft_clip_load(engine, &to, 1, "flux2", NULL, &again, &e), &e);
+        CHECK(again && encode_alike(c, again, "the red apple"));
+        graft_clip_release(again);
+        graft_clip_release(other);
+        unlink(to);
+    }
+    graft_clip_release(c);
+}
+
 static void other_networks(void)
 {
     graft_clip *c = clip_of(mistral());
@@ -282,6 +305,7 @@ int main(void)
     if (!engine || mkdir(folder, 0700)) return 1;
     RUN(kind);
     RUN(places);
+    RUN(saved);
     RUN(layers);
     RUN(other_networks);
     RUN(lost_tensors);

@@ -51,7 +51,7 @@ static void other_kinds(void)
     graft_clip *c = NULL;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         clip_refused(engine, own_file(), types[i], GRAFT_E_UNSUPPORTED,
-                     "CLIPLoader with type lumina2, flux2, krea2, qwen_image or ideogram4");
+                     "CLIPLoader with type lumina2, flux2, krea2, qwen_image, ovis or ideogram4");
     CHECK_INT(graft_clip_load(engine, &t5, 1, "krea2", NULL, &c, &e), GRAFT_E_UNSUPPORTED);
     CHECK(!c && strstr(e.text, "no Qwen 3 text encoder"));
 }
