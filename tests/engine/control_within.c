@@ -152,6 +152,32 @@ static void other_weights(void)
     steers_other_weights(MODEL, FOLLOWS);
 }
 
+/* A LoRA of the model, put on before or behind, changes what they see, and compiles nothing. */
+static void with_a_lora(void)
+{
+    float alone[ONE], before[ONE], behind[ONE];
+    const char *path = temp_path("lora.safetensors");
+    made_file *f = calloc(1, sizeof *f);
+    if (!f) abort();
+    add_lora_pair(f, "transformer.transformer_blocks.1.attn.to_q", 32, 32);
+    add_lora_pair(f, "transformer.transformer_blocks.0.attn.to_out.0", 32, 32);
+    write_file(f, path, NULL);
+    graft_model *with = put(base, patch(nets[FOLLOWS], 1)), *lora = with_lora(base, path, 20),
+                *both = with_lora(with, path, 20);
+    const uint64_t built = graphs_built(engine);
+    sample(lora, prompts, alone);
+    put_and_sample(lora, patch(nets[FOLLOWS], 1), before);
+    sample(both, prompts, behind);
+    CHECK(memcmp(before, behind, sizeof before) == 0);
+    CHECK(difference(before, alone, ONE) > 1e-3);
+    CHECK(difference(before, steered[FOLLOWS], ONE) > 1e-3);
+    CHECK_INT(graphs_built(engine), built);
+    graft_model_release(both);
+    graft_model_release(lora);
+    graft_model_release(with);
+    unlink(path);
+}
+
 static void in_a_merge(void)
 {
     float now[ONE], want[ONE];
@@ -348,6 +374,7 @@ int main(void)
     RUN(nothing_is_compiled_again);
     RUN(ahead_of_time);
     RUN(other_weights);
+    RUN(with_a_lora);
     RUN(in_a_merge);
     RUN(calibrated);
     RUN(packed);
