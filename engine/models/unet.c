@@ -96,9 +96,10 @@ static graft_vid joined(const graft_build *b, const graft_unet_arch *a,
 
 int32_t graft_unet_merged_of(int64_t rows, int64_t columns, int32_t merged)
 {
+    /* Sizes are looked at before anybody has checked them. */
+    if (merged < 1 || rows < 2 || columns < 2 || rows > INT32_MAX / columns) return 0;
     const int64_t tokens = rows * columns, sources = tokens - rows / 2 * (columns / 2);
     const int64_t n = (int64_t)((double)tokens * (double)merged / GRAFT_UNET_MERGED_UNIT);
-    if (tokens > INT32_MAX || merged < 0 || sources == tokens) return 0;
     return (int32_t)(n < sources ? n : sources);
 }
 
