@@ -55,6 +55,10 @@ static void how_many(void)
     CHECK_INT(graft_unet_merged_of(1, 9, 1000000), 0); /* nothing to go to */
     CHECK_INT(graft_unet_merged_of(128, 128, 290000), 4751);
     CHECK_INT(graft_unet_merged_of(10, 10, 290000), 29);
+    CHECK_INT(graft_unet_merged_of(10, 10, 0), 0);
+    CHECK_INT(graft_unet_merged_of(32768, 65536, 500000), 0); /* more than can be counted */
+    CHECK_INT(graft_unet_merged_of(INT64_MAX / 8, INT64_MAX / 8, 500000), 0);
+    CHECK_INT(graft_unet_merged_of(-4, -4, 500000), 0);
 }
 
 static void bad_attributes(void)
