@@ -4,18 +4,6 @@
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 
-void graft_control_blockwise_hint(const graft_control_arch *a, int64_t batch, int64_t height,
-                                  int64_t width, const graft_build *b)
-{
-    const int32_t patch = a->qwen_image.patch, hidden = a->qwen_image.hidden;
-    const int64_t dim[4] = {batch, height / patch, width / patch, hidden};
-    graft_vid v =
-        graft_graph_input(b->g, GRAFT_F32, 4, (int64_t[]){batch, a->hint_channels, height, width});
-    v = graft_stream_plane_patches(b, v, patch);
-    v = graft_build_linear(b, NAME("img_in"), v, hidden, true);
-    graft_graph_output(b->g, graft_graph_reshape(b->g, v, 4, dim));
-}
-
 /* What the ControlNet whose names begin so adds behind block i, but for the strength. */
 static graft_vid block(const graft_build *b, const char *called, int i, graft_vid x, graft_vid y)
 {

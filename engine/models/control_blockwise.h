@@ -9,14 +9,12 @@
  * network's own tokens, so they are part of its graph, and it takes their weights and hints.
  *
  * The hint is a latent in the network's scale; the one for inpainting has a plane behind it: 1
- * where the picture is to stay, 0 where its mask is white. Weights have the authors' names. */
+ * where the picture is to stay, 0 where its mask is white; control_qwen_image.h has its graph.
+ * Weights have the authors' names. */
 #ifndef GRAFT_MODELS_CONTROL_BLOCKWISE_H
 #define GRAFT_MODELS_CONTROL_BLOCKWISE_H
 #include "engine/models/controlnet.h"
 
-/* As graft_control_hint_build(), into a new graph. Output: (N,rows,columns,hidden). */
-void graft_control_blockwise_hint(const graft_control_arch *a, int64_t batch, int64_t height,
-                                  int64_t width, const graft_build *b);
 /* All of its blocks, one after the other, into a new graph: for its weights' sake. */
 void graft_control_blockwise(const graft_control_arch *a, const graft_control_shape *s,
                              const graft_build *b);

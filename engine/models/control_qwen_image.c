@@ -12,7 +12,8 @@ void graft_control_qwen_image_hint(const graft_control_arch *a, int64_t batch, i
     graft_vid v =
         graft_graph_input(b->g, GRAFT_F32, 4, (int64_t[]){batch, a->hint_channels, height, width});
     v = graft_stream_plane_patches(b, v, patch);
-    v = graft_build_linear(b, NAME("controlnet_x_embedder"), v, hidden, true);
+    v = graft_build_linear(b, NAME(a->within ? "img_in" : "controlnet_x_embedder"), v, hidden,
+                           true);
     graft_graph_output(b->g, graft_graph_reshape(b->g, v, 4, dim));
 }
 

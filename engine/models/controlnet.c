@@ -90,8 +90,6 @@ graft_status graft_control_hint_build(const graft_control_arch *a, int64_t batch
         graft_control_mmdit_hint(a, batch, height, width, &b);
     else if (a->kind == GRAFT_NET_ZIMAGE)
         graft_control_zimage_hint(a, batch, height, width, &b);
-    else if (a->within)
-        graft_control_blockwise_hint(a, batch, height, width, &b);
     else if (a->kind == GRAFT_NET_QWEN_IMAGE)
         graft_control_qwen_image_hint(a, batch, height, width, &b);
     else

@@ -97,25 +97,16 @@ graft_status graft_ministral_encode(graft_engine *engine, const graft_build_opti
 {
     graft_str all = GRAFT_STR_INIT;
     int32_t *ids = NULL;
-    float *out = NULL;
     size_t n = 0;
     graft_str_printf(&all, "%s%s", graft_tekken_name(GRAFT_TEKKEN_BEGIN), text);
     graft_status st = all.failed ? graft_fail_nomem(e, "a prompt")
                                  : graft_tekken_encode(q->tekken, all.data, all.len, &ids, &n, e);
     graft_str_finish(&all);
-    if (!st && !(out = graft_malloc_array(n, (size_t)q->arch.width * sizeof *out)))
-        st = graft_fail_nomem(e, "text encoder");
     if (!st)
-        st = graft_qwen3_run(engine, options, &q->arch, q->weights, GRAFT_QWEN3_TAKE_MOST, ids,
-                             (int64_t)n, task, out, e);
+        st = graft_qwen3_hidden(engine, options, q, GRAFT_QWEN3_TAKE_MOST, ids, n, NULL, 0, 0, task,
+                                hidden, tokens, e);
     graft_free(ids);
-    if (st) {
-        graft_free(out);
-        return st;
-    }
-    *hidden = out;
-    *tokens = (int64_t)n;
-    return GRAFT_OK;
+    return st;
 }
 
 graft_status graft_mistral_encode(graft_engine *engine, const graft_build_options *options,

@@ -307,6 +307,28 @@ graft_status graft_qwen3_run_seen(graft_engine *engine, const graft_build_option
     return run(&r, ids, tokens, task, hidden, e);
 }
 
+graft_status graft_qwen3_hidden(graft_engine *engine, const graft_build_options *options,
+                                const graft_qwen3 *q, graft_qwen3_taken taken, const int32_t *ids,
+                                size_t n, const graft_qwen3_picture *picture, size_t n_pictures,
+                                size_t from, const graft_task *task, float **hidden,
+                                int64_t *tokens, graft_err *e)
+{
+    const size_t width = (size_t)q->arch.width * graft_qwen3_times(taken);
+    if (n <= from) return graft_fail(e, GRAFT_E_INTERNAL, "a prompt without tokens");
+    float *out = graft_malloc_array(n, width * sizeof *out);
+    if (!out) return graft_fail_nomem(e, "text encoder");
+    graft_status st = graft_qwen3_run_seen(engine, options, &q->arch, q->weights, taken, ids,
+                                           (int64_t)n, picture, n_pictures, task, out, e);
+    if (st) {
+        graft_free(out);
+        return st;
+    }
+    if (from) memmove(out, out + from * width, (n - from) * width * sizeof *out);
+    *hidden = out;
+    *tokens = (int64_t)(n - from);
+    return GRAFT_OK;
+}
+
 graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_options *options,
                                     const graft_qwen3_arch *arch, graft_weights *weights,
                                     const int32_t *ids, int64_t words, int64_t tokens,

@@ -99,6 +99,14 @@ typedef struct graft_qwen3 {
     struct graft_unigram *words;
     graft_st_tensor words_file;
 } graft_qwen3;
+/* What graft_qwen3_run_seen() gives of q, pictures among ids (n) or none, but for the first `from`
+ * of the tokens: *hidden (*tokens, graft_qwen3_times() width), freed with graft_free().
+ * GRAFT_E_INTERNAL where none is left. */
+graft_status graft_qwen3_hidden(graft_engine *engine, const graft_build_options *options,
+                                const graft_qwen3 *q, graft_qwen3_taken taken, const int32_t *ids,
+                                size_t n, const graft_qwen3_picture *picture, size_t n_pictures,
+                                size_t from, const graft_task *task, float **hidden,
+                                int64_t *tokens, graft_err *e);
 /* What is below `place` of the file. Of Qwen-VL what looks at pictures is taken along; where that
  * cannot be used texts are read all the same. The tokenizer is a tensor GRAFT_QWEN_TOKENIZER
  * of the file (GGUF files have theirs as such), or tokenizer.json, or vocab.json and merges.txt,

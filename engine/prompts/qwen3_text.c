@@ -298,32 +298,20 @@ static graft_status encode_behind(graft_engine *engine, const graft_build_option
                                   const graft_task *task, float **hidden, int64_t *tokens,
                                   graft_err *e)
 {
-    const size_t width = (size_t)q->arch.width * graft_qwen3_times(w->taken);
     graft_str all = GRAFT_STR_INIT;
     int32_t *ids = NULL, *asked = NULL;
-    float *out = NULL;
     size_t before = 0, n = 0;
     graft_status st = graft_qwen_encode(q->tokenizer, w->text, strlen(w->text), &asked, &before, e);
     graft_str_printf(&all, "%s%s", w->text, w->before);
     if (!st && all.failed) st = graft_fail_nomem(e, "a prompt");
     if (!st) st = tokens_of(q, all.data, text, "", &ids, &n, e);
     graft_str_finish(&all);
-    if (!st && n <= before) st = graft_fail(e, GRAFT_E_INTERNAL, "a prompt without tokens");
-    if (!st && !(out = graft_malloc_array(n, width * sizeof *out)))
-        st = graft_fail_nomem(e, "text encoder");
     if (!st)
-        st = graft_qwen3_run(engine, options, &q->arch, q->weights, w->taken, ids, (int64_t)n, task,
-                             out, e);
+        st = graft_qwen3_hidden(engine, options, q, w->taken, ids, n, NULL, 0, before, task, hidden,
+                                tokens, e);
     graft_free(ids);
     graft_free(asked);
-    if (st) {
-        graft_free(out);
-        return st;
-    }
-    memmove(out, out + before * width, (n - before) * width * sizeof *out);
-    *hidden = out;
-    *tokens = (int64_t)(n - before);
-    return GRAFT_OK;
+    return st;
 }
 
 graft_status graft_qwen3_encode_described(graft_engine *engine, const graft_build_options *options,

@@ -89,29 +89,6 @@ static graft_status check_clip(const graft_clip *c, const graft_edit_prompt *pro
     return GRAFT_OK;
 }
 
-/* *hidden (*tokens, width) of the prompt behind its first `before` tokens. */
-static graft_status run_prompt(const graft_clip *c, const graft_seen_prompt *p, size_t before,
-                               const graft_task *task, float **hidden, int64_t *tokens,
-                               graft_err *e)
-{
-    const graft_qwen3 *q = c->qwen3;
-    const size_t width = (size_t)q->arch.width, n = p->n;
-    if (n <= before) return graft_fail(e, GRAFT_E_INTERNAL, "a prompt without tokens");
-    float *out = graft_malloc_array(n, width * sizeof *out);
-    if (!out) return graft_fail_nomem(e, "text encoder");
-    graft_status st = graft_qwen3_run_seen(c->engine, &c->t5_options, &q->arch, q->weights,
-                                           GRAFT_QWEN3_TAKE_NORMED, p->ids, (int64_t)n, p->picture,
-                                           p->n_pictures, task, out, e);
-    if (st) {
-        graft_free(out);
-        return st;
-    }
-    memmove(out, out + before * width, (n - before) * width * sizeof *out);
-    *hidden = out;
-    *tokens = (int64_t)(n - before);
-    return GRAFT_OK;
-}
-
 graft_status graft_clip_encode_seen(const graft_clip *c, const graft_edit_prompt *prompt,
                                     const graft_task *task, graft_cond **out, graft_err *e)
 {
@@ -127,7 +104,9 @@ graft_status graft_clip_encode_seen(const graft_clip *c, const graft_edit_prompt
                   ? graft_longcat_encode_from(c->engine, &c->t5_options, &p.prompt, before,
                                               text + GRAFT_LONGCAT_TOKENS, task, &hidden, &tokens,
                                               e)
-                  : run_prompt(c, &p.prompt, before, task, &hidden, &tokens, e));
+                  : graft_qwen3_hidden(c->engine, &c->t5_options, c->qwen3, GRAFT_QWEN3_TAKE_NORMED,
+                                       p.prompt.ids, p.prompt.n, p.prompt.picture,
+                                       p.prompt.n_pictures, before, task, &hidden, &tokens, e));
     st = graft_cond_create(tokens, c->qwen3->arch.width, hidden, 0, NULL, NULL, out, e);
 out:
     graft_seen_prompt_finish(&p.prompt);
