@@ -2,7 +2,7 @@
  * becomes of the two predictions. */
 #ifndef GRAFT_CFG_H
 #define GRAFT_CFG_H
-#include "engine/engine.h"
+#include "engine/types.h"
 #include "engine/latents.h"
 
 /* P and N are the denoised latents of the positive and of the negative prompts, x the noisy one, D

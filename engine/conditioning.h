@@ -2,7 +2,7 @@
  * where, when and with what beside them they count. */
 #ifndef GRAFT_CONDITIONING_H
 #define GRAFT_CONDITIONING_H
-#include "engine/engine.h"
+#include "engine/types.h"
 
 /* ComfyUI's prompt syntax: (word:1.2), (word), nesting, \( \), chunks of 75 tokens, and
  * "embedding:NAME" for the vectors in a file that task->embedding finds. An embedding that is

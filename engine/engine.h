@@ -1,6 +1,7 @@
 /* The engine: all that the nodes may call. Some of its nouns have headers of their own, which this
- * one includes at its end: changes of guidance (cfg.h), prompts (conditioning.h), latents, LoRAs
- * that are made (lora_made.h), merging, pictures, sigmas, texts and pictures as prompts (vision.h).
+ * one includes: changes of guidance (cfg.h), prompts (conditioning.h), latents, LoRAs that are made
+ * (lora_made.h), merging, pictures, sigmas, texts and pictures as prompts (vision.h). All stand on
+ * types.h.
  *
  * Objects are opaque, immutable and reference-counted: a function that changes something returns a
  * new object that shares what stayed the same. `out` objects carry one reference for the caller;
@@ -12,55 +13,19 @@
  * ComfyUI has them: not scaled by the VAE's factor. */
 #ifndef GRAFT_ENGINE_H
 #define GRAFT_ENGINE_H
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/error.h"
-#include "base/log.h"
+#include "engine/cfg.h"
+#include "engine/conditioning.h"
+#include "engine/formula.h"
+#include "engine/latents.h"
+#include "engine/lora_made.h"
+#include "engine/merging.h"
+#include "engine/model_patch.h"
+#include "engine/pictures.h"
 #include "engine/sampler_options.h"
-
-typedef struct graft_engine graft_engine;
-typedef struct graft_model graft_model; /* a diffusion model: architecture + weights + options */
-typedef struct graft_clip graft_clip;   /* one or two text encoders and their tokenizer */
-typedef struct graft_vae graft_vae;
-typedef struct graft_cond graft_cond; /* a list of encoded prompts with their options */
-typedef struct graft_controlnet graft_controlnet;
-typedef struct graft_upscaler graft_upscaler; /* a model that enlarges pictures */
-typedef struct graft_latent graft_latent;
-typedef struct graft_image graft_image;   /* IMAGE (N,H,W,C) or MASK (N,H,W; stored with C = 1) */
-typedef struct graft_sigmas graft_sigmas; /* of the steps of a sampler (sigmas.h) */
-
-/* How a long call reports, learns that it should stop, and asks for what only its caller knows. Any
- * pointer may be NULL. Called on the calling thread only. */
-typedef struct graft_task {
-    void *ctx;
-    void (*phase)(void *ctx, const char *name); /* "load", "compile", "encode", "sample", … */
-    void (*progress)(void *ctx, uint64_t done, uint64_t total);
-    bool (*cancelled)(void *ctx); /* asked before every operator */
-    /* Compile and pack whatever the call would run, but run nothing: sampling gives its latent
-     * back, the VAE a grey picture or an empty latent of the right size. Fills caches ahead of
-     * time. */
-    bool compile_only;
-    /* Pictures of what a sampling run is at: one pixel for each of the latent, of FLUX.2's four,
-     * or, where they are decoded, at most 512 a side. NULL: none are made. */
-    void (*preview)(void *ctx, const uint8_t *rgb, int width, int height);
-    /* Asked before each of them: would it be shown? NULL: yes. */
-    bool (*preview_wanted)(void *ctx);
-    /* What to decode them with, asked once a run: a tiny autoencoder for this model's latents,
-     * whose reference the run takes over, or NULL. Without it they show the latent's channels as
-     * colours. */
-    graft_vae *(*preview_vae)(void *ctx, const graft_model *m);
-    bool preview_silent; /* it is not asked, nor is there a warning, with a limit of memory */
-    /* The latent (N,C,h,w) after a step of sampling, in the model's own scale, noise included. */
-    void (*latent)(void *ctx, const float *x, const int64_t shape[4]);
-    graft_log log;
-    /* The file (safetensors) of the embedding that a prompt names: a path for graft_free(), or
-     * GRAFT_E_NOTFOUND. NULL: "embedding:NAME" in a prompt is words. */
-    graft_status (*embedding)(void *ctx, const char *name, char **path, graft_err *e);
-    /* Likewise a file of this name among text encoders: the tokenizer of one that needs its own. */
-    graft_status (*text_file)(void *ctx, const char *name, char **path, graft_err *e);
-} graft_task;
+#include "engine/sigmas.h"
+#include "engine/texts.h"
+#include "engine/types.h"
+#include "engine/vision.h"
 
 /* ------------------------------------------------------------------ engine */
 
@@ -566,16 +531,4 @@ int64_t graft_upscaler_factor(const graft_upscaler *u);
  */
 graft_status graft_image_upscale(const graft_upscaler *u, const graft_image *image,
                                  const graft_task *task, graft_image **out, graft_err *e);
-
-#include "engine/cfg.h"
-#include "engine/conditioning.h"
-#include "engine/formula.h"
-#include "engine/latents.h"
-#include "engine/lora_made.h"
-#include "engine/merging.h"
-#include "engine/model_patch.h"
-#include "engine/pictures.h"
-#include "engine/sigmas.h"
-#include "engine/texts.h"
-#include "engine/vision.h"
 #endif

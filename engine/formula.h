@@ -2,7 +2,7 @@
  * syntax and by the rules of Python's expressions of numbers. */
 #ifndef GRAFT_FORMULA_H
 #define GRAFT_FORMULA_H
-#include "engine/engine.h"
+#include "engine/types.h"
 
 typedef enum graft_formula_kind {
     GRAFT_FORMULA_INT,  /* i */

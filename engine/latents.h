@@ -2,7 +2,7 @@
  */
 #ifndef GRAFT_LATENTS_H
 #define GRAFT_LATENTS_H
-#include "engine/engine.h"
+#include "engine/types.h"
 
 graft_latent *graft_latent_retain(graft_latent *l);
 void graft_latent_release(graft_latent *l);

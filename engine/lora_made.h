@@ -2,7 +2,7 @@
  * them. */
 #ifndef GRAFT_LORA_MADE_H
 #define GRAFT_LORA_MADE_H
-#include "engine/engine.h"
+#include "engine/types.h"
 
 /* What a LoRA is made of: differences, as graft_model_merge_subtract() and
  * graft_clip_merge_subtract() give them; one may be NULL. */

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "engine/engine.h"
+#include "engine/types.h"
 
 /* Merges: a model whose weights are sums of two models' weights, tensor by tensor, each with its
  * LoRAs; all else (options, prediction, quantized layers) is a's. Nothing is computed by the call

@@ -2,7 +2,7 @@
  * Qwen-Image: a part of engine.h, whose rules hold here. */
 #ifndef GRAFT_MODEL_PATCH_H
 #define GRAFT_MODEL_PATCH_H
-#include "engine/engine.h"
+#include "engine/types.h"
 
 /* What ComfyUI keeps in models/model_patches: a ControlNet of Z-Image in its authors' names,
  * version 1, 2.0 or 2.1, or one of DiffSynth's for Qwen-Image (models/control_blockwise.h).

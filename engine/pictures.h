@@ -1,7 +1,7 @@
 /* Pictures and masks: the part of engine.h, whose rules hold here, that knows of no model. */
 #ifndef GRAFT_PICTURES_H
 #define GRAFT_PICTURES_H
-#include "engine/engine.h"
+#include "engine/types.h"
 
 graft_image *graft_image_retain(graft_image *i);
 void graft_image_release(graft_image *i);

@@ -2,7 +2,7 @@
  * engine.h, whose rules hold here, that makes and changes lists of them. */
 #ifndef GRAFT_SIGMAS_H
 #define GRAFT_SIGMAS_H
-#include "engine/engine.h"
+#include "engine/types.h"
 
 /* Sigmas: finite, at least 0, in any order, possibly none; between two neighbours is a step of the
  * sampler. What would hold anything else is GRAFT_E_ARG. */

@@ -3,7 +3,7 @@
  * is. Results are freed with graft_text_free(). */
 #ifndef GRAFT_TEXTS_H
 #define GRAFT_TEXTS_H
-#include "engine/engine.h"
+#include "engine/types.h"
 
 /* How many characters it has. */
 int64_t graft_text_length(const char *text);

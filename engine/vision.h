@@ -2,7 +2,7 @@
  * for what makes prompts of their output. */
 #ifndef GRAFT_VISION_H
 #define GRAFT_VISION_H
-#include "engine/engine.h"
+#include "engine/types.h"
 
 typedef struct graft_vision graft_vision;               /* an encoder of pictures */
 typedef struct graft_vision_output graft_vision_output; /* what it makes of one batch */

@@ -3,8 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "nodes/booster.h"
-#include "nodes/part.h"
+#include "nodes/files.h"
 #include "nodes/value.h"
 
 static graft_payload payload(const graft_call *c, int i, graft_kind kind)
@@ -140,4 +139,26 @@ const graft_sampling *graft_arg_part(const graft_call *c, int i)
 graft_booster *graft_arg_booster(const graft_call *c, int i)
 {
     return object(c, i, graft_value_kind_of(c->inputs[i]->type));
+}
+
+const graft_value *graft_arg_list(const graft_call *c, int i)
+{
+    assert((c->inputs[i]->flags & GRAFT_INPUT_LIST) && c->value[i]);
+    return c->value[i];
+}
+
+graft_status graft_arg_file(graft_call *c, int i, const char *folder, char **path)
+{
+    const char *name = c->in[i].u.s;
+    graft_call_blame(c, i);
+    return graft_files_resolve(c->self->host, folder, name, path, &c->err);
+}
+
+void graft_arg_warn_pixels(graft_call *c, int input, int64_t place)
+{
+    const long long given = graft_arg_i64(c, input), scale = place, whole = given / scale * scale;
+    if (given != whole)
+        graft_log_printf(&c->task.log, GRAFT_LOG_WARN,
+                         "%s %lld is taken as %lld, a multiple of %lld", c->inputs[input]->name,
+                         given, whole, scale);
 }

@@ -1,9 +1,10 @@
-/* Reading a call's inputs by number. Kinds were checked before the node ran, so these cannot fail;
- * an optional input that is not connected gives its initial value, an object then NULL. Everything
- * is borrowed for the call. */
+/* Reading a call's inputs by number. Kinds were checked before the node ran, so what returns no
+ * status cannot fail; an optional input that is not connected gives its initial value, an object
+ * then NULL. Everything is borrowed for the call. */
 #ifndef GRAFT_NODES_ARGS_H
 #define GRAFT_NODES_ARGS_H
 #include "nodes/call.h"
+#include "nodes/part.h"
 
 int64_t graft_arg_i64(const graft_call *c, int i);
 uint64_t graft_arg_u64(const graft_call *c, int i);
@@ -28,4 +29,15 @@ const graft_latent_operation *graft_arg_operation(const graft_call *c, int i);
 graft_image *graft_arg_image(const graft_call *c, int i);
 graft_image *graft_arg_mask(const graft_call *c, int i);
 graft_sigmas *graft_arg_sigmas(const graft_call *c, int i);
+/* What a SAMPLER, a NOISE or a GUIDER knows. */
+const graft_sampling *graft_arg_part(const graft_call *c, int i);
+graft_booster *graft_arg_booster(const graft_call *c, int i);
+const graft_value *graft_arg_list(const graft_call *c,
+                                  int i); /* of an input with GRAFT_INPUT_LIST */
+
+/* Absolute path (graft_free) of the file in this folder that the input names; from now on a failure
+ * is about that input. */
+graft_status graft_arg_file(graft_call *c, int i, const char *folder, char **path);
+/* Warns of an input in pixels that is no multiple of so many, which are a latent's place. */
+void graft_arg_warn_pixels(graft_call *c, int i, int64_t place);
 #endif

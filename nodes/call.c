@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "nodes/args.h"
 #include "nodes/booster.h"
 #include "nodes/list.h"
 #include "nodes/part.h"
@@ -17,18 +16,20 @@ void graft_call_phase(graft_call *c, const char *name)
     c->task.phase(c->task.ctx, name);
 }
 
-void graft_call_warn_pixels(graft_call *c, int input, int64_t place)
-{
-    const long long given = graft_arg_i64(c, input), scale = place, whole = given / scale * scale;
-    if (given != whole)
-        graft_log_printf(&c->task.log, GRAFT_LOG_WARN,
-                         "%s %lld is taken as %lld, a multiple of %lld", c->inputs[input]->name,
-                         given, whole, scale);
-}
-
 void graft_call_blame(graft_call *c, int input)
 {
     c->blamed = input;
+}
+
+void graft_call_blame_file(graft_call *c, int first, char *const *paths, int n)
+{
+    int blamed = first;
+    for (int i = n - 1; i >= 0; i--) {
+        size_t length = strlen(paths[i]);
+        char next = strncmp(c->err.text, paths[i], length) ? 0 : c->err.text[length];
+        if (next == ':' || next == ' ') blamed = first + i;
+    }
+    graft_call_blame(c, blamed);
 }
 
 graft_status graft_call_fail(graft_call *c, int input, graft_status code, const char *fmt, ...)
@@ -248,6 +249,13 @@ graft_status graft_call_out_booster(graft_call *c, int slot, const char *type, g
     return out_object(c, slot, graft_value_kind_of(type), b);
 }
 
+graft_status graft_call_out_list(graft_call *c, int slot, graft_value *v)
+{
+    assert(slot < GRAFT_CALL_MAX_OUTPUTS && c->out[slot].kind == GRAFT_NONE);
+    c->out[slot] = (graft_arg){.kind = GRAFT_OBJECT, .u.v = v};
+    return GRAFT_OK;
+}
+
 graft_status graft_call_out_i64(graft_call *c, int slot, int64_t v)
 {
     c->out[slot] = (graft_arg){.kind = GRAFT_INT, .u.i = v};
@@ -286,4 +294,19 @@ graft_status graft_call_out_same(graft_call *c, int slot, int input)
     c->out[slot] = *a;
     if (a->kind == GRAFT_OBJECT) a->u.v->ops->retain(a->u.v);
     return GRAFT_OK;
+}
+
+graft_status graft_call_sample(graft_call *c, const graft_sampling *sampling,
+                               const graft_latent *latent)
+{
+    graft_latent *out = NULL, *denoised = NULL;
+    graft_call_phase(c, "sample");
+    graft_status st = graft_sample_custom(sampling, latent, &c->task, &out, &denoised, &c->err);
+    if (st != GRAFT_OK) return st;
+    st = graft_call_out_latent(c, 0, out);
+    if (st != GRAFT_OK) {
+        graft_latent_release(denoised);
+        return st;
+    }
+    return graft_call_out_latent(c, 1, denoised);
 }

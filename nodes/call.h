@@ -3,6 +3,7 @@
 #ifndef GRAFT_NODES_CALL_H
 #define GRAFT_NODES_CALL_H
 #include "engine/engine.h"
+#include "nodes/booster.h"
 #include "nodes/instance.h"
 #include "nodes/task.h"
 
@@ -28,10 +29,11 @@ graft_status graft_call_run(void *self, graft_job *job, const graft_input *const
                             const graft_arg *in, graft_arg *out, graft_call_fn *run);
 
 void graft_call_phase(graft_call *c, const char *name);
-/* Warns of an input in pixels that is no multiple of so many, which are a latent's place. */
-void graft_call_warn_pixels(graft_call *c, int input, int64_t place);
 /* From now on a failure is about this input. */
 void graft_call_blame(graft_call *c, int input);
+/* After a failure with the files of inputs `first`, first + 1, …: it is about the one with which
+ * the message begins, or else about the first. */
+void graft_call_blame_file(graft_call *c, int first, char *const *paths, int n);
 /* Fails because of this input. */
 graft_status graft_call_fail(graft_call *c, int input, graft_status code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
@@ -61,6 +63,15 @@ graft_status graft_call_out_i64(graft_call *c, int slot, int64_t v);
 graft_status graft_call_out_f64(graft_call *c, int slot, double v);
 graft_status graft_call_out_bool(graft_call *c, int slot, bool v);
 graft_status graft_call_out_text(graft_call *c, int slot, const char *text); /* copied */
+/* A part of sampling, which holds what is `known`; a booster; a list (list.h). */
+graft_status graft_call_out_part(graft_call *c, int slot, const char *type,
+                                 const graft_sampling *known);
+graft_status graft_call_out_booster(graft_call *c, int slot, const char *type, graft_booster *b);
+graft_status graft_call_out_list(graft_call *c, int slot, graft_value *list);
 /* What came in, of whatever kind. */
 graft_status graft_call_out_same(graft_call *c, int slot, int input);
+
+/* Samples, and sets outputs 0 and 1 to the result and the last prediction. */
+graft_status graft_call_sample(graft_call *c, const graft_sampling *sampling,
+                               const graft_latent *latent);
 #endif

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/state.h"
 
 const graft_input graft_checkpoint_parts_name = INPUT_CHOICE(
     "ckpt_name", NULL, "The checkpoint file. Put .safetensors files into models/checkpoints.");
@@ -21,7 +21,7 @@ graft_status graft_checkpoint_parts_run(graft_call *c, int name)
     graft_status st;
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_files_of_input(c, name, "checkpoints", &path));
+    GRAFT_TRY(graft_arg_file(c, name, "checkpoints", &path));
     GRAFT_TRY(graft_checkpoint_load(engine, path, &c->task, &model, &clip, &vae, &c->err));
     st = graft_call_out_model(c, 0, model);
     /* Each call takes its object over, so all three are made even after a failure. */

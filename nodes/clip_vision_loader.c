@@ -1,7 +1,7 @@
 /* CLIPVisionLoader: an encoder of pictures, from a file. */
 #include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/state.h"
 
 enum { CLIP_NAME };
 static const graft_input *const inputs[] = {
@@ -19,7 +19,7 @@ static graft_status run(graft_call *c)
     graft_status st;
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_files_of_input(c, CLIP_NAME, "clip_vision", &path));
+    GRAFT_TRY(graft_arg_file(c, CLIP_NAME, "clip_vision", &path));
     GRAFT_TRY(graft_vision_load(engine, path, &c->task, &vision, &c->err));
     GRAFT_TRY(graft_call_out_vision(c, 0, vision));
 out:

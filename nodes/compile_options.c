@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/state.h"
 
 static const char *const precisions[] = {"auto", "f32", "bf16", "f16", NULL};
 static const char *const tunings[] = {"off", "fast", "full", NULL};

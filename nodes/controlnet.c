@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/state.h"
 
 const graft_input graft_controlnet_name =
     INPUT_CHOICE("control_net_name", NULL,
@@ -25,7 +25,7 @@ graft_status graft_controlnet_run(graft_call *c, int name, const graft_model *m)
     graft_status st;
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_files_of_input(c, name, "controlnet", &path));
+    GRAFT_TRY(graft_arg_file(c, name, "controlnet", &path));
     st = m ? graft_controlnet_load_diff(engine, path, m, &c->task, &net, &c->err)
            : graft_controlnet_load(engine, path, &c->task, &net, &c->err);
     if (st) goto out;

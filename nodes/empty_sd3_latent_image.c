@@ -14,8 +14,8 @@ static const graft_output *const outputs[] = {
 static graft_status run(graft_call *c)
 {
     graft_latent *latent = NULL;
-    graft_call_warn_pixels(c, WIDTH, graft_latent_scale(16));
-    graft_call_warn_pixels(c, HEIGHT, graft_latent_scale(16));
+    graft_arg_warn_pixels(c, WIDTH, graft_latent_scale(16));
+    graft_arg_warn_pixels(c, HEIGHT, graft_latent_scale(16));
     graft_status st = graft_latent_empty(16, graft_arg_i64(c, WIDTH), graft_arg_i64(c, HEIGHT),
                                          graft_arg_i64(c, BATCH_SIZE), &latent, &c->err);
     return st != GRAFT_OK ? st : graft_call_out_latent(c, 0, latent);

@@ -55,24 +55,6 @@ graft_status graft_files_resolve(const graft_host *h, const char *folder, const 
     return st;
 }
 
-graft_status graft_files_of_input(graft_call *c, int i, const char *folder, char **path)
-{
-    const char *name = c->in[i].u.s;
-    graft_call_blame(c, i);
-    return graft_files_resolve(c->self->host, folder, name, path, &c->err);
-}
-
-void graft_files_blame(graft_call *c, int first, char *const *paths, int n)
-{
-    int blamed = first;
-    for (int i = n - 1; i >= 0; i--) {
-        size_t length = strlen(paths[i]);
-        char next = strncmp(c->err.text, paths[i], length) ? 0 : c->err.text[length];
-        if (next == ':' || next == ' ') blamed = first + i;
-    }
-    graft_call_blame(c, blamed);
-}
-
 void graft_files_free_choices(char **names)
 {
     if (!names) return;

@@ -1,20 +1,14 @@
 /* Files and choices that nodes offer, through the host's "graft.folders/1". Any thread. */
 #ifndef GRAFT_NODES_FILES_H
 #define GRAFT_NODES_FILES_H
+#include "base/error.h"
 #include "base/str.h"
-#include "nodes/call.h"
+#include "plugin/graft_plugin.h"
 
 /* Absolute path of an existing file in a folder (graft_free). A name may end in " [input]",
  * " [output]" or " [temp]", which then is the folder. Back-slashes stand for slashes. */
 graft_status graft_files_resolve(const graft_host *h, const char *folder, const char *name,
                                  char **path, graft_err *e);
-/* The file that input `i` of the call names; failures are about that input. */
-graft_status graft_files_of_input(graft_call *c, int i, const char *folder, char **path);
-
-/* After a failure with the files of inputs `first`, first + 1, …: it is about the one with which
- * the message begins, or else about the first. */
-void graft_files_blame(graft_call *c, int first, char *const *paths, int n);
-
 /* Choices: NULL-terminated copies, NULL when out of memory; freed with graft_files_free_choices. */
 char **graft_files_choices(const graft_host *h, const char *folder);
 /* Top-level names only that end with one of the NULL-terminated suffixes (in any case). */

@@ -21,7 +21,7 @@ static graft_status run(graft_call *c)
     char *path = NULL;
     graft_status st;
     graft_call_phase(c, "load");
-    GRAFT_TRY(graft_files_of_input(c, HYPERNETWORK_NAME, "hypernetworks", &path));
+    GRAFT_TRY(graft_arg_file(c, HYPERNETWORK_NAME, "hypernetworks", &path));
     GRAFT_TRY(graft_model_hypernetwork(graft_arg_model(c, MODEL), path, graft_arg_f64(c, STRENGTH),
                                        &c->task, &model, &c->err));
     GRAFT_TRY(graft_call_out_model(c, 0, model));

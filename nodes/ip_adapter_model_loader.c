@@ -1,7 +1,7 @@
 /* IPAdapterModelLoader: an IP-Adapter, from a file. */
 #include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/state.h"
 
 enum { IPADAPTER_FILE };
 static const graft_input *const inputs[] = {
@@ -20,7 +20,7 @@ static graft_status run(graft_call *c)
     graft_status st;
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_files_of_input(c, IPADAPTER_FILE, "ipadapter", &path));
+    GRAFT_TRY(graft_arg_file(c, IPADAPTER_FILE, "ipadapter", &path));
     GRAFT_TRY(graft_ip_adapter_load(engine, path, &c->task, &adapter, &c->err));
     GRAFT_TRY(graft_call_out_ip_adapter(c, 0, adapter));
 out:

@@ -115,16 +115,3 @@ void *graft_list_object(const graft_value *v, size_t i, graft_value_kind kind)
     assert(v->ops == &ops && i < l->n);
     return graft_value_object(l->item[i], kind);
 }
-
-const graft_value *graft_arg_list(const graft_call *c, int i)
-{
-    assert((c->inputs[i]->flags & GRAFT_INPUT_LIST) && c->value[i]);
-    return c->value[i];
-}
-
-graft_status graft_call_out_list(graft_call *c, int slot, graft_value *v)
-{
-    assert(v->ops == &ops && slot < GRAFT_CALL_MAX_OUTPUTS && c->out[slot].kind == GRAFT_NONE);
-    c->out[slot] = (graft_arg){.kind = GRAFT_OBJECT, .u.v = v};
-    return GRAFT_OK;
-}

@@ -3,7 +3,6 @@
  * and reference-counted; any thread. */
 #ifndef GRAFT_NODES_LIST_H
 #define GRAFT_NODES_LIST_H
-#include "nodes/call.h"
 #include "nodes/value.h"
 
 /* An empty list with room for so many elements. */
@@ -19,8 +18,4 @@ graft_status graft_list_adopt(const graft_value *v, graft_value_kind kind, graft
 /* Of a list that create or adopt made; objects are borrowed. */
 size_t graft_list_count(const graft_value *list);
 void *graft_list_object(const graft_value *list, size_t i, graft_value_kind kind);
-
-/* Input i of a call, borrowed, and output `slot`, which takes over the caller's reference. */
-const graft_value *graft_arg_list(const graft_call *c, int i);
-graft_status graft_call_out_list(graft_call *c, int slot, graft_value *list);
 #endif

@@ -18,7 +18,7 @@ static graft_status run(graft_call *c)
     char *path = NULL;
     graft_status st;
     graft_call_phase(c, "load");
-    GRAFT_TRY(graft_files_of_input(c, IMAGE, "input", &path));
+    GRAFT_TRY(graft_arg_file(c, IMAGE, "input", &path));
     GRAFT_TRY(graft_image_load(path, &image, &mask, &c->err));
     st = graft_call_out_picture(c, image, mask);
 out:

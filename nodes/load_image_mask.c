@@ -20,7 +20,7 @@ static graft_status run(graft_call *c)
     char *path = NULL;
     graft_status st;
     graft_call_phase(c, "load");
-    GRAFT_TRY(graft_files_of_input(c, IMAGE, "input", &path));
+    GRAFT_TRY(graft_arg_file(c, IMAGE, "input", &path));
     GRAFT_TRY(graft_image_load_mask(path, graft_arg_text(c, CHANNEL), &mask, &c->err));
     GRAFT_TRY(graft_call_out_mask(c, 0, mask));
 out:

@@ -14,7 +14,7 @@ static graft_status run(graft_call *c)
     char *path = NULL;
     graft_status st;
     graft_call_phase(c, "load");
-    GRAFT_TRY(graft_files_of_input(c, LATENT, "input", &path));
+    GRAFT_TRY(graft_arg_file(c, LATENT, "input", &path));
     GRAFT_TRY(graft_latent_load(path, &latent, &c->err));
     GRAFT_TRY(graft_call_out_latent(c, 0, latent));
 out:

@@ -26,7 +26,7 @@ static graft_status run(graft_call *c)
     char *path = NULL;
     graft_status st;
     graft_call_phase(c, "load");
-    GRAFT_TRY(graft_files_of_input(c, LORA_NAME, "loras", &path));
+    GRAFT_TRY(graft_arg_file(c, LORA_NAME, "loras", &path));
     GRAFT_TRY(graft_lora_apply(graft_arg_model(c, MODEL), graft_arg_clip(c, CLIP), path,
                                graft_arg_f64(c, STRENGTH_MODEL), graft_arg_f64(c, STRENGTH_CLIP),
                                &c->task, &model, &clip, &c->err));

@@ -1,7 +1,7 @@
 /* ModelPatchLoader: a ControlNet that is put on a model, from a file. */
 #include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/state.h"
 
 enum { NAME };
 static const graft_input *const inputs[] = {
@@ -19,7 +19,7 @@ static graft_status run(graft_call *c)
     graft_status st;
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_files_of_input(c, NAME, "model_patches", &path));
+    GRAFT_TRY(graft_arg_file(c, NAME, "model_patches", &path));
     GRAFT_TRY(graft_model_patch_load(engine, path, &c->task, &net, &c->err));
     GRAFT_TRY(graft_call_out_model_patch(c, 0, net));
 out:

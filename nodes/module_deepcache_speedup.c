@@ -1,5 +1,5 @@
 /* ModuleDeepCacheSpeedup, a name of OneDiff: CompileModel and DeepCache. */
-#include "nodes/booster.h"
+#include "nodes/booster_nodes.h"
 #include "nodes/node.h"
 
 enum { MODEL, STATIC_MODE, INTERVAL, LAYER, BLOCK, START, END };

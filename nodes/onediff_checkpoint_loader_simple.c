@@ -1,5 +1,5 @@
 /* OneDiffCheckpointLoaderSimple: CheckpointLoaderSimple with CompileModel and a booster. */
-#include "nodes/booster.h"
+#include "nodes/booster_nodes.h"
 #include "nodes/node.h"
 
 enum { CKPT_NAME = GRAFT_BOOSTER_CKPT_NAME, VAE_SPEEDUP, CUSTOM_BOOSTER };

@@ -1,5 +1,5 @@
 /* OneDiffDeepCacheCheckpointLoaderSimple: CheckpointLoaderSimple, CompileModel and DeepCache. */
-#include "nodes/booster.h"
+#include "nodes/booster_nodes.h"
 #include "nodes/node.h"
 
 enum {

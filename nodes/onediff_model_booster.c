@@ -1,5 +1,5 @@
 /* OneDiffModelBooster: OneDiff's boosters as one; the same node goes by two names. */
-#include "nodes/booster.h"
+#include "nodes/booster_nodes.h"
 #include "nodes/node.h"
 
 static const graft_input *const inputs[] = {&graft_booster_quantization, &graft_booster_deepcache,

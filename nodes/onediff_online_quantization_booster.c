@@ -1,5 +1,5 @@
 /* OneDiffOnlineQuantizationBooster: options of quantization for OneDiff's other nodes. */
-#include "nodes/booster.h"
+#include "nodes/booster_nodes.h"
 #include "nodes/node.h"
 
 enum { CONV_SHARE, LINEAR_SHARE, CONV_DENSITY, LINEAR_DENSITY };

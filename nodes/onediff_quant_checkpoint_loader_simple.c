@@ -1,5 +1,5 @@
 /* OneDiffQuantCheckpointLoaderSimple: CheckpointLoaderSimple, CompileModel and QuantizeModel. */
-#include "nodes/booster.h"
+#include "nodes/booster_nodes.h"
 #include "nodes/node.h"
 
 enum { CKPT_NAME = GRAFT_BOOSTER_CKPT_NAME, VAE_SPEEDUP };

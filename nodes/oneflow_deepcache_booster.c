@@ -1,5 +1,5 @@
 /* OneFlowDeepcacheBooster: options of DeepCache for OneDiff's other nodes. */
-#include "nodes/booster.h"
+#include "nodes/booster_nodes.h"
 #include "nodes/node.h"
 
 enum { INTERVAL, LAYER, BLOCK, START, END };

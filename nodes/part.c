@@ -42,18 +42,3 @@ const graft_sampling *graft_part_known(const graft_part *p)
 {
     return &p->known;
 }
-
-graft_status graft_call_sample(graft_call *c, const graft_sampling *sampling,
-                               const graft_latent *latent)
-{
-    graft_latent *out = NULL, *denoised = NULL;
-    graft_call_phase(c, "sample");
-    graft_status st = graft_sample_custom(sampling, latent, &c->task, &out, &denoised, &c->err);
-    if (st != GRAFT_OK) return st;
-    st = graft_call_out_latent(c, 0, out);
-    if (st != GRAFT_OK) {
-        graft_latent_release(denoised);
-        return st;
-    }
-    return graft_call_out_latent(c, 1, denoised);
-}

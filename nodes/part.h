@@ -3,7 +3,7 @@
  * reference-counted; any thread. */
 #ifndef GRAFT_NODES_PART_H
 #define GRAFT_NODES_PART_H
-#include "nodes/call.h"
+#include "engine/engine.h"
 
 typedef struct graft_part graft_part;
 
@@ -13,12 +13,4 @@ graft_status graft_part_create(const graft_sampling *known, graft_part **out, gr
 void graft_part_release(graft_part *p); /* NULL is fine */
 /* Lives as long as the part. */
 const graft_sampling *graft_part_known(const graft_part *p);
-
-/* Inputs and outputs, as in args.h and call.h; `known` is borrowed. */
-const graft_sampling *graft_arg_part(const graft_call *c, int i);
-graft_status graft_call_out_part(graft_call *c, int slot, const char *type,
-                                 const graft_sampling *known);
-/* Samples, and sets outputs 0 and 1 to the result and the last prediction. */
-graft_status graft_call_sample(graft_call *c, const graft_sampling *sampling,
-                               const graft_latent *latent);
 #endif

@@ -1,119 +1,15 @@
-#include "nodes/plugin.h"
-
-#include <pthread.h>
+/* The plugin as hosts see it: its nodes, and what it answers beside them. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/dl.h"
-#include "base/file.h"
 #include "nodes/node.h"
-
-/* The only static data that changes, as the plugin ABI allows: counted by init() and deinit(). */
-static struct {
-    pthread_mutex_t lock;
-    int64_t inits;
-    graft_engine *engine;
-    graft_preview_vaes *previews;
-    pthread_mutex_t log_lock;
-    const graft_host *host; /* that came last, NULL when one has gone; under log_lock */
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .log_lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* What the engine says that belongs to no job. */
-static void log_line(void *ctx, int32_t level, const char *text)
-{
-    (void)ctx;
-    pthread_mutex_lock(&state.log_lock);
-    const graft_host *h = state.host;
-    const graft_log_api *api = h ? h->query(h, GRAFT_LOG_ID) : NULL;
-    if (api && level >= GRAFT_LOG_WARN) api->line(h, level, text);
-    pthread_mutex_unlock(&state.log_lock);
-}
-
-static void set_host(const graft_host *h)
-{
-    pthread_mutex_lock(&state.log_lock);
-    state.host = h;
-    pthread_mutex_unlock(&state.log_lock);
-}
-
-/* Where compiled graphs are kept: $GRAFT_CACHE, $XDG_CACHE_HOME/graft or ~/.cache/graft. *out is
- * NULL when the environment names no place. */
-static graft_status find_cache_dir(char **out, graft_err *e)
-{
-    const char *own = getenv("GRAFT_CACHE"), *xdg = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    *out = NULL;
-    if (own && own[0])
-        *out = graft_strdup(own);
-    else if (xdg && xdg[0] == '/')
-        *out = graft_path_join(xdg, "graft");
-    else if (home && home[0])
-        *out = graft_path_join(home, ".cache/graft");
-    else
-        return GRAFT_OK;
-    return *out ? GRAFT_OK : graft_fail_nomem(e, "the cache folder's name");
-}
-
-static graft_status create_engine(graft_engine **out, graft_err *e)
-{
-    char *cache_dir = NULL;
-    char *dir = graft_dl_folder_of(&graft_plugin_entry);
-    graft_status st;
-    if (!dir) return graft_fail(e, GRAFT_E_IO, "cannot tell where the node plugin is installed");
-    GRAFT_TRY(find_cache_dir(&cache_dir, e));
-    graft_engine_config config = {
-        .kernel_dir = dir, .cache_dir = cache_dir, .log = {NULL, log_line}};
-    GRAFT_TRY(graft_engine_create(&config, out, e));
-out:
-    graft_free(cache_dir);
-    graft_free(dir);
-    return st;
-}
-
-graft_status graft_nodes_engine(graft_engine **out, graft_err *e)
-{
-    graft_status st = GRAFT_OK;
-    pthread_mutex_lock(&state.lock);
-    if (!state.engine) st = create_engine(&state.engine, e);
-    *out = state.engine;
-    pthread_mutex_unlock(&state.lock);
-    return st;
-}
-
-graft_status graft_nodes_preview_vaes(graft_preview_vaes **out, graft_err *e)
-{
-    graft_status st = GRAFT_OK;
-    pthread_mutex_lock(&state.lock);
-    if (!state.previews) st = graft_preview_vaes_create(&state.previews, e);
-    *out = state.previews;
-    pthread_mutex_unlock(&state.lock);
-    return st;
-}
+#include "nodes/state.h"
 
 static graft_status init(const graft_host *h, const char *dir)
 {
     (void)dir;
-    set_host(h);
-    pthread_mutex_lock(&state.lock);
-    state.inits++;
-    pthread_mutex_unlock(&state.lock);
+    graft_nodes_begin(h);
     return GRAFT_OK;
-}
-
-static void deinit(void)
-{
-    pthread_mutex_lock(&state.lock);
-    if (state.inits > 0 && --state.inits == 0) {
-        graft_preview_vaes_destroy(state.previews);
-        state.previews = NULL;
-        if (state.engine) graft_engine_destroy(state.engine);
-        state.engine = NULL;
-    }
-    pthread_mutex_unlock(&state.lock);
-    set_host(
-        NULL); /* whose it was is not said: with several hosts the others are silent from now */
 }
 
 static const graft_node *node(uint32_t i)
@@ -170,9 +66,7 @@ static graft_status cache_clear(uint64_t *count)
 /* Nothing is held where there is no engine yet. */
 static void release_memory(void)
 {
-    pthread_mutex_lock(&state.lock);
-    graft_engine *engine = state.engine;
-    pthread_mutex_unlock(&state.lock);
+    graft_engine *engine = graft_nodes_engine_made();
     if (engine) graft_engine_release_unused(engine);
 }
 
@@ -267,7 +161,7 @@ const graft_plugin graft_plugin_entry = {
     .id = "graft",
     .version = GRAFT_VERSION,
     .init = init,
-    .deinit = deinit,
+    .deinit = graft_nodes_end,
     .node = node,
     .query = query,
 };

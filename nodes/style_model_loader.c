@@ -1,7 +1,7 @@
 /* StyleModelLoader: a style model, from a file. */
 #include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/state.h"
 
 enum { STYLE_MODEL_NAME };
 static const graft_input *const inputs[] = {
@@ -20,7 +20,7 @@ static graft_status run(graft_call *c)
     graft_status st;
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_files_of_input(c, STYLE_MODEL_NAME, "style_models", &path));
+    GRAFT_TRY(graft_arg_file(c, STYLE_MODEL_NAME, "style_models", &path));
     GRAFT_TRY(graft_style_load(engine, path, &c->task, &style, &c->err));
     GRAFT_TRY(graft_call_out_style(c, 0, style));
 out:

@@ -39,7 +39,7 @@ static graft_status find_input(graft_call *c, char **path)
     graft_call_blame(c, CKPT_NAME);
     graft_status st = find(c->self->host, graft_arg_text(c, CKPT_NAME), &folder, path);
     /* Says what there is instead. */
-    return st ? graft_files_of_input(c, CKPT_NAME, folders[0], path) : st;
+    return st ? graft_arg_file(c, CKPT_NAME, folders[0], path) : st;
 }
 
 static graft_status run(graft_call *c)

@@ -1,7 +1,7 @@
 #include "nodes/task.h"
 
 #include "nodes/files.h"
-#include "nodes/plugin.h"
+#include "nodes/state.h"
 
 static void phase(void *ctx, const char *name)
 {

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/state.h"
 
 enum { MAX_FILES = 3 };
 
@@ -47,11 +47,10 @@ graft_status graft_text_encoders_run(graft_call *c, int n, const char *type)
     graft_status st;
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    for (int i = n - 1; i >= 0; i--)
-        GRAFT_TRY(graft_files_of_input(c, i, "text_encoders", &path[i]));
+    for (int i = n - 1; i >= 0; i--) GRAFT_TRY(graft_arg_file(c, i, "text_encoders", &path[i]));
     st = graft_clip_load(engine, (const char *const *)path, (size_t)n, type, &c->task, &clip,
                          &c->err);
-    if (st && n > 1) graft_files_blame(c, 0, path, n);
+    if (st && n > 1) graft_call_blame_file(c, 0, path, n);
     if (st) goto out;
     GRAFT_TRY(graft_call_out_clip(c, 0, clip));
 out:

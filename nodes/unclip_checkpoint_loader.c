@@ -1,7 +1,7 @@
 /* unCLIPCheckpointLoader: the four parts of an unCLIP checkpoint. */
 #include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/state.h"
 
 enum { CKPT_NAME };
 static const graft_input *const inputs[] = {
@@ -25,7 +25,7 @@ static graft_status run(graft_call *c)
     graft_status st;
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_files_of_input(c, CKPT_NAME, "checkpoints", &path));
+    GRAFT_TRY(graft_arg_file(c, CKPT_NAME, "checkpoints", &path));
     GRAFT_TRY(graft_vision_load(engine, path, &c->task, &vision, &c->err));
     GRAFT_TRY(graft_checkpoint_load(engine, path, &c->task, &model, &clip, &vae, &c->err));
     st = graft_call_out_model(c, 0, model);

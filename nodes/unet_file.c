@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/state.h"
 
 const graft_input graft_unet_file_name =
     INPUT_CHOICE("unet_name", NULL,
@@ -19,7 +19,7 @@ graft_status graft_unet_file_run(graft_call *c, int name)
     graft_status st;
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_files_of_input(c, name, "diffusion_models", &path));
+    GRAFT_TRY(graft_arg_file(c, name, "diffusion_models", &path));
     GRAFT_TRY(graft_model_load(engine, path, &c->task, &model, &c->err));
     GRAFT_TRY(graft_call_out_model(c, 0, model));
 out:

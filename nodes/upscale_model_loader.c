@@ -1,7 +1,7 @@
 /* UpscaleModelLoader: a model that enlarges pictures, from a file. */
 #include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/state.h"
 
 enum { MODEL_NAME };
 static const graft_input *const inputs[] = {
@@ -20,7 +20,7 @@ static graft_status run(graft_call *c)
     graft_status st;
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_files_of_input(c, MODEL_NAME, "upscale_models", &path));
+    GRAFT_TRY(graft_arg_file(c, MODEL_NAME, "upscale_models", &path));
     GRAFT_TRY(graft_upscaler_load(engine, path, &c->task, &upscaler, &c->err));
     GRAFT_TRY(graft_call_out_upscaler(c, 0, upscaler));
 out:

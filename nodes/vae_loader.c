@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "nodes/node.h"
-#include "nodes/plugin.h"
+#include "nodes/state.h"
 #include "nodes/vae_approx.h"
 
 enum { VAE_NAME };
@@ -31,7 +31,7 @@ static graft_status load(graft_call *c, graft_engine *engine, graft_vae **vae)
         else
             GRAFT_TRY(graft_vae_load(engine, decoder, &c->task, vae, &c->err));
     } else {
-        GRAFT_TRY(graft_files_of_input(c, VAE_NAME, "vae", &decoder));
+        GRAFT_TRY(graft_arg_file(c, VAE_NAME, "vae", &decoder));
         GRAFT_TRY(graft_vae_load(engine, decoder, &c->task, vae, &c->err));
     }
 out:

@@ -3,7 +3,7 @@
  * chain begins or ends. Belongs to one run, on one thread. */
 #ifndef GRAFT_DENOISE_ADAPTERS_H
 #define GRAFT_DENOISE_ADAPTERS_H
-#include "engine/denoise/denoise.h"
+#include "engine/denoise/guided_config.h"
 #include "engine/denoise/regions.h"
 #include "engine/exec/memory.h"
 #include "engine/objects/control.h"

@@ -14,7 +14,7 @@
 #ifndef GRAFT_DENOISE_ANSWERS_H
 #define GRAFT_DENOISE_ANSWERS_H
 #include "engine/denoise/batches.h"
-#include "engine/denoise/denoise.h"
+#include "engine/denoise/guided_config.h"
 #include "engine/exec/memory.h"
 
 typedef struct graft_answers graft_answers;

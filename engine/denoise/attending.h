@@ -3,7 +3,7 @@
 #ifndef GRAFT_DENOISE_ATTENDING_H
 #define GRAFT_DENOISE_ATTENDING_H
 #include "engine/denoise/batches.h"
-#include "engine/denoise/denoise.h"
+#include "engine/denoise/guided_config.h"
 #include "engine/exec/memory.h"
 
 /* The keys and values of one batch. */

@@ -15,7 +15,7 @@
  * Belongs to one run, on one thread. */
 #ifndef GRAFT_DENOISE_BLURRED_H
 #define GRAFT_DENOISE_BLURRED_H
-#include "engine/denoise/denoise.h"
+#include "engine/denoise/guided_config.h"
 
 /* Cells of the blur to either side; latents that are no larger in one direction have nothing to
  * mirror, and no such guidance. */

@@ -1,7 +1,7 @@
 /* What changes of guidance do to the predictions of one call (engine/cfg.h). */
 #ifndef GRAFT_DENOISE_CFG_CHANGES_H
 #define GRAFT_DENOISE_CFG_CHANGES_H
-#include "engine/denoise/denoise.h"
+#include "engine/denoise/guided_config.h"
 #include "engine/exec/memory.h"
 
 /* Of one run: one thread. */

@@ -3,7 +3,7 @@
 #ifndef GRAFT_DENOISE_CONTROLS_H
 #define GRAFT_DENOISE_CONTROLS_H
 #include "engine/objects/control.h"
-#include "engine/denoise/denoise.h"
+#include "engine/denoise/guided_config.h"
 #include "engine/denoise/regions.h"
 #include "engine/exec/memory.h"
 

@@ -232,3 +232,19 @@ void graft_guided_destroy(graft_guided *g)
     graft_free(g->feature);
     graft_free(g);
 }
+
+bool graft_guided_apart(const graft_guided *g)
+{
+    return g->regions.any || g->c.third.prompt || g->changes || g->answers;
+}
+
+void graft_guided_step(graft_guided *g, size_t step)
+{
+    g->step = step;
+    if (g->features) graft_features_step(g->features, step);
+}
+
+void graft_guided_tell(const graft_guided *g)
+{
+    if (g->answers) graft_answers_tell(g->answers);
+}

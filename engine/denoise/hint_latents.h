@@ -2,7 +2,7 @@
  * of a chain and however many parts of the picture need them. Belongs to one run, on one thread. */
 #ifndef GRAFT_DENOISE_HINT_LATENTS_H
 #define GRAFT_DENOISE_HINT_LATENTS_H
-#include "engine/denoise/guided.h"
+#include "engine/denoise/guided_config.h"
 #include "engine/objects/control.h"
 
 #define GRAFT_HINT_SCALING "nearest-exact" /* of hints, as ComfyUI scales them */

@@ -14,7 +14,7 @@
  * References, latents of any size, behind these (models/unet.h). */
 #ifndef GRAFT_DENOISE_KNOWN_H
 #define GRAFT_DENOISE_KNOWN_H
-#include "engine/denoise/denoise.h"
+#include "engine/denoise/guided_config.h"
 #include "engine/denoise/regions.h"
 #include "engine/exec/memory.h"
 

@@ -3,7 +3,7 @@
  * grey for the moment from which on a place may change. */
 #ifndef GRAFT_DENOISE_MASKED_H
 #define GRAFT_DENOISE_MASKED_H
-#include "engine/denoise/denoise.h"
+#include "engine/denoise/guided_config.h"
 
 /* From which grey on a mask's places change at this sigma; 0 without differential diffusion. */
 float graft_masked_threshold(const graft_guided_config *c, float sigma);

@@ -1,6 +1,6 @@
-/* Sigmas that depend on a model: schedulers over its table, by KSampler's numbers and others. */
+#include "engine/denoise/model_sigmas.h"
+
 #include "base/alloc.h"
-#include "engine/denoise/sample.h"
 
 #define TURBO_STEPS  10 /* SD Turbo was distilled at every hundredth timestep */
 #define TURBO_STRIDE 100

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "engine/denoise/change.h"
-#include "engine/denoise/sides.h"
+#include "engine/denoise/told.h"
 
 bool graft_placed_works(const graft_backend *b)
 {
@@ -205,7 +205,7 @@ static graft_status place_all(graft_placed *p, const graft_guided *g, graft_err 
     }
     if (!st && (g->known.joins || g->regions.any || g->answers))
         st = place(p, n, NULL, &p->scaled, e);
-    if (!st && graft_sides_apart(g)) st = place_sides(p, g, e);
+    if (!st && graft_guided_apart(g)) st = place_sides(p, g, e);
     if (!st && graft_model_perturbs(c->model)) st = place_perturbed(p, g, e);
     if (!st && c->model->rescale_cfg > 0) st = place(p, n, NULL, &p->rescale.negative, e);
     if (!st && c->model->rescale_cfg > 0) {

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "engine/denoise/adapters.h"
 #include "engine/denoise/bound.h"
-#include "engine/denoise/guided.h"
+#include "engine/denoise/guided_call.h"
 #include "engine/denoise/known.h"
 #include "engine/objects/sight.h"
 

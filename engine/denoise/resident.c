@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "engine/denoise/bound.h"
-#include "engine/denoise/features.h"
+#include "engine/denoise/guided_call.h"
 #include "engine/denoise/masked.h"
 #include "engine/denoise/sides.h"
 #include "engine/task.h"
@@ -254,7 +254,7 @@ static graft_status guide(const graft_resident *r, const float *v, const float *
     size_t n = g->n_active;
     uint64_t all = n < 64 ? ((uint64_t)1 << n) - 1 : UINT64_MAX;
     uint64_t negative = r->call.entries[GRAFT_NEGATIVE];
-    if (graft_sides_apart(g)) return guide_sides(r, v, perturbed);
+    if (graft_guided_apart(g)) return guide_sides(r, v, perturbed);
     graft_guidance p = {.x = r->call.x,
                         .v = v,
                         .out = r->call.out,

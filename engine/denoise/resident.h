@@ -2,7 +2,7 @@
  * the host only hands the work over, at most two steps ahead of the device. */
 #ifndef GRAFT_DENOISE_RESIDENT_H
 #define GRAFT_DENOISE_RESIDENT_H
-#include "engine/denoise/denoise.h"
+#include "engine/denoise/guided.h"
 
 typedef struct graft_resident graft_resident;
 

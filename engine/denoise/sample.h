@@ -1,13 +1,8 @@
-/* Sampling from the inside: sigmas of a model, and runs that someone looks on. */
+/* Sampling from the inside: runs that someone looks on. */
 #ifndef GRAFT_DENOISE_SAMPLE_H
 #define GRAFT_DENOISE_SAMPLE_H
 #include "engine/denoise/denoise.h"
-
-/* All sigmas of the model, of which schedulers pick. */
-void graft_model_sigma_table(const graft_model *m, graft_sigma_table *out);
-/* The sigmas that graft_sample() runs through; none, or one, where it has nothing to do. */
-graft_status graft_sigmas_for_ksampler(const graft_model *m, const graft_sample_params *p,
-                                       graft_sigmas **out, graft_err *e);
+#include "engine/denoise/model_sigmas.h"
 
 /* graft_sample_custom() for a model that waits for no calibration, with `negative` given; tap may
  * be NULL. */

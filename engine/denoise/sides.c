@@ -1,11 +1,7 @@
 #include "engine/denoise/sides.h"
 
+#include "engine/denoise/guided_call.h"
 #include "engine/denoise/third.h"
-
-bool graft_sides_apart(const graft_guided *g)
-{
-    return g->regions.any || g->c.third.prompt || g->changes || g->answers;
-}
 
 /* ------------------------------------------------------------------ prompts of parts */
 

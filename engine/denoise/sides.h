@@ -18,8 +18,6 @@ typedef struct graft_sides_call {
     float *out, *unconditional; /* the latter may be NULL */
 } graft_sides_call;
 
-/* Whether a run needs it. */
-bool graft_sides_apart(const graft_guided *g);
 /* Before the first batch of a call. */
 graft_status graft_sides_begin(const graft_placed *p, const graft_guided *g);
 /* A batch of active entries has predicted `out`, of parts of the latent. Only where prompts have

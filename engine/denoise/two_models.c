@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "engine/denoise/bound.h"
-#include "engine/denoise/guided.h"
-#include "engine/denoise/sample.h"
+#include "engine/denoise/denoise.h"
+#include "engine/denoise/model_sigmas.h"
 
 struct graft_two_models {
     const graft_model *model; /* of the positive prompts: it may say another cfg */

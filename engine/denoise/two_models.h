@@ -3,7 +3,7 @@
  * is a guided denoiser of its own, without a side to be guided away from. On the run's thread. */
 #ifndef GRAFT_DENOISE_TWO_MODELS_H
 #define GRAFT_DENOISE_TWO_MODELS_H
-#include "engine/denoise/denoise.h"
+#include "engine/denoise/guided_config.h"
 
 typedef struct graft_two_models graft_two_models;
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/denoise/guided.h"
+#include "engine/denoise/waves.h"
 #include "engine/objects/vision_output.h"
 #include "engine/sampling/noise.h"
 #include "engine/weights/quantized.h"
@@ -124,11 +124,11 @@ void graft_unclip_fill(const graft_model *m, const graft_cond_entry *k, uint64_t
         const int level = level_of(p->noise);
         for (int64_t n = 0; n < p->seen->pictures; n++, pictures++) {
             add_noise(&s, level, p->seen->pooled + n * width, one);
-            graft_guided_waves(level, width, one + width);
+            graft_waves(level, width, one + width);
             for (int64_t c = 0; c < 2 * width; c++) y[c] += (float)p->strength * one[c];
         }
     }
     if (pictures < 2) return;
     add_noise(&s, level_of(GRAFT_UNCLIP_MERGED), y, y);
-    graft_guided_waves(level_of(GRAFT_UNCLIP_MERGED), width, y + width);
+    graft_waves(level_of(GRAFT_UNCLIP_MERGED), width, y + width);
 }

@@ -13,7 +13,8 @@
  * Weights have the authors' names. */
 #ifndef GRAFT_MODELS_CONTROL_BLOCKWISE_H
 #define GRAFT_MODELS_CONTROL_BLOCKWISE_H
-#include "engine/models/controlnet.h"
+#include "engine/models/control_residuals.h"
+#include "engine/models/unet.h"
 
 /* All of its blocks, one after the other, into a new graph: for its weights' sake. */
 void graft_control_blockwise(const graft_control_arch *a, const graft_control_shape *s,

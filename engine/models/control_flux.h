@@ -9,7 +9,7 @@
  * Weights have the names of FLUX's own files; those that FLUX has not are diffusers'. */
 #ifndef GRAFT_MODELS_CONTROL_FLUX_H
 #define GRAFT_MODELS_CONTROL_FLUX_H
-#include "engine/models/controlnet.h"
+#include "engine/models/control_residuals.h"
 
 /* As graft_control_hint_build() and graft_control_build(), into a new graph. */
 void graft_control_flux_hint(const graft_control_arch *a, int64_t batch, int64_t height,

@@ -11,7 +11,7 @@
  */
 #ifndef GRAFT_MODELS_CONTROL_MMDIT_H
 #define GRAFT_MODELS_CONTROL_MMDIT_H
-#include "engine/models/controlnet.h"
+#include "engine/models/control_residuals.h"
 
 /* As graft_control_hint_build() and graft_control_build(), into a new graph. */
 void graft_control_mmdit_hint(const graft_control_arch *a, int64_t batch, int64_t height,

@@ -5,7 +5,7 @@
  * told no type: it sees it. Weights have diffusers' names. */
 #ifndef GRAFT_MODELS_CONTROL_QWEN_IMAGE_H
 #define GRAFT_MODELS_CONTROL_QWEN_IMAGE_H
-#include "engine/models/controlnet.h"
+#include "engine/models/control_residuals.h"
 
 /* As graft_control_hint_build() and graft_control_build(), into a new graph. */
 void graft_control_qwen_image_hint(const graft_control_arch *a, int64_t batch, int64_t height,

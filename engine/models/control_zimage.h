@@ -21,7 +21,7 @@
  * values joined as in the network's. */
 #ifndef GRAFT_MODELS_CONTROL_ZIMAGE_H
 #define GRAFT_MODELS_CONTROL_ZIMAGE_H
-#include "engine/models/controlnet.h"
+#include "engine/models/control_residuals.h"
 
 /* As graft_control_hint_build(), into a new graph. Output: (N,rows,columns,hidden). */
 void graft_control_zimage_hint(const graft_control_arch *a, int64_t batch, int64_t height,

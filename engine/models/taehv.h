@@ -21,7 +21,7 @@
 #ifndef GRAFT_MODELS_TAEHV_H
 #define GRAFT_MODELS_TAEHV_H
 #include "engine/models/build.h"
-#include "engine/models/vae.h"
+#include "engine/models/vae_units.h"
 
 #define GRAFT_TAEHV_LEVELS 4
 

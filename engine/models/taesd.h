@@ -12,7 +12,7 @@
 #ifndef GRAFT_MODELS_TAESD_H
 #define GRAFT_MODELS_TAESD_H
 #include "engine/models/build.h"
-#include "engine/models/vae.h"
+#include "engine/models/vae_units.h"
 
 /* n numbers of a latent in the network's scale, ready for the decoder. NaN stays. */
 void graft_taesd_clamp(float *x, size_t n);

@@ -12,7 +12,7 @@
 #define GRAFT_MODELS_WAN_VAE_H
 #include "engine/models/build.h"
 #include "engine/models/latent_planes.h"
-#include "engine/models/vae.h"
+#include "engine/models/vae_units.h"
 
 /* What the planes of their latents are normalized by where a network sees them, as their configs
  * say. */

@@ -6,6 +6,7 @@
 #include "engine/denoise/denoise.h"
 #include "engine/denoise/guided.h"
 #include "engine/denoise/sample.h"
+#include "engine/denoise/told.h"
 #include "tests/engine/fixture.h"
 
 #define G_PREFIX "conditioner.embedders.1.model."
