@@ -7,8 +7,9 @@ static const graft_input *const inputs[] = {
         IN_TEXT("choice", NULL,
                 "The text that is chosen. In ComfyUI's editor it is one of the node's options "
                 "(option1, option2, …), which say nothing here."),
-    [INDEX] = IN_INT("index", 0, 0, 9007199254740991.0, 1,
-                     "Which of the options it is, from 0; ComfyUI's editor fills it in.",
+    [INDEX] = IN_INT("index", 0, -9007199254740991.0, 9007199254740991.0, 1,
+                     "Which of the options it is, from 0; ComfyUI's editor fills it in. Any number "
+                     "is passed on.",
                      .flags = GRAFT_INPUT_OPTIONAL),
     NULL};
 static const graft_output *const outputs[] = {

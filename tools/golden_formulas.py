@@ -44,6 +44,22 @@ WRITTEN = [
     "+-+a", "2**-2**2", "a<b", "a\n+\tc", "  a  ", "9007199254740993 + 0",
     "4611686018427387904 * 1",
     "0.1 + 0.2",
+    # wholes that 64 bits do not hold, on the way
+    "2 ** 63 - 1", "-9223372036854775808", "-9223372036854775808 + 1", "2 ** 64 // 3",
+    "-2 ** 64 // 7", "2 ** 64 % 1000", "-2 ** 100 % 1000", "1 << 64 >> 64", "-1 << 90 >> 88",
+    "2 ** 126 - 2 ** 126 + 1", "-(2 ** 63) // -1 - 1", "~(2 ** 63) + 1",
+    "(2 ** 100 ^ 2 ** 100 - 1) >> 90", "2 ** 100 + 5 & 2 ** 70 - 1", "10 ** 30 // 10 ** 20",
+    "99999999999999999999 - 99999999999999999990", "-(-2 ** 63) - 2 ** 63",
+    "9007199254740993 == 9007199254740992.0", "9007199254740993 > 9007199254740992.0",
+    "9007199254740992.0 < 9007199254740993", "2 ** 100 == 2.0 ** 100", "-2 ** 100 < -1e31",
+    "2 ** 100 + 1 == 2.0 ** 100", "1e300 > 2 ** 100", "max(9007199254740993, 9007199254740992.0)",
+    "min(9007199254740991, 9007199254740992.0)", "round(9007199254740993, -1)",
+    "round(9223372036854775807, -18)", "round(-25, -1)", "round(-35, -1)", "round(15, -1)",
+    "round(-14, -1)", "round(4, -1)", "round(-149, -2)", "9007199254740993 / 3",
+    "4611686018427387905 / 3", "9223372036854775807 / 9223372036854775806", "10 ** 20 / 3",
+    "0 / -5", "int(1e20) // 70", "int(-1e20) % 7", "floor(1e25) // 10 ** 18",
+    "ceil(-1e25) // 10 ** 18", "round(1e20) - 10 ** 20", "sum(2 ** 63, -1, -2 ** 63)",
+    "pow(2, 70) // pow(2, 60)", "abs(-2 ** 63) - 1",
     # what is an error
     "", "   ", "a +", "+", "(a", "a)", "a b", "1 2", "1.2.3", "a, b", "f(1)", "e", "1 / 0",
     "1 // 0",
@@ -76,6 +92,14 @@ def made(rng, depth):
     return f"{name}({one}, {two})" if name in ("min", "max", "sum") else f"{name}({one})"
 
 
+def large(rng):
+    """Of three wholes, whose products have up to 126 bits."""
+    numbers = [str(rng.choice([-1, 1]) * rng.randrange(2**42)) for _ in range(3)]
+    signs = [rng.choice(["+", "-", "*", "/", "//", "%", "&", "|", "^", "<", "=="])
+             for _ in range(2)]
+    return "({0} {3} {1}) {4} {2}".format(*numbers, *signs)
+
+
 def result(text):
     scope = {**FUNCTIONS, **NAMES, "values": list(NAMES.values()), "__builtins__": {}}
     try:
@@ -97,6 +121,11 @@ def main():
         value = result(text)
         whole = not isinstance(value, (bool, int)) or abs(value) < 2**62
         if text not in texts and whole and len(text) < 120:
+            texts.append(text)
+    while len(texts) < len(WRITTEN) + 500:
+        text = large(rng)
+        value = result(text)
+        if value is not None and (isinstance(value, dict) or abs(value) < 2**63):
             texts.append(text)
     lines = ",\n".join(json.dumps([text, result(text)]) for text in texts)
     print(f"[\n{lines}\n]")

@@ -3,7 +3,7 @@
 them in float32 when self-attention of the outermost level merges tokens (TomePatchModel).
 golden/README.md lists the tensors.
 
-    tools/golden_tome.py OUTPUT-FOLDER     write the file
+    tools/golden_tome.py OUTPUT-FOLDER     write the file, which takes minutes: see CLEAR
     tools/golden_tome.py --check FILE...   hold what is computed here against such files
 
 The rule is in kernels/ops.def (MATCH_TOKENS) and engine/models/unet.h. Debian: python3-torch
@@ -24,14 +24,24 @@ from golden_file import cases_hold, config, error, load, main
 CONFIG = dict(model_channels=32, channel_mult=[1, 2], num_res_blocks=1, num_heads=4,
               context_dim=48, transformer_depth=[2, 1], transformer_depth_output=[2, 2, 1, 1],
               transformer_depth_middle=1, use_linear_in_transformer=False)
-# tome: the ratio. grid: rows and columns of HyperTile's tiles of the outermost level.
+# tome: the ratio. grid: rows and columns of HyperTile's tiles of the outermost level. clear: the
+# inputs are such that cosines which decide are as far apart as CLEAR, so that 16 bits decide alike.
 CASES = [dict(n=1, h=16, w=16, t=[501.0], tome=0.5, grid=(1, 1)),
          dict(n=2, h=12, w=14, t=[37.25, 962.5], tome=0.3, grid=(1, 1)),
          dict(n=1, h=10, w=8, t=[250.0], tome=1.0, grid=(1, 1)),  # all that may be
          # tiles of 9 x 7, and of 8 x 8
          dict(n=2, h=18, w=14, t=[37.25, 962.5], tome=0.7, hypertile=[56, 1, 0, 0, 0],
               grid=(2, 2)),
-         dict(n=1, h=16, w=24, t=[250.0], tome=0.4, hypertile=[64, 1, 0, 0, 0], grid=(2, 3))]
+         dict(n=1, h=16, w=24, t=[250.0], tome=0.4, hypertile=[64, 1, 0, 0, 0], grid=(2, 3)),
+         dict(n=1, h=4, w=4, t=[501.0], tome=0.5, grid=(1, 1), clear=True),
+         dict(n=1, h=4, w=6, t=[37.25], tome=0.2, grid=(1, 1), clear=True),
+         dict(n=2, h=4, w=4, t=[250.0, 962.5], tome=0.25, grid=(1, 1), clear=True),
+         dict(n=1, h=4, w=8, t=[750.0], tome=0.25, hypertile=[32, 1, 0, 0, 0], grid=(1, 2),
+              clear=True)]
+# In 16 bits tokens are off by some hundredths of their length, in any direction, and so the
+# difference of two cosines of 32 numbers by about 0.004 for each of them.
+CLEAR = 0.025
+closest = []  # of each merge how far apart its cosines are that decide
 
 
 def mixed(h):
@@ -56,8 +66,14 @@ def merged(x, height, width, ratio, pattern):
     target = targets(height, width, pattern)
     source = torch.tensor([i for i in range(tokens) if i not in set(target.tolist())])
     unit = x / x.norm(dim=-1, keepdim=True)
-    best, where = (unit[source] @ unit[target].T).max(-1)
-    merge = best.sort(descending=True, stable=True).indices[:int(tokens * ratio)]
+    cosine = unit[source] @ unit[target].T
+    best, where = cosine.max(-1)
+    order = best.sort(descending=True, stable=True)
+    n = int(tokens * ratio)
+    merge = order.indices[:n]
+    second = cosine.topk(2, -1).values[merge, 1] if len(target) > 1 and n else best[merge] - 1
+    apart = [best[merge] - second, order.values[n - 1:n] - order.values[n:n + 1]]
+    closest.append(min(a.min().item() for a in apart if a.numel()) if n else 1)
     kept = torch.ones(tokens, dtype=torch.bool)
     kept[source[merge]] = False
     table = kept.cumsum(0) - 1
@@ -125,15 +141,27 @@ def inputs(case, g):
     return i
 
 
+def draw(net, case, g):
+    """Inputs of a case with their output, and how far apart cosines are that decide."""
+    while True:
+        i = inputs(case, g)
+        closest.clear()
+        i["output"] = output(net, i, case, case["tome"])
+        if not case.get("clear"):
+            return i, min(closest)
+        if min(closest) > CLEAR:
+            return {**i, "clear": torch.tensor([min(closest)])}, min(closest)
+
+
 def make(folder):
     g = torch.Generator().manual_seed(2303)
     net = UNet(CONFIG)
     randomize(net, g)
     tensors = {UNET + k: v.half() for k, v in net.state_dict().items()}
     for k, case in enumerate(CASES):
-        i = inputs(case, g)
-        i["output"] = output(net, i, case, case["tome"])
-        print(f"case{k}: off by {error(i['output'], output(net, i, case, 0)):.2f} from all tokens")
+        i, apart = draw(net, case, g)
+        print(f"case{k}: off by {error(i['output'], output(net, i, case, 0)):.2f} from all tokens,",
+              f"cosines {apart:.3f} apart")
         tensors.update({f"case{k}.{key}": v for key, v in i.items()})
     td.st_save(f"{folder}/tome.safetensors", tensors, {"config": json.dumps(CONFIG)})
 

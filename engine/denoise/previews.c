@@ -53,10 +53,15 @@ static void show_colours(const graft_previews *p, const float *denoised)
     const graft_task *t = p->task;
     const graft_preview_colours *c = &p->model->preview;
     const int64_t h = p->height * graft_preview_side(c), w = p->width * graft_preview_side(c);
+    const int64_t area = p->height * p->width, n = p->channels * area;
     uint8_t *rgb = graft_malloc_array((size_t)(h * w), 3);
-    if (!rgb) return; /* a preview is not worth a failure */
-    graft_preview_draw(c, denoised, p->height, p->width, rgb);
-    t->preview(t->ctx, rgb, (int)w, (int)h);
+    float *latent = c->travel ? graft_malloc_array((size_t)n, sizeof *latent) : NULL;
+    if (rgb && (latent || !c->travel)) { /* a preview is not worth a failure */
+        if (latent) graft_model_unscale_latent(p->model, denoised, (size_t)n, area, latent);
+        graft_preview_draw(c, latent ? latent : denoised, p->height, p->width, rgb);
+        t->preview(t->ctx, rgb, (int)w, (int)h);
+    }
+    graft_free(latent);
     graft_free(rgb);
 }
 

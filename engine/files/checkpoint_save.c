@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/half.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
@@ -527,12 +528,64 @@ static const graft_weights *text_weights(const graft_checkpoint *c)
 }
 
 /* What the parts' shapes do not tell, as the first part's file has it. */
-static const char *config_of(const graft_checkpoint *c)
+static const char *first_config(const graft_checkpoint *c)
 {
     const graft_weights *w = c->model  ? c->model->weights
                              : c->clip ? text_weights(c)
                                        : c->vae->weights;
     return graft_safetensors_metadata(graft_weights_file(w), "config");
+}
+
+/* A text encoder whose shapes do not tell of how many numbers heads are, as Qwen 3's norms do. It
+ * may not be the first part, and in a GGUF file another key says so. NULL: there is none. */
+static const graft_qwen3_arch *unmeasured(const graft_checkpoint *c)
+{
+    const graft_qwen3 *q = c->clip ? c->clip->qwen3 : NULL;
+    return q && !graft_weights_find(q->weights, GRAFT_QWEN3_TENSOR) ? &q->arch : NULL;
+}
+
+/* The config, or a new one, with these heads; *out (graft_free) NULL: it is right as it is. */
+static graft_status config_of_heads(const char *config, int32_t head_dim, char **out, graft_err *e)
+{
+    static const char name[] = "head_dim";
+    cJSON *root = NULL;
+    graft_status st = GRAFT_OK;
+    *out = NULL;
+    if (config) st = graft_json_parse(config, strlen(config), "__metadata__.config", &root, e);
+    if (st) return st;
+    if (!cJSON_IsObject(root)) { /* there was none, or one that says nothing */
+        cJSON_Delete(root);
+        if (!(root = cJSON_CreateObject())) return graft_fail_nomem(e, "a checkpoint");
+    }
+    cJSON *unet = cJSON_GetObjectItemCaseSensitive(root, "unet"); /* numbers are looked for there */
+    cJSON *at = cJSON_IsObject(unet) ? unet : root;
+    if (graft_json_int(at, name, 0) != head_dim) {
+        cJSON_DeleteItemFromObjectCaseSensitive(at, name);
+        if (cJSON_AddNumberToObject(at, name, head_dim)) *out = graft_json_print(root);
+        if (!*out) st = graft_fail_nomem(e, "a checkpoint");
+    }
+    cJSON_Delete(root);
+    return st;
+}
+
+/* *out: what is written as config, which may be *made (graft_free). */
+static graft_status config_of(const graft_checkpoint *c, const char **out, char **made,
+                              graft_err *e)
+{
+    const graft_qwen3_arch *a = unmeasured(c);
+    graft_str tiny = GRAFT_STR_INIT;
+    graft_status st = GRAFT_OK;
+    *made = NULL;
+    *out = first_config(c);
+    if (a) {
+        st = config_of_heads(*out, a->head_dim, made, e);
+    } else if (!*out && needs_config(c)) {
+        st = write_config(c->vae, &tiny, e);
+        if (!st) *made = graft_str_take(&tiny);
+        graft_str_finish(&tiny);
+    }
+    if (*made) *out = *made;
+    return st;
 }
 
 graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
@@ -542,7 +595,7 @@ graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
     save_job j = {.task = task};
     const char **pairs = NULL;
     const char *config = NULL;
-    graft_str tiny = GRAFT_STR_INIT;
+    char *made = NULL;
     size_t n = 0;
     graft_status st;
     GRAFT_TRY(collect(&j, c, e));
@@ -554,11 +607,7 @@ graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
         goto out;
     }
     for (size_t i = 0; i < n; i++) pairs[i] = metadata[i];
-    config = config_of(c);
-    if (!config && needs_config(c)) {
-        GRAFT_TRY(write_config(c->vae, &tiny, e));
-        config = tiny.data;
-    }
+    GRAFT_TRY(config_of(c, &config, &made, e));
     pairs[n] = config ? "config" : NULL;
     pairs[n + 1] = config;
     pairs[n + 2] = NULL;
@@ -566,7 +615,7 @@ graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
     graft_task_progress(task, j.n, j.n);
 out:
     graft_free(pairs);
-    graft_str_finish(&tiny);
+    graft_free(made);
     finish(&j);
     return st;
 }

@@ -89,7 +89,10 @@ static void configure_ideogram4(graft_model *m, const graft_safetensors *f)
     m->scale_factor = 1;
     m->latent_shift = 0;
     m->promptless = graft_ideogram4_sees_no_prompt(f);
-    if (m->arch.latent_channels == graft_ideogram4_planes.n) m->planes = &graft_ideogram4_planes;
+    if (m->arch.latent_channels != graft_ideogram4_planes.n) return;
+    m->planes = &graft_ideogram4_planes;
+    m->preview = graft_preview_flux2;
+    m->preview.travel = 1;
 }
 
 /* ERNIE-Image sees FLUX.2's latents as they are. Base and Turbo have the same schedule. */

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
+#include "engine/models/ideogram4.h"
 
 #define CELL_PIXELS 8 /* of the picture's width and height in one of the models' latents */
 
@@ -271,11 +272,14 @@ out:
 
 bool graft_vae_is_for(const graft_vae *v, const graft_model *m)
 {
-    /* Whatever a TAEHV's network sees, what it takes is what travels of Wan 2.1's latents. */
-    const bool of_planes = v->arch.kind == GRAFT_VAE_TAEHV;
+    /* Whatever a network sees, what an autoencoder takes is what travels: a TAEHV of Wan 2.1's
+     * latents, one for FLUX.2's of those of FLUX.2 and of Ideogram 4. */
+    const graft_latent_planes *planes = v->arch.kind == GRAFT_VAE_TAEHV ? &graft_wan_planes
+                                        : v->arch.fold && m->planes     ? &graft_ideogram4_planes
+                                                                        : NULL;
     bool same = graft_vae_planes(&v->arch) == m->arch.latent_channels &&
                 v->scale_factor == m->scale_factor && v->latent_shift == m->latent_shift &&
-                of_planes == (m->planes != NULL);
+                m->planes == planes;
     if (v->arch.z_channels == GRAFT_PREVIEW_CHANNELS)
         same = same && memcmp(&v->colours, &m->preview, sizeof v->colours) == 0;
     return same && graft_vae_is_tiny(&v->arch) && graft_vae_factor(&v->arch) <= CELL_PIXELS;

@@ -204,6 +204,19 @@ graft_vid graft_build_attention_counted(const graft_build *b, const graft_vid qk
                             GRAFT_DTYPE_NONE);
 }
 
+graft_vid graft_build_gated(const graft_build *b, graft_name name,
+                            const graft_build_gated_layers *layers, graft_vid x, int32_t wide,
+                            graft_act act)
+{
+    const int32_t width = (int32_t)graft_build_dim(b, x, 2);
+    const graft_vid gate =
+        graft_build_linear(b, graft_name_make("%s.%s", name.text, layers->gate), x, wide, false);
+    x = graft_build_linear(b, graft_name_make("%s.%s", name.text, layers->up), x, wide, false);
+    x = graft_build_mul(b, graft_build_act(b, gate, act), x);
+    return graft_build_linear(b, graft_name_make("%s.%s", name.text, layers->down), x, width,
+                              false);
+}
+
 graft_vid graft_build_concat(const graft_build *b, graft_vid x, graft_vid y)
 {
     return of_two(b, GRAFT_OP_CONCAT, x, y);

@@ -67,6 +67,14 @@ graft_vid graft_build_attention(const graft_build *b, graft_vid q, graft_vid k, 
 /* The same of queries, keys and values of which the first `count` (N) int32 keys count. */
 graft_vid graft_build_attention_counted(const graft_build *b, const graft_vid qkv[3],
                                         graft_vid count, int32_t heads);
+/* A gated feed-forward network (Shazeer 2020, arXiv:2002.05202): down of act(gate x) * up x, `wide`
+ * numbers, as wide as x. Layers without biases, called NAME.LAYER. */
+typedef struct graft_build_gated_layers {
+    const char *gate, *up, *down;
+} graft_build_gated_layers;
+graft_vid graft_build_gated(const graft_build *b, graft_name name,
+                            const graft_build_gated_layers *layers, graft_vid x, int32_t wide,
+                            graft_act act);
 /* Along the last dimension. */
 graft_vid graft_build_concat(const graft_build *b, graft_vid x, graft_vid y);
 /* (N,T,C) and (N,S,C) to (N,T+S,C). */

@@ -54,6 +54,17 @@ graft_status graft_detect_widths(const graft_safetensors *f, const char *prefix,
     return GRAFT_OK;
 }
 
+int32_t graft_detect_blocks(const graft_safetensors *f, const char *prefix, const char *list,
+                            const char *one, const char *other)
+{
+    int32_t n = 0;
+    while (n < GRAFT_DETECT_BLOCKS_MAX &&
+           (graft_detect_find(f, prefix, "%s.%d.%s", list, n, one) ||
+            graft_detect_find(f, prefix, "%s.%d.%s", list, n, other)))
+        n++;
+    return n;
+}
+
 graft_status graft_detect_turned_heads(const graft_safetensors *f, const char *prefix,
                                        const char *config, const char *norm, int32_t hidden,
                                        const int32_t share[2], int32_t *heads, int32_t *rope_dim,

@@ -54,6 +54,11 @@ graft_status graft_detect_turned_heads(const graft_safetensors *f, const char *p
                                        const char *config, const char *norm, int32_t hidden,
                                        const int32_t share[2], int32_t *heads, int32_t *rope_dim,
                                        graft_err *e);
+#define GRAFT_DETECT_BLOCKS_MAX 128
+/* How many blocks a list has, LIST.0, LIST.1 and so on. One counts with either of these tensors, so
+ * that a file that lacks the other is refused by its name. */
+int32_t graft_detect_blocks(const graft_safetensors *f, const char *prefix, const char *list,
+                            const char *one, const char *other);
 /* Width, and channels of a latent in squares of patch x patch cells, of the layer that embeds it.
  */
 graft_status graft_detect_patches(const graft_safetensors *f, const char *prefix, const char *layer,

@@ -1,23 +1,15 @@
 /* Anima's transformer and its adapter, in the names of its own file. */
 #include "engine/models/detect.h"
 
-#define BLOCKS_MAX 128
-#define PATCH      2 /* of all published ones; tensors tell its square times the channels */
-#define MASK       1 /* planes behind the latent's (anima.c) */
+#define PATCH 2 /* of all published ones; tensors tell its square times the channels */
+#define MASK  1 /* planes behind the latent's (anima.c) */
+
+/* Of each block, the adapter's, too. */
+#define QUERIES       "self_attn.q_proj.weight"
+#define CROSS_QUERIES "cross_attn.q_proj.weight"
 
 #define NORM    "blocks.0.self_attn.q_norm.weight"
 #define ADAPTER "llm_adapter.blocks.0."
-
-/* Two names of each, so that a file that lacks one of them is refused by that name. */
-static int32_t count_blocks(const graft_safetensors *f, const char *prefix, const char *below)
-{
-    int32_t n = 0;
-    while (n < BLOCKS_MAX &&
-           (graft_detect_find(f, prefix, "%sblocks.%d.self_attn.q_proj.weight", below, n) ||
-            graft_detect_find(f, prefix, "%sblocks.%d.cross_attn.q_proj.weight", below, n)))
-        n++;
-    return n;
-}
 
 static graft_status check_adapter(const graft_safetensors *f, const char *prefix,
                                   graft_anima_arch *a, graft_err *e)
@@ -32,7 +24,7 @@ static graft_status check_adapter(const graft_safetensors *f, const char *prefix
                           "%d, and heads of %d",
                           graft_safetensors_path(f), a->adapter_width, given, head);
     a->adapter_heads = a->adapter_width / head;
-    a->adapter_depth = count_blocks(f, prefix, "llm_adapter.");
+    a->adapter_depth = graft_detect_blocks(f, prefix, "llm_adapter.blocks", QUERIES, CROSS_QUERIES);
     return GRAFT_OK;
 }
 
@@ -58,7 +50,7 @@ graft_status graft_anima_detect(const graft_safetensors *f, const char *prefix, 
     if (!st) st = check_adapter(f, prefix, out, e);
     if (st) return st;
     out->channels -= MASK;
-    out->depth = count_blocks(f, prefix, "");
+    out->depth = graft_detect_blocks(f, prefix, "blocks", QUERIES, CROSS_QUERIES);
     return graft_detect_turned_heads(f, prefix, config, NORM, out->hidden, share, &out->heads,
                                      &out->rope_dim, e);
 }

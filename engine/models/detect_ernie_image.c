@@ -1,23 +1,10 @@
 /* ERNIE-Image's transformer, by its authors' names, which are diffusers'. */
 #include "engine/models/detect.h"
 
-#define BLOCKS_MAX 128
-
 #define EMBEDDER "x_embedder.proj.weight"
 #define TEXT     "text_proj.weight"
 #define QUERIES  "layers.0.self_attention.to_q.weight"
 #define NORM_Q   "layers.0.self_attention.norm_q.weight"
-
-/* Two names, so that a file that lacks one of them is refused by that name. */
-static int32_t count_blocks(const graft_safetensors *f, const char *prefix)
-{
-    int32_t n = 0;
-    while (n < BLOCKS_MAX &&
-           (graft_detect_find(f, prefix, "layers.%d.self_attention.to_q.weight", n) ||
-            graft_detect_find(f, prefix, "layers.%d.mlp.gate_proj.weight", n)))
-        n++;
-    return n;
-}
 
 static graft_status check(const graft_safetensors *f, const char *prefix,
                           const graft_ernie_image_arch *a, graft_err *e)
@@ -53,6 +40,8 @@ graft_status graft_ernie_image_detect(const graft_safetensors *f, const char *pr
         st = graft_detect_turned_heads(f, prefix, config, NORM_Q, out->hidden, share, &out->heads,
                                        &out->rope_dim, e);
     if (!st) st = check(f, prefix, out, e);
-    if (!st) out->depth = count_blocks(f, prefix);
+    if (!st)
+        out->depth = graft_detect_blocks(f, prefix, "layers", "self_attention.to_q.weight",
+                                         "mlp.gate_proj.weight");
     return st;
 }

@@ -1,22 +1,19 @@
 #include "engine/models/detect.h"
 #include "engine/models/flux.h"
 
-#define BLOCKS_MAX   128
 #define PATCH        2 /* of all published ones; tensors tell its square times the channels */
 #define CHANNELS_MAX 4096
 
 void graft_flux_detect_depths(const graft_safetensors *f, const char *prefix, int32_t *depth,
                               int32_t *single_depth)
 {
-    while (*depth < BLOCKS_MAX &&
+    while (*depth < GRAFT_DETECT_BLOCKS_MAX &&
            (graft_detect_find(f, prefix, "double_blocks.%d.img_attn.qkv.weight", *depth) ||
             graft_detect_find(f, prefix, "double_blocks.%d.img_mlp.0.weight", *depth) ||
             graft_detect_find(f, prefix, "double_blocks.%d.img_mlp.down_proj.weight", *depth)))
         ++*depth;
-    while (*single_depth < BLOCKS_MAX &&
-           (graft_detect_find(f, prefix, "single_blocks.%d.linear1.weight", *single_depth) ||
-            graft_detect_find(f, prefix, "single_blocks.%d.linear2.weight", *single_depth)))
-        ++*single_depth;
+    *single_depth =
+        graft_detect_blocks(f, prefix, "single_blocks", "linear1.weight", "linear2.weight");
 }
 
 /* A head's values turn with row and column; of 128 all published ones leave 16 as they are. */
@@ -80,7 +77,7 @@ static graft_status detect_approximator(const graft_safetensors *f, const char *
     a->time_dim = seen / 4;
     if (!a->approximator || !seen || seen % 8)
         return graft_detect_missing(f, prefix, GRAFT_CHROMA_TENSOR, e);
-    while (a->approximator_layers < BLOCKS_MAX &&
+    while (a->approximator_layers < GRAFT_DETECT_BLOCKS_MAX &&
            (graft_detect_find(f, prefix, "distilled_guidance_layer.layers.%d.in_layer.weight",
                               a->approximator_layers) ||
             graft_detect_find(f, prefix, "distilled_guidance_layer.norms.%d.scale",

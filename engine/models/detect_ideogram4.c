@@ -4,22 +4,11 @@
 #include "engine/models/detect.h"
 #include "engine/models/ideogram4.h"
 
-#define BLOCKS_MAX 128
-#define SQUARE     4 /* cells of the VAE in a token */
+#define SQUARE 4 /* cells of the VAE in a token */
 
 #define QKV    "layers.0.attention.qkv.weight"
 #define NORM_Q "layers.0.attention.norm_q.weight"
 #define INPUT  "input_proj.weight"
-
-/* Two names, so that a file that lacks one of them is refused by that name. */
-static int32_t count_blocks(const graft_safetensors *f, const char *prefix)
-{
-    int32_t n = 0;
-    while (n < BLOCKS_MAX && (graft_detect_find(f, prefix, "layers.%d.attention.qkv.weight", n) ||
-                              graft_detect_find(f, prefix, "layers.%d.feed_forward.w1.weight", n)))
-        n++;
-    return n;
-}
 
 static graft_status check(const graft_safetensors *f, const char *prefix,
                           const graft_ideogram4_arch *a, graft_err *e)
@@ -60,7 +49,9 @@ graft_status graft_ideogram4_detect(const graft_safetensors *f, const char *pref
         st = graft_detect_turned_heads(f, prefix, config, NORM_Q, out->hidden, share, &out->heads,
                                        &out->rope_dim, e);
     if (!st) st = check(f, prefix, out, e);
-    if (!st) out->depth = count_blocks(f, prefix);
+    if (!st)
+        out->depth = graft_detect_blocks(f, prefix, "layers", "attention.qkv.weight",
+                                         "feed_forward.w1.weight");
     return st;
 }
 

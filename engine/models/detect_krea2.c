@@ -1,21 +1,15 @@
 /* Krea 2's transformer, by its authors' names. */
 #include "engine/models/detect.h"
 
-#define BLOCKS_MAX 128
-#define PATCH      2 /* of all published ones; tensors tell its square times the channels */
+#define PATCH 2 /* of all published ones; tensors tell its square times the channels */
 
 #define ATTENTION "blocks.0.attn."
 #define OF_LAYERS "txtfusion.layerwise_blocks"
 #define OF_TOKENS "txtfusion.refiner_blocks"
 
-/* Two names of each, so that a file that lacks one of them is refused by that name. */
 static int32_t count_blocks(const graft_safetensors *f, const char *prefix, const char *list)
 {
-    int32_t n = 0;
-    while (n < BLOCKS_MAX && (graft_detect_find(f, prefix, "%s.%d.attn.wq.weight", list, n) ||
-                              graft_detect_find(f, prefix, "%s.%d.mlp.gate.weight", list, n)))
-        n++;
-    return n;
+    return graft_detect_blocks(f, prefix, list, "attn.wq.weight", "mlp.gate.weight");
 }
 
 /* Rows of queries and of keys, in heads of the size that the norm of the former tells. */

@@ -1,6 +1,5 @@
 #include "engine/models/detect.h"
 
-#define BLOCKS_MAX   128
 #define PATCH_MAX    64 /* published ones have 2 */
 #define CHANNELS_MAX 4096
 #define HEAD_DIM     64 /* of all published ones */
@@ -33,11 +32,8 @@ static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
 static graft_status detect_blocks(const graft_safetensors *f, const char *prefix,
                                   graft_mmdit_arch *a, graft_err *e)
 {
-    /* Two names, so that a file that lacks one of them is refused by that name. */
-    while (a->depth < BLOCKS_MAX &&
-           (graft_detect_find(f, prefix, "joint_blocks.%d.x_block.attn.qkv.weight", a->depth) ||
-            graft_detect_find(f, prefix, "joint_blocks.%d.x_block.mlp.fc1.weight", a->depth)))
-        a->depth++;
+    a->depth = graft_detect_blocks(f, prefix, "joint_blocks", "x_block.attn.qkv.weight",
+                                   "x_block.mlp.fc1.weight");
     while (a->dual < a->depth &&
            graft_detect_find(f, prefix, "joint_blocks.%d.x_block.attn2.qkv.weight", a->dual))
         a->dual++;

@@ -1,8 +1,7 @@
 /* Qwen-Image's transformer, whose files have diffusers' names everywhere. */
 #include "engine/models/detect.h"
 
-#define BLOCKS_MAX 128
-#define PATCH      2 /* of all published ones; tensors tell its square times the channels */
+#define PATCH 2 /* of all published ones; tensors tell its square times the channels */
 
 #define NORM  "transformer_blocks.0.attn.norm_q.weight"
 #define MLP   "transformer_blocks.0.img_mlp.net.0.proj.weight"
@@ -11,17 +10,6 @@
 #define LAYERED "time_text_embed.addition_t_embedding.weight"
 /* Stands in files of Edit-2511, for which diffusers' configuration has zero_cond_t. */
 #define CLEAN "__index_timestep_zero__"
-
-/* Two names of each, so that a file that lacks one of them is refused by that name. */
-static int32_t count_blocks(const graft_safetensors *f, const char *prefix)
-{
-    int32_t n = 0;
-    while (n < BLOCKS_MAX &&
-           (graft_detect_find(f, prefix, "transformer_blocks.%d.img_mod.1.weight", n) ||
-            graft_detect_find(f, prefix, "transformer_blocks.%d.attn.to_q.weight", n)))
-        n++;
-    return n;
-}
 
 graft_status graft_qwen_image_detect(const graft_safetensors *f, const char *prefix,
                                      const char *config, graft_qwen_image_arch *out, graft_err *e)
@@ -41,7 +29,8 @@ graft_status graft_qwen_image_detect(const graft_safetensors *f, const char *pre
         graft_detect_patches(f, prefix, "img_in.weight", PATCH, &out->hidden, &out->channels, e);
     if (!st) st = graft_detect_widths(f, prefix, widths, sizeof widths / sizeof *widths, e);
     if (st) return st;
-    out->depth = count_blocks(f, prefix);
+    out->depth = graft_detect_blocks(f, prefix, "transformer_blocks", "img_mod.1.weight",
+                                     "attn.to_q.weight");
     out->clean_references = graft_detect_find(f, prefix, CLEAN) != NULL;
     return graft_detect_turned_heads(f, prefix, config, NORM, out->hidden, share, &out->heads,
                                      &out->rope_dim, e);

@@ -2,22 +2,9 @@
  * but for one layer (diffusers_qwen_image21.c). */
 #include "engine/models/detect.h"
 
-#define BLOCKS_MAX 128
-
 #define NORM  "transformer_blocks.0.attn.norm_q.weight"
 #define MLP   "transformer_blocks.0.img_mlp.out.weight"
 #define FIRST "time_text_embed.timestep_embedder.linear_1.weight"
-
-/* Two names of each, so that a file that lacks one of them is refused by that name. */
-static int32_t count_blocks(const graft_safetensors *f, const char *prefix)
-{
-    int32_t n = 0;
-    while (n < BLOCKS_MAX &&
-           (graft_detect_find(f, prefix, "transformer_blocks.%d.img_mlp.out.weight", n) ||
-            graft_detect_find(f, prefix, "transformer_blocks.%d.attn.to_q.weight", n)))
-        n++;
-    return n;
-}
 
 graft_status graft_qwen_image21_detect(const graft_safetensors *f, const char *prefix,
                                        const char *config, graft_qwen_image21_arch *out,
@@ -34,7 +21,8 @@ graft_status graft_qwen_image21_detect(const graft_safetensors *f, const char *p
         graft_detect_patches(f, prefix, "img_in.weight", 1, &out->hidden, &out->channels, e);
     if (!st) st = graft_detect_widths(f, prefix, widths, sizeof widths / sizeof *widths, e);
     if (st) return st;
-    out->depth = count_blocks(f, prefix);
+    out->depth = graft_detect_blocks(f, prefix, "transformer_blocks", "img_mlp.out.weight",
+                                     "attn.to_q.weight");
     return graft_detect_turned_heads(f, prefix, config, NORM, out->hidden, share, &out->heads,
                                      &out->rope_dim, e);
 }

@@ -151,11 +151,9 @@ static graft_vid attention(const ernie_image *m, graft_name block, graft_vid v)
 
 static graft_vid feed_forward(const ernie_image *m, graft_name block, graft_vid v)
 {
-    const graft_name name = NAME("%s.mlp", block.text);
-    const graft_vid gate = linear(m, NAME("%s.gate_proj", name.text), v, m->a->mlp);
-    v = linear(m, NAME("%s.up_proj", name.text), v, m->a->mlp);
-    v = graft_build_mul(&m->b, graft_build_act(&m->b, gate, GRAFT_ACT_GELU), v);
-    return linear(m, NAME("%s.linear_fc2", name.text), v, m->a->hidden);
+    static const graft_build_gated_layers layers = {"gate_proj", "up_proj", "linear_fc2"};
+    return graft_build_gated(&m->b, NAME("%s.mlp", block.text), &layers, v, m->a->mlp,
+                             GRAFT_ACT_GELU);
 }
 
 /* What a branch sees: the stream, normed, times one more than vector shift + 1, plus vector shift.

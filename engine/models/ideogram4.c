@@ -81,11 +81,9 @@ static graft_vid attention(const ideogram4 *m, graft_name block, graft_vid v)
 
 static graft_vid feed_forward(const ideogram4 *m, graft_name block, graft_vid v)
 {
-    const graft_name name = NAME("%s.feed_forward", block.text);
-    const graft_vid gate = linear(m, NAME("%s.w1", name.text), v, m->a->mlp);
-    v = linear(m, NAME("%s.w3", name.text), v, m->a->mlp);
-    v = graft_build_mul(&m->b, graft_build_act(&m->b, gate, GRAFT_ACT_SILU), v);
-    return linear(m, NAME("%s.w2", name.text), v, m->a->hidden);
+    static const graft_build_gated_layers layers = {"w1", "w3", "w2"};
+    return graft_build_gated(&m->b, NAME("%s.feed_forward", block.text), &layers, v, m->a->mlp,
+                             GRAFT_ACT_SILU);
 }
 
 /* What a branch sees: the stream, normed and scaled. */

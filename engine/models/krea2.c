@@ -98,12 +98,9 @@ static graft_vid attention(const krea2 *m, const block *k, graft_vid v)
 
 static graft_vid feed_forward(const krea2 *m, const block *k, graft_vid v)
 {
-    const graft_name name = NAME("%s.mlp", k->name.text);
-    const int32_t width = (int32_t)graft_build_dim(&m->b, v, 2);
-    const graft_vid gate = linear(m, NAME("%s.gate", name.text), v, k->mlp);
-    v = linear(m, NAME("%s.up", name.text), v, k->mlp);
-    v = graft_build_mul(&m->b, graft_build_act(&m->b, gate, GRAFT_ACT_SILU), v);
-    return linear(m, NAME("%s.down", name.text), v, width);
+    static const graft_build_gated_layers layers = {"gate", "up", "down"};
+    return graft_build_gated(&m->b, NAME("%s.mlp", k->name.text), &layers, v, k->mlp,
+                             GRAFT_ACT_SILU);
 }
 
 /* A block of the prompt alone, which is told no time. */

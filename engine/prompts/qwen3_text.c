@@ -256,34 +256,19 @@ static graft_status padded_tokens(const graft_qwen3 *q, const char *text, int32_
     return st;
 }
 
-/* What graft_qwen3_encode() gives, or graft_qwen3_encode_joined() or _stacked(). */
+/* What graft_qwen3_encode() gives, or graft_qwen3_encode_stacked(). */
 static graft_status encode(graft_engine *engine, const graft_build_options *options,
                            const graft_qwen3 *q, const char *text, graft_qwen3_taken taken,
                            const graft_task *task, float **hidden, int64_t *tokens, graft_err *e)
 {
-    const bool joined = taken == GRAFT_QWEN3_TAKE_JOINED;
-    const size_t width = (size_t)q->arch.width * graft_qwen3_times(taken);
     int32_t *ids = NULL;
-    float *out = NULL;
-    size_t words = 0, n = 0;
-    graft_status st = joined ? padded_tokens(q, text, &ids, &words, &n, e)
-                             : tokens_of(q, BEFORE, text, "", &ids, &n, e);
-    if (!st && !(out = graft_malloc_array(n, width * sizeof *out)))
-        st = graft_fail_nomem(e, "text encoder");
-    if (!st && joined)
-        st = graft_qwen3_run_joined(engine, options, &q->arch, q->weights, ids, (int64_t)words,
-                                    (int64_t)n, task, out, e);
-    else if (!st)
-        st = graft_qwen3_run(engine, options, &q->arch, q->weights, taken, ids, (int64_t)n, task,
-                             out, e);
+    size_t n = 0;
+    graft_status st = tokens_of(q, BEFORE, text, "", &ids, &n, e);
+    if (!st)
+        st = graft_qwen3_hidden(engine, options, q, taken, ids, n, NULL, 0, 0, task, hidden, tokens,
+                                e);
     graft_free(ids);
-    if (st) {
-        graft_free(out);
-        return st;
-    }
-    *hidden = out;
-    *tokens = (int64_t)n;
-    return GRAFT_OK;
+    return st;
 }
 
 /* A wish, and a text behind it: what the model is asked, and what is taken of what it makes of it.
@@ -346,7 +331,24 @@ graft_status graft_qwen3_encode_joined(graft_engine *engine, const graft_build_o
                                        const graft_task *task, float **hidden, int64_t *tokens,
                                        graft_err *e)
 {
-    return encode(engine, options, q, text, GRAFT_QWEN3_TAKE_JOINED, task, hidden, tokens, e);
+    const size_t width = (size_t)q->arch.width * graft_qwen3_times(GRAFT_QWEN3_TAKE_JOINED);
+    int32_t *ids = NULL;
+    float *out = NULL;
+    size_t words = 0, n = 0;
+    graft_status st = padded_tokens(q, text, &ids, &words, &n, e);
+    if (!st && !(out = graft_malloc_array(n, width * sizeof *out)))
+        st = graft_fail_nomem(e, "text encoder");
+    if (!st)
+        st = graft_qwen3_run_joined(engine, options, &q->arch, q->weights, ids, (int64_t)words,
+                                    (int64_t)n, task, out, e);
+    graft_free(ids);
+    if (st) {
+        graft_free(out);
+        return st;
+    }
+    *hidden = out;
+    *tokens = (int64_t)n;
+    return GRAFT_OK;
 }
 
 graft_status graft_qwen3_encode_stacked(graft_engine *engine, const graft_build_options *options,
@@ -392,20 +394,11 @@ graft_status graft_qwen3_encode_bare(graft_engine *engine, const graft_build_opt
                                      float **hidden, int64_t *tokens, graft_err *e)
 {
     bare b = {.q = q};
-    float *out = NULL;
     graft_status st = graft_prompt_segments(text, add_segment, &b, e);
     if (!st && !b.n) st = add_segment(&b, PADDING, strlen(PADDING), 1, e);
-    if (!st && !(out = graft_malloc_array(b.n, (size_t)q->arch.width * sizeof *out)))
-        st = graft_fail_nomem(e, "text encoder");
     if (!st)
-        st = graft_qwen3_run(engine, options, &q->arch, q->weights, GRAFT_QWEN3_TAKE_NORMED, b.id,
-                             (int64_t)b.n, task, out, e);
+        st = graft_qwen3_hidden(engine, options, q, GRAFT_QWEN3_TAKE_NORMED, b.id, b.n, NULL, 0, 0,
+                                task, hidden, tokens, e);
     graft_free(b.id);
-    if (st) {
-        graft_free(out);
-        return st;
-    }
-    *hidden = out;
-    *tokens = (int64_t)b.n;
-    return GRAFT_OK;
+    return st;
 }

@@ -76,19 +76,14 @@ graft_status graft_clip_encode_among(const graft_clip *c, const char *text,
     graft_seen_prompt p = {.q = q};
     size_t before = 0;
     float *hidden = NULL;
+    int64_t tokens = 0;
     graft_status st = graft_clip_check_analyzed(c, e);
     if (st) return st;
     const size_t width = (size_t)q->arch.width;
     GRAFT_TRY(graft_seen_prompt_count(q, GRAFT_QWEN_ANALYZE, &before, e));
     GRAFT_TRY(put_together(&p, text, seen, n, e));
-    hidden = graft_malloc_array(p.n, width * sizeof *hidden);
-    if (!hidden) {
-        st = graft_fail_nomem(e, "text encoder");
-        goto out;
-    }
-    GRAFT_TRY(graft_qwen3_run_seen(c->engine, &c->t5_options, &q->arch, q->weights,
-                                   GRAFT_QWEN3_TAKE_WHOLE, p.ids, (int64_t)p.n, p.picture,
-                                   p.n_pictures, task, hidden, e));
+    GRAFT_TRY(graft_qwen3_hidden(c->engine, &c->t5_options, q, GRAFT_QWEN3_TAKE_WHOLE, p.ids, p.n,
+                                 p.picture, p.n_pictures, 0, task, &hidden, &tokens, e));
     const size_t kept = keep_text(&p, before, width, hidden, within);
     st = graft_cond_create((int64_t)kept, (int64_t)width, hidden, 0, NULL, NULL, out, e);
     hidden = NULL;

@@ -8,10 +8,12 @@
 #define GRAFT_PREVIEW_MOST     32 /* of a cell of those of FLUX.2 */
 
 /* What each channel, and in the row behind them a latent of zeros, adds to red, green and blue, of
- * which -1 is none and 1 is all. Latents are those that the network sees: shifted and scaled. */
+ * which -1 is none and 1 is all. Latents are those that the network sees, shifted and scaled, or
+ * those that travel between nodes. */
 typedef struct graft_preview_colours {
     int32_t channels; /* 0: there is no preview */
-    int32_t fold; /* 2: a place's planes are the channels of 2 by 2 cells (folding.h); 0: cells */
+    int32_t fold;   /* 2: a place's planes are the channels of 2 by 2 cells (folding.h); 0: cells */
+    int32_t travel; /* 1: they are the latter */
     float row[GRAFT_PREVIEW_MOST + 1][3];
 } graft_preview_colours;
 

@@ -42,11 +42,16 @@ typedef struct graft_formula_node {
     size_t n;
 } graft_formula_node;
 
-enum { GRAFT_FORMULA_MAX_BYTES = 4096, GRAFT_FORMULA_MAX_DEPTH = 100 };
+/* Of a whole number, without its sign. */
+__extension__ typedef unsigned __int128 graft_formula_size;
+
+enum { GRAFT_FORMULA_MAX_BYTES = 4096, GRAFT_FORMULA_MAX_DEPTH = 200 };
 
 /* *nodes (graft_free); *root: the last operator's. Statuses as in engine/formula.h. */
 graft_status graft_formula_parse(const char *text, graft_formula_node **nodes, int *root,
                                  graft_err *e);
+/* GRAFT_E_ARG: a whole number of more bits than there are. */
+graft_status graft_formula_too_large(graft_err *e);
 /* An operator with one operand (b is not looked at) or two, of those behind NOT. */
 graft_status graft_formula_apply(graft_formula_op op, graft_formula_value a, graft_formula_value b,
                                  graft_formula_value *out, graft_err *e);

@@ -10,7 +10,7 @@ static graft_formula_value from_f64(double f)
 {
     return (graft_formula_value){GRAFT_FORMULA_FLOAT, 0, f};
 }
-static graft_formula_value from_i64(int64_t i)
+static graft_formula_value from_whole(graft_formula_whole i)
 {
     return (graft_formula_value){GRAFT_FORMULA_INT, i, 0};
 }
@@ -34,29 +34,62 @@ bool graft_formula_truth(graft_formula_value n)
     return n.kind == GRAFT_FORMULA_FLOAT ? n.f != 0 : n.i != 0;
 }
 
-graft_status graft_formula_i64(graft_formula_value n, int64_t *out, graft_err *e)
-{
-    if (n.kind != GRAFT_FORMULA_FLOAT) {
-        *out = n.i;
-        return GRAFT_OK;
-    }
-    if (!(n.f >= -0x1p63 && n.f < 0x1p63))
-        return graft_fail(e, GRAFT_E_ARG, "%g is no whole number of 64 bits", n.f);
-    *out = (int64_t)n.f;
-    return GRAFT_OK;
-}
-
 static bool is_whole(graft_formula_value n)
 {
     return n.kind != GRAFT_FORMULA_FLOAT;
 }
 
-/* -1, 0 or 1; 2 where one is no number. */
+graft_status graft_formula_i64(graft_formula_value n, int64_t *out, graft_err *e)
+{
+    const bool holds =
+        is_whole(n) ? n.i >= INT64_MIN && n.i <= INT64_MAX : n.f >= -0x1p63 && n.f < 0x1p63;
+    if (!holds)
+        return graft_fail(e, GRAFT_E_ARG, "%g is no whole number of 64 bits", graft_formula_f64(n));
+    *out = is_whole(n) ? (int64_t)n.i : (int64_t)n.f;
+    return GRAFT_OK;
+}
+
+graft_status graft_formula_too_large(graft_err *e)
+{
+    return graft_fail(e, GRAFT_E_ARG, "a whole number of more than %d bits", GRAFT_FORMULA_BITS);
+}
+
+/* -1, 0 or 1, as exact as Python; 2 where f is no number. */
+static int compare_mixed(graft_formula_whole i, double f)
+{
+    if (isnan(f)) return 2;
+    if (f >= 0x1p127) return -1;
+    if (f < -0x1p127) return 1;
+    const double whole = trunc(f);
+    const graft_formula_whole other = (graft_formula_whole)whole;
+    if (i != other) return i < other ? -1 : 1;
+    return (f < whole) - (f > whole);
+}
+
 static int compare(graft_formula_value a, graft_formula_value b)
 {
     if (is_whole(a) && is_whole(b)) return (a.i > b.i) - (a.i < b.i);
+    if (is_whole(a)) return compare_mixed(a.i, b.f);
+    if (!is_whole(b)) return a.f < b.f ? -1 : a.f > b.f ? 1 : a.f == b.f ? 0 : 2;
+    const int turned = compare_mixed(b.i, a.f);
+    return turned == 2 ? 2 : -turned;
+}
+
+/* + - * */
+static graft_status combine(graft_formula_op op, graft_formula_value a, graft_formula_value b,
+                            graft_formula_value *out, graft_err *e)
+{
     double x = graft_formula_f64(a), y = graft_formula_f64(b);
-    return x < y ? -1 : x > y ? 1 : x == y ? 0 : 2;
+    graft_formula_whole i = 0;
+    bool over = op == GRAFT_FORMULA_ADD        ? __builtin_add_overflow(a.i, b.i, &i)
+                : op == GRAFT_FORMULA_SUBTRACT ? __builtin_sub_overflow(a.i, b.i, &i)
+                                               : __builtin_mul_overflow(a.i, b.i, &i);
+    if (is_whole(a) && is_whole(b))
+        return over ? graft_formula_too_large(e) : give(from_whole(i), out);
+    return give(from_f64(op == GRAFT_FORMULA_ADD        ? x + y
+                         : op == GRAFT_FORMULA_SUBTRACT ? x - y
+                                                        : x * y),
+                out);
 }
 
 static graft_status by_zero(graft_err *e)
@@ -84,17 +117,42 @@ static graft_status divide(graft_formula_value a, graft_formula_value b, bool re
 {
     double q, r;
     if (!graft_formula_truth(b)) return by_zero(e);
-    if (!is_whole(a) || !is_whole(b) || (a.i == INT64_MIN && b.i == -1)) {
+    if (!is_whole(a) || !is_whole(b)) {
         divide_f64(graft_formula_f64(a), graft_formula_f64(b), &q, &r);
         *out = from_f64(remainder ? r : q);
         return GRAFT_OK;
     }
-    int64_t div = a.i / b.i, mod = a.i % b.i;
+    if (b.i == -1) /* the quotient of the lowest number has no room */
+        return remainder ? give(from_whole(0), out)
+                         : combine(GRAFT_FORMULA_SUBTRACT, from_whole(0), a, out, e);
+    graft_formula_whole div = a.i / b.i, mod = a.i % b.i;
     if (mod && (mod < 0) != (b.i < 0)) {
         mod += b.i;
         div--;
     }
-    return give(from_i64(remainder ? mod : div), out);
+    return give(from_whole(remainder ? mod : div), out);
+}
+
+static graft_formula_size size_of(graft_formula_whole i)
+{
+    return i < 0 ? -(graft_formula_size)i : (graft_formula_size)i;
+}
+
+/* a / b, rounded once: the quotient's first bits, and whether anything is behind them. */
+static double quotient(graft_formula_whole a, graft_formula_whole b)
+{
+    const graft_formula_size divisor = size_of(b), enough = (graft_formula_size)1 << 55;
+    graft_formula_size q = size_of(a) / divisor, rest = size_of(a) % divisor;
+    int exponent = 0;
+    for (; q < enough && rest; exponent--) {
+        q *= 2;
+        rest *= 2;
+        if (rest < divisor) continue;
+        rest -= divisor;
+        q++;
+    }
+    const double size = ldexp((double)(q | (rest != 0)), exponent);
+    return (a < 0) != (b < 0) ? -size : size;
 }
 
 static graft_status power(graft_formula_value a, graft_formula_value b, graft_formula_value *out,
@@ -106,23 +164,11 @@ static graft_status power(graft_formula_value a, graft_formula_value b, graft_fo
     if (x == 0 && y < 0) return graft_fail(e, GRAFT_E_ARG, "0 to the power of %g", y);
     if (x < 0 && y != floor(y))
         return graft_fail(e, GRAFT_E_ARG, "%g to the power of %g is not real", x, y);
-    int64_t all = 1;
-    bool fits = is_whole(a) && is_whole(b) && b.i >= 0;
-    for (int64_t i = 0; fits && i < b.i; i++) fits = !__builtin_mul_overflow(all, a.i, &all);
-    return give(fits ? from_i64(all) : from_f64(pow(x, y)), out);
-}
-
-/* + - *, in whole numbers as long as 64 bits hold them. */
-static graft_formula_value combine(graft_formula_op op, graft_formula_value a,
-                                   graft_formula_value b)
-{
-    double x = graft_formula_f64(a), y = graft_formula_f64(b);
-    int64_t i = 0;
-    bool over = op == GRAFT_FORMULA_ADD        ? __builtin_add_overflow(a.i, b.i, &i)
-                : op == GRAFT_FORMULA_SUBTRACT ? __builtin_sub_overflow(a.i, b.i, &i)
-                                               : __builtin_mul_overflow(a.i, b.i, &i);
-    if (is_whole(a) && is_whole(b) && !over) return from_i64(i);
-    return from_f64(op == GRAFT_FORMULA_ADD ? x + y : op == GRAFT_FORMULA_SUBTRACT ? x - y : x * y);
+    graft_formula_whole all = 1;
+    if (!is_whole(a) || !is_whole(b) || b.i < 0) return give(from_f64(pow(x, y)), out);
+    for (int64_t i = 0; i < b.i; i++)
+        if (__builtin_mul_overflow(all, a.i, &all)) return graft_formula_too_large(e);
+    return give(from_whole(all), out);
 }
 
 static graft_status bits(graft_formula_op op, graft_formula_value a, graft_formula_value b,
@@ -135,26 +181,24 @@ static graft_status bits(graft_formula_op op, graft_formula_value a, graft_formu
         return graft_fail(e, GRAFT_E_ARG, "a shift by %lld bits", (long long)b.i);
     switch (op) {
     case GRAFT_FORMULA_BITS_AND:
-        *out = from_i64(a.i & b.i);
+        *out = from_whole(a.i & b.i);
         break;
     case GRAFT_FORMULA_BITS_OR:
-        *out = from_i64(a.i | b.i);
+        *out = from_whole(a.i | b.i);
         break;
     case GRAFT_FORMULA_BITS_XOR:
-        *out = from_i64(a.i ^ b.i);
+        *out = from_whole(a.i ^ b.i);
         break;
     case GRAFT_FORMULA_FLIP:
-        *out = from_i64(~a.i);
+        *out = from_whole(~a.i);
         break;
     case GRAFT_FORMULA_SHIFT_RIGHT: /* down to -1 for those below 0 */
-        *out = from_i64(b.i > 63 ? (a.i < 0 ? -1 : 0) : a.i >> b.i);
+        *out = from_whole(b.i > GRAFT_FORMULA_BITS ? (a.i < 0 ? -1 : 0) : a.i >> b.i);
         break;
-    default: {
-        graft_formula_value two;
-        graft_status st = power(from_i64(2), b, &two, e);
-        if (st) return st;
-        *out = combine(GRAFT_FORMULA_MULTIPLY, a, two);
-    }
+    default:
+        for (int64_t i = 0; i < b.i; i++)
+            if (__builtin_add_overflow(a.i, a.i, &a.i)) return graft_formula_too_large(e);
+        *out = from_whole(a.i);
     }
     return GRAFT_OK;
 }
@@ -166,8 +210,8 @@ graft_status graft_formula_apply(graft_formula_op op, graft_formula_value a, gra
     case GRAFT_FORMULA_NOT:
         return give(from_bool(!graft_formula_truth(a)), out);
     case GRAFT_FORMULA_MINUS:
-        return give(is_whole(a) ? combine(GRAFT_FORMULA_SUBTRACT, from_i64(0), a) : from_f64(-a.f),
-                    out);
+        return is_whole(a) ? combine(GRAFT_FORMULA_SUBTRACT, from_whole(0), a, out, e)
+                           : give(from_f64(-a.f), out);
     case GRAFT_FORMULA_LESS:
         return give(from_bool(compare(a, b) == -1), out);
     case GRAFT_FORMULA_LESS_EQUAL:
@@ -179,10 +223,11 @@ graft_status graft_formula_apply(graft_formula_op op, graft_formula_value a, gra
     case GRAFT_FORMULA_ADD:
     case GRAFT_FORMULA_SUBTRACT:
     case GRAFT_FORMULA_MULTIPLY:
-        return give(combine(op, a, b), out);
+        return combine(op, a, b, out, e);
     case GRAFT_FORMULA_DIVIDE:
         if (!graft_formula_truth(b)) return by_zero(e);
-        *out = from_f64(graft_formula_f64(a) / graft_formula_f64(b));
+        *out = from_f64(is_whole(a) && is_whole(b) ? quotient(a.i, b.i)
+                                                   : graft_formula_f64(a) / graft_formula_f64(b));
         return GRAFT_OK;
     case GRAFT_FORMULA_FLOOR_DIVIDE:
     case GRAFT_FORMULA_REMAINDER:
@@ -203,19 +248,18 @@ typedef graft_status function(const graft_formula_value *args, size_t n, graft_f
 
 static graft_status to_whole(double f, graft_formula_value *out, graft_err *e)
 {
-    int64_t i = 0;
-    graft_status st = graft_formula_i64(from_f64(f), &i, e);
-    if (!st) *out = from_i64(i);
-    return st;
+    if (isnan(f)) return graft_fail(e, GRAFT_E_ARG, "what is no number as a whole number");
+    if (!(f >= -0x1p127 && f < 0x1p127)) return graft_formula_too_large(e);
+    return give(from_whole((graft_formula_whole)f), out);
 }
 
 static graft_status call_sum(const graft_formula_value *args, size_t n, graft_formula_value *out,
                              graft_err *e)
 {
-    (void)e;
-    *out = from_i64(0);
-    for (size_t i = 0; i < n; i++) *out = combine(GRAFT_FORMULA_ADD, *out, args[i]);
-    return GRAFT_OK;
+    graft_status st = GRAFT_OK;
+    *out = from_whole(0);
+    for (size_t i = 0; i < n && !st; i++) st = combine(GRAFT_FORMULA_ADD, *out, args[i], out, e);
+    return st;
 }
 
 static graft_status call_min(const graft_formula_value *args, size_t n, graft_formula_value *out,
@@ -244,7 +288,17 @@ static graft_status call_abs(const graft_formula_value *args, size_t n, graft_fo
     (void)n;
     bool below = is_whole(args[0]) && args[0].i < 0;
     if (below) return graft_formula_apply(GRAFT_FORMULA_MINUS, args[0], args[0], out, e);
-    return give(is_whole(args[0]) ? from_i64(args[0].i) : from_f64(fabs(args[0].f)), out);
+    return give(is_whole(args[0]) ? from_whole(args[0].i) : from_f64(fabs(args[0].f)), out);
+}
+
+/* To a multiple of the unit, which is even. */
+static graft_status round_whole(graft_formula_whole i, graft_formula_whole unit,
+                                graft_formula_value *out, graft_err *e)
+{
+    graft_formula_whole times = i / unit, rest = i % unit;
+    const graft_formula_whole half = rest < 0 ? -rest : rest, step = i < 0 ? -1 : 1;
+    if (half > unit / 2 || (half == unit / 2 && times % 2)) times += step;
+    return combine(GRAFT_FORMULA_MULTIPLY, from_whole(times), from_whole(unit), out, e);
 }
 
 /* To so many places behind the point, or before it; a half goes to the even side. Decimal digits of
@@ -254,12 +308,12 @@ static graft_status call_round(const graft_formula_value *args, size_t n, graft_
 {
     graft_str text = GRAFT_STR_INIT;
     int64_t places = 0;
-    if (n == 1 && is_whole(args[0])) return give(from_i64(args[0].i), out);
+    if (n == 1 && is_whole(args[0])) return give(from_whole(args[0].i), out);
     if (n == 1) return to_whole(nearbyint(args[0].f), out, e);
     if (!is_whole(args[1]) || args[1].i < -18 || args[1].i > 300)
         return graft_fail(e, GRAFT_E_ARG, "round() takes -18 to 300 places");
-    places = args[1].i;
-    if (is_whole(args[0]) && places >= 0) return give(from_i64(args[0].i), out);
+    places = (int64_t)args[1].i;
+    if (is_whole(args[0]) && places >= 0) return give(from_whole(args[0].i), out);
     if (places >= 0) {
         graft_str_printf(&text, "%.*f", (int)places, args[0].f);
         if (text.failed) return graft_fail_nomem(e, "a number");
@@ -268,9 +322,8 @@ static graft_status call_round(const graft_formula_value *args, size_t n, graft_
         return GRAFT_OK;
     }
     double unit = pow(10, (double)-places);
-    double r = nearbyint(graft_formula_f64(args[0]) / unit) * unit;
-    if (!is_whole(args[0])) return give(from_f64(r), out);
-    return to_whole(r, out, e);
+    if (is_whole(args[0])) return round_whole(args[0].i, (graft_formula_whole)unit, out, e);
+    return give(from_f64(nearbyint(args[0].f / unit) * unit), out);
 }
 
 static graft_status call_pow(const graft_formula_value *args, size_t n, graft_formula_value *out,
@@ -293,7 +346,7 @@ static graft_status call_ceil(const graft_formula_value *args, size_t n, graft_f
                               graft_err *e)
 {
     (void)n;
-    if (is_whole(args[0])) return give(from_i64(args[0].i), out);
+    if (is_whole(args[0])) return give(from_whole(args[0].i), out);
     return to_whole(ceil(args[0].f), out, e);
 }
 
@@ -301,7 +354,7 @@ static graft_status call_floor(const graft_formula_value *args, size_t n, graft_
                                graft_err *e)
 {
     (void)n;
-    if (is_whole(args[0])) return give(from_i64(args[0].i), out);
+    if (is_whole(args[0])) return give(from_whole(args[0].i), out);
     return to_whole(floor(args[0].f), out, e);
 }
 
@@ -361,7 +414,7 @@ static graft_status call_int(const graft_formula_value *args, size_t n, graft_fo
                              graft_err *e)
 {
     (void)n;
-    if (is_whole(args[0])) return give(from_i64(args[0].i), out);
+    if (is_whole(args[0])) return give(from_whole(args[0].i), out);
     return to_whole(args[0].f, out, e);
 }
 

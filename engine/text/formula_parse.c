@@ -1,6 +1,4 @@
 #include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -52,6 +50,18 @@ static int node(parser *p, graft_formula_op op, int a, int b)
 
 static graft_status whole(parser *p, int *out);
 
+/* What stands within something. */
+static graft_status inner(parser *p, graft_status read(parser *p, int *out), int *out)
+{
+    if (p->depth == GRAFT_FORMULA_MAX_DEPTH)
+        return graft_fail(p->e, GRAFT_E_LIMIT, "the formula is nested more than %d deep",
+                          GRAFT_FORMULA_MAX_DEPTH);
+    p->depth++;
+    graft_status st = read(p, out);
+    p->depth--;
+    return st;
+}
+
 /* Digits, with a point or an exponent a float. */
 static graft_status number(parser *p, int *out)
 {
@@ -63,9 +73,11 @@ static graft_status number(parser *p, int *out)
     for (const char *c = begin; c < end; c++) digits = digits && isdigit((unsigned char)*c);
     graft_formula_value v = {GRAFT_FORMULA_FLOAT, 0, f};
     if (digits) {
-        errno = 0;
-        long long i = strtoll(begin, NULL, 10);
-        if (!errno) v = (graft_formula_value){GRAFT_FORMULA_INT, i, 0};
+        v = (graft_formula_value){GRAFT_FORMULA_INT, 0, 0};
+        for (const char *c = begin; c < end; c++)
+            if (__builtin_mul_overflow(v.i, 10, &v.i) ||
+                __builtin_add_overflow(v.i, *c - '0', &v.i))
+                return graft_formula_too_large(p->e);
     }
     *out = node(p, GRAFT_FORMULA_NUMBER, -1, -1);
     p->nodes[*out].value = v;
@@ -79,7 +91,7 @@ static graft_status arguments(parser *p, int call)
     int last = -1, value;
     if (take(p, ")")) return GRAFT_OK;
     do {
-        graft_status st = whole(p, &value);
+        graft_status st = inner(p, whole, &value);
         if (st) return st;
         int item = node(p, GRAFT_FORMULA_ITEM, value, -1);
         if (last < 0)
@@ -126,38 +138,28 @@ static graft_status atom(parser *p, int *out)
     if (isdigit((unsigned char)*p->at) || *p->at == '.') return number(p, out);
     if (is_letter(*p->at)) return name(p, out);
     if (!take(p, "(")) return wrong(p, "no value");
-    graft_status st = whole(p, out);
+    graft_status st = inner(p, whole, out);
     if (st) return st;
     return take(p, ")") ? GRAFT_OK : wrong(p, "no )");
-}
-
-static graft_status deeper(parser *p)
-{
-    if (++p->depth <= GRAFT_FORMULA_MAX_DEPTH) return GRAFT_OK;
-    return graft_fail(p->e, GRAFT_E_LIMIT, "the formula is nested more than %d deep",
-                      GRAFT_FORMULA_MAX_DEPTH);
 }
 
 /* Signs, and powers, which bind tighter than a sign before them and looser than one behind. */
 static graft_status signs(parser *p, int *out)
 {
     graft_formula_op op = GRAFT_FORMULA_NUMBER;
-    graft_status st = deeper(p);
-    if (st) return st;
+    graft_status st;
+    int power;
     if (take(p, "-")) op = GRAFT_FORMULA_MINUS;
     if (op == GRAFT_FORMULA_NUMBER && take(p, "~")) op = GRAFT_FORMULA_FLIP;
     if (op != GRAFT_FORMULA_NUMBER || take(p, "+")) {
-        st = signs(p, out);
+        st = inner(p, signs, out);
         if (!st && op != GRAFT_FORMULA_NUMBER) *out = node(p, op, *out, -1);
-    } else {
-        int power;
-        st = atom(p, out);
-        if (!st && take(p, "**")) {
-            st = signs(p, &power);
-            if (!st) *out = node(p, GRAFT_FORMULA_POWER, *out, power);
-        }
+        return st;
     }
-    p->depth--;
+    st = atom(p, out);
+    if (st || !take(p, "**")) return st;
+    st = inner(p, signs, &power);
+    if (!st) *out = node(p, GRAFT_FORMULA_POWER, *out, power);
     return st;
 }
 
@@ -232,10 +234,8 @@ static graft_status comparison(parser *p, int *out)
 static graft_status negation(parser *p, int *out)
 {
     if (!take(p, "not")) return comparison(p, out);
-    graft_status st = deeper(p);
-    if (!st) st = negation(p, out);
+    graft_status st = inner(p, negation, out);
     if (!st) *out = node(p, GRAFT_FORMULA_NOT, *out, -1);
-    p->depth--;
     return st;
 }
 
@@ -263,20 +263,16 @@ static graft_status either(parser *p, int *out)
 
 static graft_status whole(parser *p, int *out)
 {
-    graft_status st = deeper(p);
     int when, other;
-    if (!st) st = either(p, out);
-    if (!st && take(p, "if")) {
-        st = either(p, &when);
-        if (!st && !take(p, "else")) st = wrong(p, "no else");
-        if (!st) st = whole(p, &other);
-        if (!st) {
-            *out = node(p, GRAFT_FORMULA_IF, *out, when);
-            p->nodes[*out].c = other;
-        }
-    }
-    p->depth--;
-    return st;
+    graft_status st = either(p, out);
+    if (st || !take(p, "if")) return st;
+    st = either(p, &when);
+    if (!st && !take(p, "else")) st = wrong(p, "no else");
+    if (!st) st = inner(p, whole, &other);
+    if (st) return st;
+    *out = node(p, GRAFT_FORMULA_IF, *out, when);
+    p->nodes[*out].c = other;
+    return GRAFT_OK;
 }
 
 graft_status graft_formula_parse(const char *text, graft_formula_node **nodes, int *root,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/part.h"
 #include "host/schema/describe.h"
 #include "host/schema/schema.h"
 #include "base/tree.h"
@@ -47,11 +48,36 @@ static bool put_available(cJSON *extra, const char *const *name, size_t count)
     return ok && cJSON_AddNumberToObject(extra, "count", (double)files);
 }
 
+static bool has(const char *const *name, size_t count, const char *wanted)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(name[i], wanted) == 0) return true;
+    return false;
+}
+
+/* Of a model in parts lists have the first alone, which is what to choose. */
+static bool put_first_part(cJSON *extra, const char *const *name, size_t count, const char *wanted,
+                           const graft_part *part)
+{
+    char *first = graft_part_path(wanted, part, 1);
+    bool ok = first && graft_tree_text(extra, "first_part", first);
+    if (ok && has(name, count, first)) {
+        cJSON *list = cJSON_AddArrayToObject(extra, "suggestions");
+        ok = list && graft_tree_push(list, cJSON_CreateString(first));
+    }
+    graft_free(first);
+    return ok;
+}
+
 static bool put_names(cJSON *extra, const char *const *name, size_t count, bool files,
                       const cJSON *value)
 {
+    const char *wanted = cJSON_IsString(value) ? value->valuestring : "";
+    graft_part part;
+    if (files && graft_part_of(wanted, &part) && part.number > 1)
+        return put_first_part(extra, name, count, wanted, &part);
     graft_near near;
-    graft_near_init(&near, cJSON_IsString(value) ? value->valuestring : "");
+    graft_near_init(&near, wanted);
     for (size_t i = 0; i < count && i < NAMES_MAX; i++) graft_near_add(&near, name[i]);
     return near.count || !files ? put_near(extra, &near) : put_available(extra, name, count);
 }

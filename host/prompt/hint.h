@@ -2,6 +2,8 @@
  *   suggestions  names that may have been meant
  *   available    where no name is near and files are chosen from: some of those there are
  *   count        how many there are
+ *   first_part   for the name of a later part of a model: that of the first, by which it is chosen;
+ *                suggestions has it if it is there
  *   given        for a missing input: the name in the prompt that may have been meant for it
  * Only the first faults of a prompt have any, since a prompt may have many faults and a folder many
  * files. One thread at a time; all return false when out of memory. */

@@ -69,6 +69,19 @@ static void put_folder(const char *name, const graft_folders *f, graft_str *out)
         graft_str_puts(out, root ? root : name);
 }
 
+/* The name of a later part of a model, which is no choice whether or not there is such a file. */
+static bool put_part(const cJSON *extra, const char *name, graft_str *out)
+{
+    const char *first = graft_json_str(extra, "first_part", NULL);
+    if (!first) return false;
+    graft_str_printf(out, ": %s is a later part of a model", name);
+    graft_str_printf(out,
+                     graft_tree_get(extra, "suggestions") ? "; choose its first, %s"
+                                                          : ", whose first, %s, is not there",
+                     first);
+    return true;
+}
+
 /* A value that is none of the choices, which are files where there is a folder. */
 static void put_choice(const cJSON *extra, const char *class_type, const char *details,
                        const graft_folders *f, graft_str *out)
@@ -82,6 +95,10 @@ static void put_choice(const cJSON *extra, const char *class_type, const char *d
     if (folder && f && strchr(folder, '/') && !graft_dir_exists(f->models)) {
         graft_str_printf(out, ": there is no folder %s with models; --models names another",
                          f->models);
+        graft_free(value);
+        return;
+    }
+    if (put_part(extra, text, out)) {
         graft_free(value);
         return;
     }

@@ -366,6 +366,7 @@ int main(void)
     RUN(files);
     RUN(strengths);
     RUN(together);
+    RUN(with_easycache);
     RUN(masks);
     RUN(all_prompts);
     RUN(beside_those_of_prompts);

@@ -270,6 +270,7 @@ int main(void)
     RUN(versions);
     RUN(strengths);
     RUN(together);
+    RUN(with_easycache);
     RUN(where_they_steer);
     RUN(all_prompts);
     RUN(planes_of_a_hint);

@@ -1,6 +1,7 @@
 /* Ideogram 4: which files it is found in and under which names, prompts of any length and none, and
  * what does not go with it. What the network computes is held against golden/small/ideogram4_*; its
  * two models together are two_models.c's. */
+#include "engine/denoise/previews.h"
 #include "engine/models/ideogram4.h"
 #include "tests/engine/family.h"
 
@@ -112,6 +113,43 @@ static void heads_of_the_published(void)
     unlink(path);
 }
 
+static void keep_preview(void *ctx, const uint8_t *rgb, int width, int height)
+{
+    CHECK(width == 4 && height == 2);
+    memcpy(ctx, rgb, (size_t)(width * height * 3));
+}
+
+/* What is shown while it samples is FLUX.2's latent, by its colours or an autoencoder for those. */
+static void previews(graft_model *m, const float latent[2 * 128])
+{
+    const int64_t shape[4] = {1, 128, 1, 2};
+    uint8_t got[2 * 4 * 3] = {0}, want[2 * 4 * 3];
+    float seen[2 * 128];
+    const graft_task task = {.ctx = got, .preview = keep_preview};
+    graft_previews p;
+    graft_model_scale_latent(m, latent, COUNT(seen), 2, seen);
+    graft_preview_draw(&graft_preview_flux2, latent, 1, 2, want);
+    graft_previews_begin(&p, m, &task, shape);
+    CHECK(graft_previews_wanted(&p, true));
+    graft_previews_show(&p, seen, true);
+    graft_previews_end(&p);
+    int off = 0;
+    for (size_t i = 0; i < COUNT(got); i++) off += abs(got[i] - want[i]) > 1;
+    CHECK_INT(off, 0);
+    graft_preview_draw(&graft_preview_flux2, seen, 1, 2, want);
+    CHECK(memcmp(got, want, sizeof got) != 0);
+    static const char *const files[] = {"taesd_flux2", "taesd_sd3", "taew"};
+    for (size_t i = 0; i < COUNT(files); i++) {
+        char path[300];
+        graft_vae *v = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        snprintf(path, sizeof path, GRAFT_SOURCE_DIR "/golden/small/%s.safetensors", files[i]);
+        CHECK_OK(graft_vae_load(engine, path, NULL, &v, &e), &e);
+        CHECK(v && graft_vae_is_for(v, m) == (i == 0));
+        graft_vae_release(v);
+    }
+}
+
 /* What guidance and its VAE's normalization take from it: 128 planes, of which four are a channel's
  * in the cells of a square. */
 static void planes(void)
@@ -139,6 +177,7 @@ static void planes(void)
     CHECK_NEAR(seen[9], (latent[9] - 0.0447118f) / 0.960671f, 1e-5);
     graft_model_unscale_latent(m, seen, COUNT(latent), 2, back);
     CHECK(difference(latent, back, COUNT(latent)) < 1e-6);
+    previews(m, latent);
     graft_model_release(m);
     unlink(path);
 }

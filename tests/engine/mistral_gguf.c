@@ -11,6 +11,7 @@
 #include "tests/tekken_gguf.h"
 
 #define VOCABULARY GRAFT_SOURCE_DIR "/golden/small/tekken/tekken.json"
+#define DEMO       GRAFT_SOURCE_DIR "/models/checkpoints/emoji-64.safetensors"
 #define CONFIG     "{\"head_dim\": 8}"
 #define PROMPT     "the red apple, 3d [IMG]"
 
@@ -192,6 +193,16 @@ static void same_file(const char *one, const char *two)
     graft_safetensors_close(b);
 }
 
+/* What is known of a model by its file's config is as it was. */
+static void same_model(const char *one, const char *two)
+{
+    graft_model *a = load_model(engine, one), *b = load_model(engine, two);
+    CHECK(memcmp(&a->arch, &b->arch, sizeof a->arch) == 0);
+    CHECK(a->scale_factor == b->scale_factor && a->prediction == b->prediction);
+    graft_model_release(a);
+    graft_model_release(b);
+}
+
 /* A converted file has rows in transformers' order, and says of how many numbers heads are. */
 static void converted(void)
 {
@@ -213,25 +224,39 @@ static void converted(void)
     unlink(file);
 }
 
-/* So has what nodes save. */
-static void saved(void)
+/* So has what nodes save, alone or behind a model, whose config the file gets: with it, and with
+ * that of the text encoder, and with no config at all. */
+static void saved_beside(const graft_model *m)
 {
-    const char *to[2] = {temp_path("one.safetensors"), temp_path("two.safetensors")};
+    const char *to[3] = {temp_path("one.safetensors"), temp_path("two.safetensors"),
+                         temp_path("three.safetensors")};
+    const unlike from[3] = {{0}, {.config = CONFIG}, {.nameless = true, .config = CONFIG}};
     graft_err e = GRAFT_ERR_INIT;
-    for (int i = 0; i < 2; i++) {
-        write_mistral(&(unlike){.nameless = i, .config = CONFIG}, false);
+    for (int i = 0; i < 3; i++) {
+        write_mistral(&from[i], false);
         graft_clip *c = load(engine, file);
-        const graft_checkpoint what = {.clip = c};
+        const graft_checkpoint what = {.model = m, .clip = c};
         CHECK_OK(graft_checkpoint_save(&what, to[i], NULL, NULL, &e), &e);
+        graft_clip *again = load(engine, to[i]);
+        CHECK_INT(again->qwen3->arch.head_dim, HEAD);
+        CHECK_INT(graft_tekken_tokens(again->qwen3->tekken), VOCAB);
+        CHECK(memcmp(&again->qwen3->arch, &c->qwen3->arch, sizeof c->qwen3->arch) == 0);
+        graft_clip_release(again);
         graft_clip_release(c);
     }
-    same_file(to[0], to[1]);
-    graft_clip *again = load(engine, to[0]);
-    CHECK_INT(graft_tekken_tokens(again->qwen3->tekken), VOCAB);
-    graft_clip_release(again);
-    unlink(to[0]);
-    unlink(to[1]);
+    same_file(to[0], to[2]);
+    same_file(to[1], to[2]);
+    if (m) same_model(to[0], DEMO);
+    for (int i = 0; i < 3; i++) unlink(to[i]);
     unlink(file);
+}
+
+static void saved(void)
+{
+    graft_model *m = load_model(engine, DEMO);
+    saved_beside(NULL);
+    saved_beside(m);
+    graft_model_release(m);
 }
 
 /* ------------------------------------------------------------------ what is refused */

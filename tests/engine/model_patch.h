@@ -156,6 +156,102 @@ static inline void batches_and_sizes(void)
     graft_image_release(two);
 }
 
+/* ------------------------------------------------------------------ EasyCache */
+
+static inline graft_model *eased(const graft_model *m)
+{
+    const graft_easycache_options o = {.threshold = 3, .end = 1};
+    graft_model *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_easycache(m, &o, &out, &e), &e);
+    return out;
+}
+
+enum { EVALUATIONS = 5 };
+
+/* What the model makes of fixed latents at falling sigmas, in one run. */
+static inline void walk_down(const graft_model *m, float x[EVALUATIONS][ONE],
+                             float out[EVALUATIONS][ONE], double sigma[EVALUATIONS])
+{
+    graft_sigma_table table;
+    graft_guided *g = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_guided_config c = {.model = m,
+                                   .table = &table,
+                                   .positive = prompts.positive,
+                                   .negative = prompts.negative,
+                                   .cfg = 1,
+                                   .shape = {1, 16, HIGH, WIDE},
+                                   .steps = EVALUATIONS};
+    graft_model_sigma_table(m, &table);
+    CHECK_OK(graft_guided_create(&c, &g, &e), &e);
+    for (int i = 0; i < EVALUATIONS; i++) {
+        const graft_denoiser d = graft_guided_denoiser(g);
+        sigma[i] = 0.6 - 0.02 * i;
+        for (int k = 0; k < ONE; k++)
+            x[i][k] = fixed_value(4711 + (uint64_t)k) + 0.02f * (float)i * fixed_value((uint64_t)k);
+        graft_guided_step(g, (size_t)i);
+        CHECK_OK(d.denoise(d.ctx, x[i], (float)sigma[i], out[i], &e), &e);
+    }
+    graft_guided_destroy(g);
+}
+
+/* What an evaluation of a flow gives that is left out, by that in full of before (easycache.h). */
+static inline void told_from(const float *x, double sigma, const float *last_x, double last_sigma,
+                             const float *last, float *want)
+{
+    for (int k = 0; k < ONE; k++) {
+        const double v = (last_x[k] - last[k]) / last_sigma;
+        want[k] = (float)(x[k] - sigma * (x[k] + v - last_x[k]));
+    }
+}
+
+/* Evaluations that are not left out are those of the steered model, and the others follow from
+ * them: from this strength and this picture, whatever ran before. first: the first of those. */
+static inline void eased_alike(graft_model_control_options o, float first[ONE])
+{
+    static float x[EVALUATIONS][ONE], whole[EVALUATIONS][ONE], got[2][EVALUATIONS][ONE], want[ONE];
+    double sigma[EVALUATIONS];
+    int full = 0, left_out = 0;
+    graft_model *on = put(base, o), *behind = eased(on), *easy = eased(base),
+                *before = put(easy, o);
+    walk_down(on, x, whole, sigma);
+    walk_down(behind, x, got[0], sigma);
+    walk_down(before, x, got[1], sigma);
+    CHECK(memcmp(got[0], got[1], sizeof got[0]) == 0);
+    for (int i = 0; i < EVALUATIONS; i++) {
+        if (memcmp(got[0][i], whole[i], sizeof *whole) == 0) {
+            full = i;
+            continue;
+        }
+        told_from(x[i], sigma[i], x[full], sigma[full], whole[full], want);
+        CHECK(difference(got[0][i], want, ONE) < 1e-4);
+        if (!left_out++) memcpy(first, got[0][i], sizeof *got[0]);
+    }
+    CHECK(left_out > 0);
+    graft_model *const all[] = {on, behind, easy, before};
+    for (int i = 0; i < 4; i++) graft_model_release(all[i]);
+}
+
+static inline void with_easycache(void)
+{
+    graft_image *another = control_hint(1, 64, 9);
+    for (int i = 0; i < n_nets; i++) {
+        float one[ONE], half[ONE], other[ONE], none[ONE], again[ONE];
+        graft_model_control_options o = patch(nets[i], 1);
+        eased_alike(o, one);
+        eased_alike(patch(nets[i], 0.5), half);
+        eased_alike(patch(nets[i], 0), none);
+        o.hint = another;
+        eased_alike(o, other);
+        eased_alike(patch(nets[i], 1), again);
+        CHECK(memcmp(again, one, sizeof one) == 0);
+        CHECK(difference(half, one, ONE) > 1e-3 && difference(half, none, ONE) > 1e-3);
+        CHECK(difference(one, none, ONE) > 1e-3 && difference(one, other, ONE) > 1e-3);
+    }
+    graft_image_release(another);
+}
+
 /* ------------------------------------------------------------------ the run */
 
 static inline void nothing_is_compiled_again(void)

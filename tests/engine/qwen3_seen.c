@@ -11,18 +11,15 @@
 #include "engine/pictures.h"
 #include "engine/prompts/qwen_analyzed.h"
 #include "engine/prompts/qwen_vision.h"
-#include "tests/engine/llama_files.h"
+#include "tests/engine/seen_files.h"
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-#define SEEN     GRAFT_SOURCE_DIR "/golden/small/qwen3_seen.safetensors"
-#define VAE      MODELS "/../vae/tiny-qwen-image21-vae.safetensors"
-#define CLIP     GRAFT_SOURCE_DIR "/golden/small/clip_gelu.safetensors"
-#define CONFIG   "{\"vision_heads\": 2, \"vision_deep_first\": 1, \"vision_deep_step\": 1}"
-#define BEFORE   "<|im_start|>system\nComprehend and analyze the provided prompt.<|im_end|>\n"
-#define USER     "<|im_start|>user\n"
-#define BEHIND   "<|im_end|>\n<|im_start|>assistant\n"
-#define MARK     "<|image_pad|>"
-#define SHOWN    "<|vision_start|>" MARK "<|vision_end|>"
+#define SEEN   GRAFT_SOURCE_DIR "/golden/small/qwen3_seen.safetensors"
+#define VAE    MODELS "/../vae/tiny-qwen-image21-vae.safetensors"
+#define CONFIG "{\"vision_heads\": 2, \"vision_deep_first\": 1, \"vision_deep_step\": 1}"
+#define BEFORE "<|im_start|>system\nComprehend and analyze the provided prompt.<|im_end|>\n"
+#define USER   "<|im_start|>user\n"
+#define MARK   "<|image_pad|>"
+#define SHOWN  "<|vision_start|>" MARK "<|vision_end|>"
 
 enum {
     WIDTH = 16,
@@ -35,16 +32,7 @@ enum {
     MOST = 4096
 };
 
-static graft_engine *engine;
-static graft_clip *clip;
 static graft_vae *vae;
-
-static void add(made_file *f, const char *name, int64_t rows, int64_t columns)
-{
-    char full[200];
-    snprintf(full, sizeof full, "visual.%s", name);
-    add_tensor(f, full, columns ? 2 : 1, (int64_t[]){rows, columns}, NULL, 0.3f);
-}
 
 static void add_merger(made_file *f, const char *place, int64_t normed)
 {
@@ -267,13 +255,6 @@ static void prompts(void)
         graft_cond_release(c);
     }
     for (int i = 0; i < 3; i++) graft_free(cells[i]);
-}
-
-static bool same_latent(const graft_latent *a, const graft_latent *b)
-{
-    int64_t s[4], t[4];
-    const float *x = graft_latent_data(a, s), *y = graft_latent_data(b, t);
-    return memcmp(s, t, sizeof s) == 0 && memcmp(x, y, (size_t)shape_count(s, 4) * sizeof *x) == 0;
 }
 
 static bool same_prompt(const graft_cond *a, const graft_cond *b)
@@ -600,35 +581,6 @@ static void encodes_alike(const graft_clip *other)
         graft_cond_release(a[i]);
         graft_cond_release(b[i]);
     }
-}
-
-/* Saved alone and in a checkpoint, from either of the places that transformers has had for it. */
-static void saved(void)
-{
-    made_file *f = whole_file();
-    for (size_t i = 0; i < f->n; i++) {
-        char name[200];
-        const char *was = f->tensor[i].name;
-        const bool sees = strncmp(was, "visual.", 7) == 0;
-        const char *part = strncmp(was, "model.", 6) == 0 ? was + 6 : was;
-        snprintf(name, sizeof name, "%s%s", sees ? "model." : "model.language_model.", part);
-        if (strcmp(was, "merges_txt") == 0) snprintf(name, sizeof name, "model.language_%s", was);
-        call_tensor(&f->tensor[i], name);
-    }
-    graft_clip *moved = clip_of(f);
-    encodes_alike(moved);
-    for (int i = 0; i < 4; i++) {
-        const graft_checkpoint what = {.clip = i & 1 ? moved : clip, .encoder = i / 2};
-        const char *to = temp_path("saved.safetensors");
-        graft_clip *again = NULL;
-        graft_err e = GRAFT_ERR_INIT;
-        CHECK_OK(graft_checkpoint_save(&what, to, NULL, NULL, &e), &e);
-        CHECK_OK(graft_clip_load(engine, &to, 1, "qwen_image", NULL, &again, &e), &e);
-        if (again) encodes_alike(again);
-        if (again) graft_clip_release(again);
-        unlink(to);
-    }
-    graft_clip_release(moved);
 }
 
 static const char *const llama_parts[][2] = {

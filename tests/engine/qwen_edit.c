@@ -10,31 +10,18 @@
 #include "engine/pictures.h"
 #include "engine/prompts/longcat.h"
 #include "engine/prompts/qwen_vision.h"
-#include "tests/engine/llama_files.h"
+#include "tests/engine/seen_files.h"
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-#define SEEN     GRAFT_SOURCE_DIR "/golden/small/qwen25_seen.safetensors"
-#define VAE      MODELS "/../vae/tiny-qwen-image-vae.safetensors"
-#define CLIP     GRAFT_SOURCE_DIR "/golden/small/clip_gelu.safetensors"
-#define CONFIG   "{\"head_dim\": 16, \"vision_heads\": 2, \"vision_whole_every\": 2}"
+#define SEEN   GRAFT_SOURCE_DIR "/golden/small/qwen25_seen.safetensors"
+#define VAE    MODELS "/../vae/tiny-qwen-image-vae.safetensors"
+#define CONFIG "{\"head_dim\": 16, \"vision_heads\": 2, \"vision_whole_every\": 2}"
 #define BEFORE                                                                                     \
     "<|im_start|>system\nDescribe the key features of the input image (color, shape, size, "       \
     "texture, objects, background), then explain how the user's text instruction should alter or " \
     "modify the image. Generate a new image that meets the user's requirements while maintaining " \
     "consistency with the original input where appropriate.<|im_end|>\n<|im_start|>user\n"
-#define BEHIND "<|im_end|>\n<|im_start|>assistant\n"
 
 enum { WIDTH = 32, WIDE = 16, DENSE = 20, LAYERS = 2, PATCH = 14 };
-
-static graft_engine *engine;
-static graft_clip *clip;
-
-static void add(made_file *f, const char *name, int64_t rows, int64_t columns)
-{
-    char full[200];
-    snprintf(full, sizeof full, "visual.%s", name);
-    add_tensor(f, full, columns ? 2 : 1, (int64_t[]){rows, columns}, NULL, 0.3f);
-}
 
 /* The language model of the golden file, with a tokenizer, and what looks at pictures. */
 static made_file *whole_file(void)
@@ -287,13 +274,6 @@ static void prompts(void)
     for (int i = 0; i < 3; i++) graft_image_release(seen[i]);
 }
 
-static bool same_latent(const graft_latent *a, const graft_latent *b)
-{
-    int64_t s[4], t[4];
-    const float *x = graft_latent_data(a, s), *y = graft_latent_data(b, t);
-    return memcmp(s, t, sizeof s) == 0 && memcmp(x, y, (size_t)shape_count(s, 4) * sizeof *x) == 0;
-}
-
 /* What the text encoder and the VAE are given, by hand; pixels of each are what the area asks for.
  */
 static void scaled(bool numbered, const graft_vae *vae)
@@ -440,35 +420,6 @@ static void encodes_alike(const graft_clip *other)
     graft_cond_release(a);
     graft_cond_release(b);
     graft_image_release(seen);
-}
-
-/* Saved alone and in a checkpoint, from either of the places that transformers has had for it. */
-static void saved(void)
-{
-    made_file *f = whole_file();
-    for (size_t i = 0; i < f->n; i++) {
-        char name[200];
-        const char *was = f->tensor[i].name;
-        const bool sees = strncmp(was, "visual.", 7) == 0;
-        const char *part = strncmp(was, "model.", 6) == 0 ? was + 6 : was;
-        snprintf(name, sizeof name, "%s%s", sees ? "model." : "model.language_model.", part);
-        if (strcmp(was, "merges_txt") == 0) snprintf(name, sizeof name, "model.language_%s", was);
-        call_tensor(&f->tensor[i], name);
-    }
-    graft_clip *moved = clip_of(f);
-    encodes_alike(moved);
-    for (int i = 0; i < 4; i++) {
-        const graft_checkpoint what = {.clip = i & 1 ? moved : clip, .encoder = i / 2};
-        const char *to = temp_path("saved.safetensors");
-        graft_clip *again = NULL;
-        graft_err e = GRAFT_ERR_INIT;
-        CHECK_OK(graft_checkpoint_save(&what, to, NULL, NULL, &e), &e);
-        CHECK_OK(graft_clip_load(engine, &to, 1, "qwen_image", NULL, &again, &e), &e);
-        if (again) encodes_alike(again);
-        if (again) graft_clip_release(again);
-        unlink(to);
-    }
-    graft_clip_release(moved);
 }
 
 /* Joining both files may run out of memory anywhere. */

@@ -221,6 +221,16 @@ bool golden_count_tokens(const graft_net_arch *a, const graft_st_tensor *context
     return ok;
 }
 
+/* In 16 bits rounding decides which tokens are most alike, and with that some values altogether,
+ * but where the case's cosines are far enough apart. Such small pictures are off by up to 0.05
+ * without merging, too; one token that is merged into another than it should be, or not at all,
+ * moves them by 0.13 and more. */
+static void note_merged(golden *g, const graft_safetensors *f, int k, const char *what,
+                        double error)
+{
+    if (golden_case(f, k, "clear")) golden_note(g, what, error, 0.06);
+}
+
 /* all: tokens that the network is given; 0: those of the prompt. */
 static graft_status unet_case(golden *g, const graft_model *m, const graft_safetensors *f, int k,
                               int64_t all, graft_err *e)
@@ -257,9 +267,8 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
     char what[64];
     snprintf(what, sizeof what, "model case%d%s", k, all ? " counted" : "");
     const double error = golden_error(out, expected, golden_count(want));
-    /* Rounding to 16 bits changes which tokens are most alike, and so some values altogether. */
     if (golden_case(f, k, "tome") && !is_float32(g))
-        golden_note(g, what, error, 0.25);
+        note_merged(g, f, k, what, error);
     else
         golden_note_model(g, what, error);
 out:

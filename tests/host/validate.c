@@ -441,6 +441,24 @@ static void one_of_many(void)
            "[{'type':'custom_validation_failed','message':'Custom validation failed for node',"
            "'details':'lora_2 - no such thing','extra_info':{'input_name':'lora_2',"
            "'folder':'models/loras','suggestions':['wrongs.safetensors']}}]");
+    /* A later part of a model stands for nothing; the others are no nearer to what was meant. */
+    check_text("models/loras/wrong-00002-of-00003.safetensors", "x");
+    check_text("models/loras/wrong-00002-of-00004.safetensors", "x");
+    check_text("models/loras/wrong-00001-of-00003.safetensors", "x");
+    EXPECT("Power Lora Loader (rgthree)",
+           "{'lora_2':{'on':true,'lora':'wrong-00002-of-00003.safetensors'}}",
+           "[{'type':'custom_validation_failed','message':'Custom validation failed for node',"
+           "'details':'lora_2 - no such thing','extra_info':{'input_name':'lora_2',"
+           "'folder':'models/loras','first_part':'wrong-00001-of-00003.safetensors',"
+           "'suggestions':['wrong-00001-of-00003.safetensors']}}]");
+    EXPECT("Power Lora Loader (rgthree)",
+           "{'lora_2':{'on':true,'lora':'wrong-00002-of-00004.safetensors'}}",
+           "[{'type':'custom_validation_failed','message':'Custom validation failed for node',"
+           "'details':'lora_2 - no such thing','extra_info':{'input_name':'lora_2',"
+           "'folder':'models/loras','first_part':'wrong-00001-of-00004.safetensors'}}]");
+    CHECK(remove("models/loras/wrong-00001-of-00003.safetensors") == 0);
+    CHECK(remove("models/loras/wrong-00002-of-00003.safetensors") == 0);
+    CHECK(remove("models/loras/wrong-00002-of-00004.safetensors") == 0);
     CHECK(remove("models/loras/wrongs.safetensors") == 0 && rmdir("models/loras") == 0);
     /* By name on a command line; JSON, since no type says what it is. */
     graft_err e = GRAFT_ERR_INIT;

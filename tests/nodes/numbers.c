@@ -66,6 +66,12 @@ static void formulas_are_computed(void)
     in[0].u.s = "sum(values)";
     CHECK_INT(run(n->id, in, out), GRAFT_OK);
     CHECK(out[0].u.f == 1001.5 && out[1].u.i == 1001);
+    in[0].u.s = "2 ** 64 - 2 ** 63 - 1";
+    CHECK_INT(run(n->id, in, out), GRAFT_OK);
+    CHECK(out[0].u.f == 0x1p63 && out[1].u.i == INT64_MAX);
+    in[0].u.s = "2 ** 63"; /* which no INT holds */
+    CHECK_INT(run(n->id, in, out), GRAFT_E_ARG);
+    CHECK_STR(host.fail_text, "9.22337e+18 is no whole number of 64 bits");
     in[0].u.s = "a + c"; /* nothing is connected to c */
     CHECK_INT(run(n->id, in, out), GRAFT_E_ARG);
     CHECK_STR(host.fail_input, "expression");

@@ -23,7 +23,7 @@ static void of_nothing(void)
 static void of_channels(void)
 {
     static const graft_preview_colours c = {
-        4, 0, {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {-1, -1, -1}, {0, 0.5f, -1}}};
+        4, 0, 0, {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {-1, -1, -1}, {0, 0.5f, -1}}};
     const float latent[4 * AREA] = {1, 0, 0, /**/ 0, 0.5f, 0, /**/ 0, 0, 1, /**/ 0, 0, 0.5f};
     static const uint8_t wanted[3 * AREA] = {255, 191, 0, /**/ 127, 255, 0, /**/ 63, 127, 63};
     uint8_t rgb[3 * AREA];

@@ -72,7 +72,7 @@ static void says_what_is_wrong(void)
                {"abs(1, 2)", "abs() does not take 2 values"},
                {"1e300 * 1e300", "the result is not finite"},
                {"2 ** 4001", "an exponent of 4001; 4000 at most"},
-               {"int(1e30)", "1e+30 is no whole number of 64 bits"},
+               {"int(1e39)", "a whole number of more than 127 bits"},
                {"values + 1", "values stands for several, for example in sum()"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         graft_err e = GRAFT_ERR_INIT;
@@ -82,36 +82,134 @@ static void says_what_is_wrong(void)
     }
 }
 
-/* Python's whole numbers have no end, ours become floating where 64 bits do not hold them. */
+/* Python's whole numbers have no end, ours have 127 bits and are never rounded. */
 static void large_numbers(void)
 {
     graft_err e = GRAFT_ERR_INIT;
     static const struct {
         const char *formula;
-        double want;
-    } all[] = {{"9223372036854775807 + 1", 0x1p63},      {"-9223372036854775807 - 2", -0x1p63},
-               {"3037000500 ** 2", 9.22337203700025e18}, {"2 ** 100", 0x1p100},
-               {"99999999999999999999", 1e20},           {"1 << 64", 0x1p64},
-               {"-(-9223372036854775807 - 1)", 0x1p63}};
+        double want; /* as a float; 0: it is refused */
+    } all[] = {{"9223372036854775807 + 1", 0x1p63},
+               {"-9223372036854775807 - 2", -0x1p63},
+               {"2 ** 100", 0x1p100},
+               {"-(2 ** 126) * 2", -0x1p127},
+               {"-(2 ** 126) - 2 ** 126", -0x1p127},
+               {"-1 << 127", -0x1p127},
+               {"(-1 << 127) // 2", -0x1p126},
+               {"170141183460469231731687303715884105727", 0x1p127},
+               {"170141183460469231731687303715884105728", 0},
+               {"99999999999999999999999999999999999999999", 0},
+               {"170141183460469231731687303715884105727 + 1", 0},
+               {"-(-1 << 127)", 0},
+               {"abs(-1 << 127)", 0},
+               {"(-1 << 127) // -1", 0},
+               {"(-1 << 127) - 1", 0},
+               {"sum(2 ** 126, 2 ** 126)", 0},
+               {"2 ** 127", 0},
+               {"pow(-3, 81)", 0},
+               {"1 << 127", 0},
+               {"2 ** 64 * 2 ** 63", 0},
+               {"int(1e39)", 0},
+               {"round(-2e38)", 0},
+               {"round(170141183460469231731687303715884105727, -18)", 0}};
     graft_formula_value n;
-    int64_t i;
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
-        CHECK_OK(graft_formula_compute(all[k].formula, NULL, 0, &n, &e), &e);
-        CHECK(n.kind == GRAFT_FORMULA_FLOAT);
-        CHECK(n.f == all[k].want);
+        graft_err why = GRAFT_ERR_INIT;
+        graft_status st = graft_formula_compute(all[k].formula, NULL, 0, &n, &why);
+        CHECK_INT(st, all[k].want ? GRAFT_OK : GRAFT_E_ARG);
+        CHECK_STR(why.text, all[k].want ? "" : "a whole number of more than 127 bits");
+        if (st) continue;
+        CHECK(n.kind == GRAFT_FORMULA_INT && graft_formula_f64(n) == all[k].want);
+        if (graft_formula_f64(n) != all[k].want) fprintf(stderr, "  %s\n", all[k].formula);
     }
-    CHECK_OK(graft_formula_compute("9223372036854775806 + 1", NULL, 0, &n, &e), &e);
-    CHECK_INT(n.i, INT64_MAX);
-    CHECK_OK(graft_formula_compute("(-9223372036854775807 - 1) // -1", NULL, 0, &n, &e), &e);
-    CHECK(n.kind == GRAFT_FORMULA_FLOAT && n.f == 0x1p63);
-    CHECK_INT(graft_formula_i64((graft_formula_value){GRAFT_FORMULA_FLOAT, 0, 0x1p63}, &i, NULL),
-              GRAFT_E_ARG);
-    CHECK_INT(graft_formula_i64((graft_formula_value){GRAFT_FORMULA_FLOAT, 0, NAN}, &i, NULL),
-              GRAFT_E_ARG);
-    CHECK_OK(graft_formula_i64((graft_formula_value){GRAFT_FORMULA_FLOAT, 0, -0x1p63}, &i, &e), &e);
-    CHECK_INT(i, INT64_MIN);
-    CHECK_OK(graft_formula_i64((graft_formula_value){GRAFT_FORMULA_FLOAT, 0, -2.9}, &i, &e), &e);
-    CHECK_INT(i, -2);
+    CHECK_OK(graft_formula_compute("(-1 << 127) % -1", NULL, 0, &n, &e), &e);
+    CHECK_INT(n.i, 0);
+    CHECK_OK(graft_formula_compute("0 << 4000", NULL, 0, &n, &e), &e);
+    CHECK_INT(n.i, 0);
+    CHECK_OK(graft_formula_compute("2.0 ** 200", NULL, 0, &n, &e), &e);
+    CHECK(n.kind == GRAFT_FORMULA_FLOAT && n.f == 0x1p200);
+}
+
+/* A quotient is rounded once: of these, numbers that were rounded before would give another. */
+static void quotients(void)
+{
+    static const struct {
+        const char *formula;
+        double want;
+    } all[] = {
+        {"9007199254740993 / 9007199254740992", 1.0},
+        {"-9007199254740995 / 9007199254740992", -0x1.0000000000002p0},
+        {"18014398509481987 / 9007199254740993", 0x1.0000000000000p1},
+        {"9223372036854775807 / 9223372036854774783", 0x1.0000000000001p0},
+        {"5258986265376043509 / 870", 0x1.579b96c07c479p+52},
+        {"-951886317312885410 / 926", -0x1.d375b5e6d7423p+49},
+        {"7053584670082022960 / 2352596571770045650", 0x1.7fc56e26d7afap+1},
+        {"39098739912098889811989275654574436925 / 1094856349054788848375", 0x1.fb7cf0c648d70p+54},
+        {"(2 ** 126 + 1) / 2 ** 126", 1.0},
+        {"(2 ** 53 + 1) / -1", -0x1p53},
+        {"(2 ** 53 + 3) / 1", 0x1.0000000000002p53},
+        {"1 / 3", 1.0 / 3},
+        {"1 / 170141183460469231731687303715884105727", 0x1p-127}};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        graft_err e = GRAFT_ERR_INIT;
+        graft_formula_value n;
+        CHECK_OK(graft_formula_compute(all[k].formula, NULL, 0, &n, &e), &e);
+        CHECK(n.kind == GRAFT_FORMULA_FLOAT && n.f == all[k].want);
+        if (n.f != all[k].want) fprintf(stderr, "  %s: %a\n", all[k].formula, n.f);
+    }
+}
+
+static void whole_numbers(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_formula_value floats[] = {{GRAFT_FORMULA_FLOAT, 0, -0x1p63},
+                                          {GRAFT_FORMULA_FLOAT, 0, -2.9},
+                                          {GRAFT_FORMULA_INT, INT64_MAX, 0},
+                                          {GRAFT_FORMULA_INT, INT64_MIN, 0}};
+    const int64_t want[] = {INT64_MIN, -2, INT64_MAX, INT64_MIN};
+    const graft_formula_value none[] = {{GRAFT_FORMULA_FLOAT, 0, 0x1p63},
+                                        {GRAFT_FORMULA_FLOAT, 0, NAN},
+                                        {GRAFT_FORMULA_INT, (graft_formula_whole)INT64_MAX + 1, 0},
+                                        {GRAFT_FORMULA_INT, (graft_formula_whole)INT64_MIN - 1, 0}};
+    for (size_t k = 0; k < 4; k++) {
+        int64_t i = 0;
+        CHECK_OK(graft_formula_i64(floats[k], &i, &e), &e);
+        CHECK_INT(i, want[k]);
+        CHECK_INT(graft_formula_i64(none[k], &i, NULL), GRAFT_E_ARG);
+    }
+}
+
+/* What may stand 200 deep within itself: a part before what is within, and one behind. */
+static void depth(void)
+{
+    static const struct {
+        const char *before, *behind;
+        double want; /* of 200 with a 1 within */
+    } all[] = {{"(", ")", 1},
+               {"abs(", ")", 1},
+               {"-", "", 1},
+               {"not ", "", 1},
+               {"1**", "", 1},
+               {"0 if 0 else ", "", 1},
+               {"(-", ")", 0} /* two of each: 100 are 200 deep */};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        const int most = strlen(all[k].before) == 2 && all[k].before[0] == '(' ? 100 : 200;
+        for (int n = most; n <= most + 1; n++) {
+            char text[4096] = "";
+            size_t at = 0;
+            graft_formula_value v;
+            graft_err e = GRAFT_ERR_INIT;
+            for (int i = 0; i < n; i++)
+                at += (size_t)snprintf(text + at, sizeof text - at, "%s", all[k].before);
+            at += (size_t)snprintf(text + at, sizeof text - at, "1");
+            for (int i = 0; i < n; i++)
+                at += (size_t)snprintf(text + at, sizeof text - at, "%s", all[k].behind);
+            const graft_status st = graft_formula_compute(text, NULL, 0, &v, &e);
+            CHECK_INT(st, n == most ? GRAFT_OK : GRAFT_E_LIMIT);
+            CHECK_STR(e.text, n == most ? "" : "the formula is nested more than 200 deep");
+            if (!st && all[k].want) CHECK(graft_formula_f64(v) == all[k].want);
+        }
+    }
 }
 
 static void limits(void)
@@ -175,6 +273,9 @@ int main(void)
     RUN(as_python);
     RUN(says_what_is_wrong);
     RUN(large_numbers);
+    RUN(quotients);
+    RUN(whole_numbers);
+    RUN(depth);
     RUN(limits);
     RUN(chains_within_chains);
     RUN(without_memory);

@@ -67,6 +67,26 @@ static void same_picture(void)
     process_finish(&parts);
 }
 
+static void refused(const char *name, const char *words)
+{
+    process p = {.output = "parts/refused", .models = models};
+    process_workflow(&p, "workflows/txt2img.json", (const char *[]){name, NULL});
+    CHECK_INT(p.status, 1);
+    CHECK(strstr(p.text, words));
+    if (!strstr(p.text, words)) fprintf(stderr, "no \"%s\" in: %s\n", words, p.text);
+    process_finish(&p);
+}
+
+static void later_part(void)
+{
+    refused("1.ckpt_name=demo-00002-of-00003.safetensors",
+            "input ckpt_name: demo-00002-of-00003.safetensors is a later part of a model; choose "
+            "its first, demo-00001-of-00003.safetensors\n");
+    refused("1.ckpt_name=demo-00002-of-00005.safetensors",
+            "input ckpt_name: demo-00002-of-00005.safetensors is a later part of a model, whose "
+            "first, demo-00001-of-00005.safetensors, is not there\n");
+}
+
 static void missing_part(void)
 {
     process p = {.output = "parts/missing", .models = models};
@@ -84,6 +104,7 @@ int main(void)
 {
     RUN(divide);
     RUN(same_picture);
+    RUN(later_part);
     RUN(missing_part);
     return test_end();
 }
