@@ -154,13 +154,48 @@ static graft_status put_maybe(const graft_host *h, const char *folder, const cha
     return st == GRAFT_E_NOMEM ? st : GRAFT_OK;
 }
 
+/* A folder in which text encoders may be. */
+static bool may_have_text(const char *folder)
+{
+    return strcmp(folder, "text_encoders") == 0 || strcmp(folder, "checkpoints") == 0;
+}
+
+/* Tokenizers of T5, Qwen and Mistral are files of their own beside the encoder at `path`. Those
+ * that are no models a host gives no paths of. */
+static graft_status put_tokenizers(const char *path, graft_str *out)
+{
+    static const char *const files[] = {TOKENIZER, "tokenizer.json", "vocab.json", "merges.txt",
+                                        "tekken.json"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char *beside = graft_path_beside(path, files[i]);
+        if (!beside) return GRAFT_E_NOMEM;
+        if (put_one(beside, out) != GRAFT_OK) graft_str_puts(out, "none ");
+        graft_free(beside);
+    }
+    return GRAFT_OK;
+}
+
+static graft_status put_model(const graft_host *h, const char *folder, const char *name,
+                              graft_str *out)
+{
+    char *path = NULL;
+    graft_status st = graft_files_resolve(h, folder, name, &path, NULL);
+    if (st == GRAFT_OK) st = graft_files_put_identity(path, out);
+    if (st == GRAFT_OK && may_have_text(folder)) st = put_tokenizers(path, out);
+    graft_free(path);
+    return st;
+}
+
 static graft_status put_folder(const graft_host *h, const char *folder, graft_str *out)
 {
     char **names = graft_files_choices(h, folder);
     graft_status st = names ? GRAFT_OK : GRAFT_E_NOMEM;
     for (size_t i = 0; st == GRAFT_OK && names[i]; i++) {
         graft_str_printf(out, "%s ", names[i]);
-        st = put_maybe(h, folder, names[i], out);
+        st = put_model(h, folder, names[i], out);
+        if (st == GRAFT_OK || st == GRAFT_E_NOMEM) continue;
+        graft_str_puts(out, "none ");
+        st = GRAFT_OK;
     }
     graft_files_free_choices(names);
     return st;
@@ -194,29 +229,6 @@ graft_status graft_files_fingerprint(const graft_host *h, const char *folder, co
     return st;
 }
 
-/* Tokenizers of T5, Qwen and Mistral are files of their own: beside the encoder's, T5's or else a
- * text encoder. */
-static bool may_have_text(const char *folder)
-{
-    return strcmp(folder, "text_encoders") == 0 || strcmp(folder, "checkpoints") == 0;
-}
-
-static graft_status put_tokenizer(const graft_host *h, const char *folder, const char *name,
-                                  graft_str *out)
-{
-    static const char *const files[] = {TOKENIZER, "tokenizer.json", "vocab.json", "merges.txt",
-                                        "tekken.json"};
-    const char *slash = strrchr(name, '/');
-    graft_status st = GRAFT_OK;
-    for (size_t i = 0; i < sizeof files / sizeof *files && st == GRAFT_OK; i++) {
-        graft_str beside = GRAFT_STR_INIT;
-        graft_str_printf(&beside, "%.*s%s", slash ? (int)(slash + 1 - name) : 0, name, files[i]);
-        st = beside.failed ? GRAFT_E_NOMEM : put_maybe(h, folder, beside.data, out);
-        graft_str_finish(&beside);
-    }
-    return st == GRAFT_OK ? put_maybe(h, "text_encoders", TOKENIZER, out) : st;
-}
-
 /* What looks at pictures for text encoders in GGUF, which are files beside them. */
 static graft_status put_sight(const graft_host *h, const char *folder, graft_str *out)
 {
@@ -231,13 +243,11 @@ static graft_status put_sight(const graft_host *h, const char *folder, graft_str
 static graft_status put_stamp(const graft_host *h, const char *folder, const graft_arg *name,
                               graft_str *out)
 {
-    char *path = NULL;
-    if (is_linked(name)) return put_all(h, folder, out);
-    graft_status st = graft_files_resolve(h, folder, name->u.s, &path, NULL);
-    if (st == GRAFT_OK) st = graft_files_put_identity(path, out);
-    graft_free(path);
-    if (st == GRAFT_OK && may_have_text(folder)) st = put_tokenizer(h, folder, name->u.s, out);
-    if (st == GRAFT_OK && may_have_text(folder) && graft_str_ends(name->u.s, ".gguf"))
+    graft_status st =
+        is_linked(name) ? put_all(h, folder, out) : put_model(h, folder, name->u.s, out);
+    if (st == GRAFT_OK && may_have_text(folder)) st = put_maybe(h, "text_encoders", TOKENIZER, out);
+    if (st == GRAFT_OK && may_have_text(folder) && !is_linked(name) &&
+        graft_str_ends(name->u.s, ".gguf"))
         st = put_sight(h, folder, out);
     return st;
 }

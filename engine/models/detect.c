@@ -272,6 +272,8 @@ graft_status graft_detect_half(const graft_safetensors *f, const char *prefix, g
         return graft_detect_missing(f, prefix, "time_embed.0.weight", e);
     a->time_dim = graft_detect_dim(time, 0);
     a->adm_channels = graft_detect_dim(graft_detect_find(f, prefix, "label_emb.0.0.weight"), 1);
+    if (!a->adm_channels && graft_detect_find(f, prefix, "label_emb.0.2.weight"))
+        return graft_detect_missing(f, prefix, "label_emb.0.0.weight", e);
     return detect_context(f, prefix, a, e);
 }
 
@@ -349,6 +351,16 @@ graft_family graft_unet_family(const graft_unet_arch *a)
 
 /* ------------------------------------------------------------------ VAE */
 
+/* By two names, so that a VAE that lacks one of them is refused by that name. */
+static const graft_st_tensor *decoder_block(const graft_safetensors *f, const char *prefix,
+                                            int level, int block)
+{
+    const graft_st_tensor *t =
+        graft_detect_find(f, prefix, "decoder.up.%d.block.%d.conv1.weight", level, block);
+    return t ? t
+             : graft_detect_find(f, prefix, "decoder.up.%d.block.%d.conv2.weight", level, block);
+}
+
 static graft_status detect_decoder(const graft_safetensors *f, const char *prefix,
                                    graft_vae_arch *a, graft_err *e)
 {
@@ -357,16 +369,14 @@ static graft_status detect_decoder(const graft_safetensors *f, const char *prefi
     a->z_channels = graft_detect_dim(in, 1);
     a->out_channels = graft_detect_dim(last, 0);
     if (!a->z_channels || !a->out_channels)
-        return graft_detect_missing(f, prefix, "decoder.conv_in.weight", e);
+        return graft_detect_missing(
+            f, prefix, a->z_channels ? "decoder.conv_out.weight" : "decoder.conv_in.weight", e);
     while (a->levels < GRAFT_MAX_LEVELS) {
-        const graft_st_tensor *t =
-            graft_detect_find(f, prefix, "decoder.up.%d.block.0.conv1.weight", a->levels);
+        const graft_st_tensor *t = decoder_block(f, prefix, a->levels, 0);
         if (!t) break;
         a->channels[a->levels++] = graft_detect_dim(t, 0);
     }
-    while (a->res_blocks < 16 &&
-           graft_detect_find(f, prefix, "decoder.up.0.block.%d.conv1.weight", a->res_blocks))
-        a->res_blocks++;
+    while (a->res_blocks < 16 && decoder_block(f, prefix, 0, a->res_blocks)) a->res_blocks++;
     a->res_blocks--;
     if (a->levels < 1 || a->res_blocks < 1)
         return graft_detect_missing(f, prefix, "decoder.up.0.block.0.conv1.weight", e);
@@ -441,10 +451,8 @@ static graft_status detect_hf(const graft_safetensors *f, const char *prefix, gr
     a->width = graft_detect_dim(pos, 1);
     a->vocab = graft_detect_dim(tok, 0);
     a->intermediate = graft_detect_dim(fc, 0);
-    while (
-        a->layers < 128 &&
-        graft_detect_find(f, prefix, "text_model.encoder.layers.%d.layer_norm1.weight", a->layers))
-        a->layers++;
+    a->layers = graft_detect_blocks(f, prefix, "text_model.encoder.layers", "layer_norm1.weight",
+                                    "mlp.fc1.weight");
     a->projection = graft_detect_dim(graft_detect_find(f, prefix, "text_projection.weight"), 0);
     return GRAFT_OK;
 }
@@ -462,9 +470,8 @@ static graft_status detect_openclip(const graft_safetensors *f, const char *pref
     a->width = graft_detect_dim(pos, 1);
     a->vocab = graft_detect_dim(tok, 0);
     a->intermediate = graft_detect_dim(fc, 0);
-    while (a->layers < 128 &&
-           graft_detect_find(f, prefix, "transformer.resblocks.%d.ln_1.weight", a->layers))
-        a->layers++;
+    a->layers =
+        graft_detect_blocks(f, prefix, "transformer.resblocks", "ln_1.weight", "mlp.c_fc.weight");
     a->projection = graft_detect_dim(graft_detect_find(f, prefix, "text_projection"), 1);
     a->projection_transposed = a->projection != 0;
     if (!a->projection)

@@ -102,6 +102,8 @@ graft_status graft_flux_detect_blocks(const graft_safetensors *f, const char *pr
  * so that a file that lacks one of them is refused by that name. */
 void graft_flux_detect_depths(const graft_safetensors *f, const char *prefix, int32_t *depth,
                               int32_t *single_depth);
+/* Whether FLUX or FLUX.2 is told a guidance: either of two names tells, as above. */
+bool graft_flux_detect_guidance(const graft_safetensors *f, const char *prefix);
 graft_status graft_mmdit_detect_blocks(const graft_safetensors *f, const char *prefix,
                                        const char *config, graft_mmdit_arch *out, graft_err *e);
 /* hidden, channels and patch, from the convolution of this name, ".weight" included. */

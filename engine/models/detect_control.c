@@ -76,6 +76,8 @@ static graft_status diffusers_half(const graft_safetensors *f, const char *prefi
     if (!a->time_dim) return graft_detect_missing(f, prefix, "time_embedding.linear_1.weight", e);
     a->adm_channels =
         graft_detect_dim(graft_detect_find(f, prefix, "add_embedding.linear_1.weight"), 1);
+    if (!a->adm_channels && graft_detect_find(f, prefix, "add_embedding.linear_2.weight"))
+        return graft_detect_missing(f, prefix, "add_embedding.linear_1.weight", e);
     return diffusers_context(f, prefix, a, e);
 }
 

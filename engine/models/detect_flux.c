@@ -16,6 +16,12 @@ void graft_flux_detect_depths(const graft_safetensors *f, const char *prefix, in
         graft_detect_blocks(f, prefix, "single_blocks", "linear1.weight", "linear2.weight");
 }
 
+bool graft_flux_detect_guidance(const graft_safetensors *f, const char *prefix)
+{
+    return graft_detect_find(f, prefix, "guidance_in.in_layer.weight") ||
+           graft_detect_find(f, prefix, "guidance_in.out_layer.weight");
+}
+
 /* A head's values turn with row and column; of 128 all published ones leave 16 as they are. */
 static graft_status detect_heads(const graft_safetensors *f, const char *prefix, const char *config,
                                  graft_flux_arch *a, graft_err *e)
@@ -59,7 +65,7 @@ graft_status graft_flux_detect_blocks(const graft_safetensors *f, const char *pr
                                          {"double_blocks.0.img_mlp.0.weight", &out->mlp, 0}};
     graft_status st = graft_detect_widths(f, prefix, widths, sizeof widths / sizeof *widths, e);
     if (st) return st;
-    out->guidance = graft_detect_find(f, prefix, "guidance_in.in_layer.weight") != NULL;
+    out->guidance = graft_flux_detect_guidance(f, prefix);
     graft_flux_detect_depths(f, prefix, &out->depth, &out->single_depth);
     return detect_heads(f, prefix, config, out, e);
 }

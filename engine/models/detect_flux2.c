@@ -36,7 +36,7 @@ graft_status graft_flux2_detect(const graft_safetensors *f, const char *prefix,
                           "in its MLPs: only latents are supported",
                           graft_safetensors_path(f), out->channels, coming_out, gated);
     out->mlp = gated / 2;
-    out->guidance = graft_detect_find(f, prefix, "guidance_in.in_layer.weight") != NULL;
+    out->guidance = graft_flux_detect_guidance(f, prefix);
     graft_flux_detect_depths(f, prefix, &out->depth, &out->single_depth);
     return detect_heads(f, prefix, out, e);
 }

@@ -45,6 +45,8 @@ static int32_t rows_of(const graft_safetensors *f, const char *name, int32_t *co
     return *columns ? graft_detect_dim(t, 0) : 0;
 }
 
+/* By two names of each layer, here and of the resampler's, so that a file that lacks one of them is
+ * refused by that name. */
 static graft_status detect_layers(const graft_safetensors *f, graft_ip_adapter_arch *a,
                                   graft_err *e)
 {
@@ -52,7 +54,9 @@ static graft_status detect_layers(const graft_safetensors *f, graft_ip_adapter_a
     for (int32_t columns; a->n_layers < GRAFT_IP_ADAPTER_LAYERS; a->n_layers++) {
         snprintf(name, sizeof name, "ip_adapter.%d.to_k_ip.weight", 2 * a->n_layers + 1);
         const int32_t rows = rows_of(f, name, &columns);
-        if (!graft_detect_find(f, "", "%s", name)) break;
+        if (!graft_detect_find(f, "", "%s", name) &&
+            !graft_detect_find(f, "", "ip_adapter.%d.to_v_ip.weight", 2 * a->n_layers + 1))
+            break;
         if (!rows || (a->n_layers && columns != a->width))
             return graft_detect_missing(f, "", name, e);
         a->channels[a->n_layers] = rows;
@@ -90,7 +94,8 @@ static graft_status detect_resampler(const graft_safetensors *f, graft_ip_adapte
     a->mlp = rows_of(f, name, &columns);
     if (!a->mlp) return graft_detect_missing(f, "", name, e);
     while (a->depth < MAX_DEPTH &&
-           graft_detect_find(f, "", "image_proj.layers.%d.0.to_q.weight", a->depth))
+           (graft_detect_find(f, "", "image_proj.layers.%d.0.to_q.weight", a->depth) ||
+            graft_detect_find(f, "", "image_proj.layers.%d.0.to_kv.weight", a->depth)))
         a->depth++;
     return GRAFT_OK;
 }

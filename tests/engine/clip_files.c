@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "base/str.h"
+#include "tests/engine/diffusers.h"
 #include "tests/engine/openclip.h"
 
 #define SMALL_L GRAFT_SOURCE_DIR "/golden/small/clip_quick_gelu.safetensors"
@@ -252,11 +253,29 @@ static void nonsense_in_the_config(void)
     }
 }
 
+/* What layers are counted by, in OpenCLIP's names. */
+static void without_a_norm(void)
+{
+    static const char lost[] = "transformer.resblocks.1.ln_1.weight";
+    const char *path = temp_path("lost.safetensors");
+    graft_safetensors *f = open_file(SMALL_G);
+    made_file *m = as_openclip(f, LAYERS, W);
+    graft_clip *c = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    drop_tensor(m, lost);
+    write_file(m, path, graft_safetensors_metadata(f, "config"));
+    graft_safetensors_close(f);
+    CHECK_INT(graft_clip_load(engine, &path, 1, "stable_diffusion", NULL, &c, &e), GRAFT_E_FORMAT);
+    CHECK(!c && strstr(e.text, lost));
+    unlink(path);
+}
+
 int main(void)
 {
     engine = make_engine("cpu");
     make_files();
     RUN(nonsense_in_the_config);
+    RUN(without_a_norm);
     RUN(second_in_both_names);
     RUN(saved_as_openclip);
     RUN(saved_with_changes);

@@ -107,6 +107,22 @@ static void any_tensor_missing(void)
     }
 }
 
+/* One that lacks the first half of what it is told of sizes by, in either's names. */
+static void sizes_told_by_half(void)
+{
+    graft_model *xl = load_model(engine, SDXL);
+    for (int theirs = 0; theirs < 2; theirs++) {
+        static const char *const lost[] = {"control_model.label_emb.0.0.weight",
+                                           "add_embedding.linear_1.weight"};
+        graft_err e = GRAFT_ERR_INIT;
+        made_file *f = theirs ? in_diffusers(xl) : make_control(xl, 1);
+        remove_tensor(f, lost[theirs]);
+        CHECK_INT(try_load(f, control_config(xl), &e), GRAFT_E_FORMAT);
+        CHECK(strstr(e.text, lost[theirs]));
+    }
+    graft_model_release(xl);
+}
+
 /* A tensor that nothing reads is told and no obstacle. */
 static void leftovers(void)
 {
@@ -260,6 +276,7 @@ int main(void)
     control_begin();
     RUN(wrong_files);
     RUN(any_tensor_missing);
+    RUN(sizes_told_by_half);
     RUN(diffusers_names);
     RUN(leftovers);
     RUN(wrong_model);

@@ -64,8 +64,7 @@ static const family tested = {
                {"transformer_blocks.0.attn.add_k_proj.weight", GRAFT_E_UNSUPPORTED,
                 "unknown architecture"},
                {"single_transformer_blocks.0.proj_mlp.weight", GRAFT_E_UNSUPPORTED,
-                "unknown architecture"},
-               {"guidance_in.in_layer.weight"}}, /* one that is told no guidance */
+                "unknown architecture"}},
     .damaged = damaged,
     .told_guidance = true,
     .takes_references = true,

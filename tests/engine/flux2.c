@@ -152,12 +152,16 @@ static void two_pictures(void)
     }
 }
 
-/* A network without what makes a guidance of the number that it is told. */
+/* A network without half of what makes a guidance of the number that it is told. */
 static void lost_guidance(void)
 {
-    made_file *f = part_of_file(DEV, UNET);
-    drop_tensor(f, "guidance_in.out_layer.weight");
-    refused(f, NULL, GRAFT_E_FORMAT, "guidance_in.out_layer.weight");
+    static const char *const lost[] = {"guidance_in.in_layer.weight",
+                                       "guidance_in.out_layer.weight"};
+    for (size_t i = 0; i < COUNT(lost); i++) {
+        made_file *f = part_of_file(DEV, UNET);
+        drop_tensor(f, lost[i]);
+        refused(f, NULL, GRAFT_E_FORMAT, lost[i]);
+    }
 }
 
 /* dev is told a prompt's guidance; klein has no place for it. */

@@ -181,24 +181,35 @@ static void fewer_rows(void)
     }
 }
 
-/* A transformer that lacks what its blocks are counted and told by: the message names it. */
-static void gap_in_a_transformer(void)
+/* A model that lacks what its blocks are counted and told by: the message names it. */
+static void gaps(void)
 {
-    static const char *const gone[] = {
-        "joint_blocks.2.x_block.attn.qkv.weight", "joint_blocks.2.x_block.mlp.fc1.weight",
-        "joint_blocks.1.x_block.attn.qkv.weight", "joint_blocks.0.x_block.attn.ln_q.weight",
-        "joint_blocks.0.x_block.attn.ln_k.weight"};
-    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+    static const struct {
+        part what;
+        const char *file, *gone;
+    } cases[] = {{UNET_PART, SD35M, "joint_blocks.2.x_block.attn.qkv.weight"},
+                 {UNET_PART, SD35M, "joint_blocks.2.x_block.mlp.fc1.weight"},
+                 {UNET_PART, SD35M, "joint_blocks.1.x_block.attn.qkv.weight"},
+                 {UNET_PART, SD35M, "joint_blocks.0.x_block.attn.ln_q.weight"},
+                 {UNET_PART, SD35M, "joint_blocks.0.x_block.attn.ln_k.weight"},
+                 {UNET_PART, SDXL, "label_emb.0.0.weight"},
+                 {VAE_PART, VAE, "decoder.up.2.block.0.conv1.weight"},
+                 {VAE_PART, VAE, "decoder.up.1.block.0.conv1.weight"},
+                 {VAE_PART, VAE, "decoder.up.0.block.2.conv1.weight"},
+                 {VAE_PART, VAE, "decoder.conv_out.weight"},
+                 {CLIP_PART, CLIP, "text_model.encoder.layers.2.layer_norm1.weight"},
+                 {CLIP_PART, CLIP, "text_model.encoder.layers.1.layer_norm1.weight"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char config[4096];
-        made_file *f = copy_model(SD35M, config, sizeof config);
+        made_file *f = copy_model(cases[i].file, config, sizeof config);
         graft_st_tensor *t = f->tensor;
-        while (t < f->tensor + f->n && !strstr(t->name, gone[i])) t++;
+        while (t < f->tensor + f->n && !strstr(t->name, cases[i].gone)) t++;
         CHECK(t < f->tensor + f->n);
         free((char *)t->name);
         free((void *)t->data);
         *t = f->tensor[--f->n];
         write_changed(f, config);
-        refused(UNET_PART, gone[i], "a gap");
+        refused(cases[i].what, cases[i].gone, "a gap");
     }
 }
 
@@ -669,7 +680,7 @@ int main(void)
     RUN(missing_tensors);
     RUN(wrong_shapes);
     RUN(fewer_rows);
-    RUN(gap_in_a_transformer);
+    RUN(gaps);
     RUN(transformers_that_do_not_fit);
     RUN(channels_that_do_not_match);
     RUN(unets_for_video);

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/str.h"
 
 struct graft_job {
     fake_host *host;
@@ -92,13 +93,27 @@ static void ui_add(graft_job *j, const char *key, const char *json)
 
 /* ------------------------------------------------------------------ folders */
 
+/* As graft's folders.c: a folder of models gives paths of these alone. */
+static bool is_refused(const char *folder, const char *name)
+{
+    static const char *const endings[] = {".safetensors", ".sft", ".gguf"};
+    if (strcmp(folder, "input") == 0 || strcmp(folder, "output") == 0 ||
+        strcmp(folder, "temp") == 0)
+        return false;
+    if (strcmp(folder, "text_encoders") == 0 && graft_str_ends(name, ".model")) return false;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (graft_str_ends(name, endings[i])) return false;
+    return true;
+}
+
 static graft_status resolve(const graft_host *host, const char *folder, const char *name,
                             char **path, char *text, uint64_t n)
 {
     fake_host *h = (fake_host *)(uintptr_t)host;
     char dir[512];
     snprintf(dir, sizeof dir, "%s/%s", h->root, folder);
-    graft_status st = graft_path_inside(dir, name, path, NULL);
+    graft_status st =
+        is_refused(folder, name) ? GRAFT_E_ARG : graft_path_inside(dir, name, path, NULL);
     if (st == GRAFT_OK && !graft_file_exists(*path)) {
         graft_free(*path);
         *path = NULL;

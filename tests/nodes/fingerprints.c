@@ -123,11 +123,11 @@ static void fingerprints_follow_what_was_overwritten(void)
 static void fingerprints_follow_the_tokenizer(void)
 {
     static const struct {
-        const char *id, *folder;
-    } nodes[] = {{"CLIPLoader", "text_encoders"},
-                 {"DualCLIPLoader", "text_encoders"},
-                 {"TripleCLIPLoader", "text_encoders"},
-                 {"CheckpointLoaderSimple", "checkpoints"}};
+        const char *id, *folder, *input;
+    } nodes[] = {{"CLIPLoader", "text_encoders", "clip_name"},
+                 {"DualCLIPLoader", "text_encoders", "clip_name2"},
+                 {"TripleCLIPLoader", "text_encoders", "clip_name3"},
+                 {"CheckpointLoaderSimple", "checkpoints", "ckpt_name"}};
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
         const char *const own = nodes[i].folder;
         const char *const files[][2] = {{own, "spiece.model"},   {"text_encoders", "spiece.model"},
@@ -135,15 +135,20 @@ static void fingerprints_follow_the_tokenizer(void)
                                         {own, "merges.txt"},     {own, "tekken.json"}};
         const graft_node *node = fake_host_node(nodes[i].id);
         const graft_fingerprint_api *api = node->query(GRAFT_FINGERPRINT_ID);
-        graft_arg in[24];
+        graft_arg in[24], linked[24];
         fake_host_defaults(node, in);
+        fake_host_defaults(node, linked);
+        linked[fake_host_input(node, nodes[i].input)] = (graft_arg){.kind = GRAFT_NONE};
         fake_host_put(&host, own, "file.safetensors", "one", 3);
         for (int k = 0; k < 6; k++) {
-            char a[64] = "", b[64] = "";
+            char a[64] = "", b[64] = "", c[64] = "", d[64] = "";
             CHECK_INT(api->get(&host.host, in, a, sizeof a), GRAFT_OK);
+            CHECK_INT(api->get(&host.host, linked, c, sizeof c), GRAFT_OK);
             fake_host_put(&host, files[k][0], files[k][1], "words", 1 + i % 5);
             CHECK_INT(api->get(&host.host, in, b, sizeof b), GRAFT_OK);
+            CHECK_INT(api->get(&host.host, linked, d, sizeof d), GRAFT_OK);
             CHECK(strcmp(a, b) != 0);
+            CHECK(strcmp(c, d) != 0);
         }
     }
 }
