@@ -404,8 +404,6 @@ typedef struct graft_qwen3_arch {
     int32_t mistral;   /* 1: Mistral: neither biases nor norms of heads */
     int32_t ministral; /* 1: of these Ministral 3, whose places turn by other angles */
     int32_t gemma;     /* 1: Gemma 2: as Mistral, with norms behind branches, too */
-    int32_t
-        whole_norms; /* 1: of a Gemma whose norms' weights are stored as they are, not less one */
 } graft_qwen3_arch;
 
 /* The part of Qwen 2.5-VL that looks at pictures (qwen_vision.h). */

@@ -99,7 +99,6 @@ static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
 {
     a->biased = graft_detect_find(f, prefix, GRAFT_QWEN25_TENSOR) != NULL;
     a->gemma = graft_detect_find(f, prefix, GRAFT_GEMMA2_TENSOR) != NULL;
-    a->whole_norms = a->gemma && graft_safetensors_is_gguf(f);
     a->mistral = graft_qwen3_is_mistral(f, prefix);
     a->ministral = graft_qwen3_is_ministral(f, prefix);
     if (a->mistral) return graft_mistral_head_dim(f, &a->head_dim, e);

@@ -67,8 +67,8 @@ static graft_vid projected(const qwen3 *m, graft_name name, graft_vid x, int32_t
 static graft_vid rms_normed(const qwen3 *m, graft_name weight, graft_vid x)
 {
     const float eps = m->a->mistral ? EPS_DEV : GRAFT_STREAM_EPS;
-    return m->a->gemma && !m->a->whole_norms ? graft_build_rms_norm_more(&m->b, weight, x, 1, eps)
-                                             : graft_build_rms_norm(&m->b, weight, x, 1, eps);
+    return m->a->gemma ? graft_build_rms_norm_more(&m->b, weight, x, 1, eps)
+                       : graft_build_rms_norm(&m->b, weight, x, 1, eps);
 }
 
 /* Of the float32 that the layers add up to. */

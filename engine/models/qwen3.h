@@ -19,7 +19,7 @@
  * multiplied by the root of their width, what a branch gives is normed once more before it is
  * added, gates are a GELU by tanh, and scores of attention approach 50 and -50 by a tanh. Every
  * other layer of it looks back 4096 tokens alone, more than any text has here. Its norms' weights
- * are stored less one, but not by llama.cpp.
+ * are stored less one.
  *
  * Of text alone the places of both VL along three axes are the same. Of a picture (qwen_vision.h,
  * qwen3_vision.h) all cells have one place on the first axis, and further on by their row and
