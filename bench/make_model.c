@@ -508,8 +508,8 @@ static graft_status add_unclip(list *l, graft_err *e)
     return st;
 }
 
-/* With the last layer and the norm, which prompts do not need where they are Qwen 3's, Ministral 3's
- * or Gemma 2's; of Mistral without, as its files for FLUX.2 are. */
+/* With the last layer and the norm, which prompts do not need where they are Qwen 3's, Ministral
+ * 3's or Gemma 2's; of Mistral without, as its files for FLUX.2 are. */
 static graft_status add_qwen3(const graft_qwen3_arch *a, list *l, graft_err *e)
 {
     const graft_qwen3_shape shape = {.batch = 1,
