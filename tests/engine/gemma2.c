@@ -60,7 +60,7 @@ static made_file *gemma(void)
 
 static graft_clip *clip_of(made_file *f)
 {
-    return clip_with(engine, f, CONFIG, "lumina2");
+    return clip_loaded(engine, f, CONFIG, "lumina2");
 }
 
 static void refused(made_file *f, const char *type, graft_status status, const char *words)
@@ -72,7 +72,7 @@ static void refused(made_file *f, const char *type, graft_status status, const c
 static void kind(void)
 {
     graft_clip *c = clip_of(gemma()),
-               *other = clip_with(engine, gemma(), CONFIG, "stable_diffusion");
+               *other = clip_loaded(engine, gemma(), CONFIG, "stable_diffusion");
     const graft_qwen3_arch *a = &c->qwen3->arch;
     CHECK(c->kind == GRAFT_CLIP_LUMINA2 && c->width == WIDTH && !c->qwen3->tokenizer);
     CHECK(a->gemma && !a->mistral && !a->biased && a->layers == 4);

@@ -63,8 +63,8 @@ static inline graft_status try_clip(graft_engine *g, made_file *f, const char *t
 }
 
 /* Takes f. */
-static inline graft_clip *clip_with(graft_engine *g, made_file *f, const char *config,
-                                    const char *type)
+static inline graft_clip *clip_loaded(graft_engine *g, made_file *f, const char *config,
+                                      const char *type)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_clip *c = NULL;
@@ -76,7 +76,7 @@ static inline graft_clip *clip_with(graft_engine *g, made_file *f, const char *c
 /* Takes f. */
 static inline graft_clip *clip_as(graft_engine *g, made_file *f, const char *type)
 {
-    return clip_with(g, f, NULL, type);
+    return clip_loaded(g, f, NULL, type);
 }
 
 /* That it is not loaded as this type, for a reason that says `words`. Takes f. */

@@ -31,7 +31,7 @@ static made_file *ministral(void)
 /* Takes f. */
 static graft_clip *clip_of(made_file *f, const char *config, const char *type)
 {
-    return clip_with(engine, f, config, type);
+    return clip_loaded(engine, f, config, type);
 }
 
 /* Takes f. */
