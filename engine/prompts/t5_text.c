@@ -7,12 +7,11 @@
 #include "engine/prompts/t5.h"
 #include "engine/text/tokenizer.h"
 
-#define TOKENIZER "spiece.model"
-
 /* ------------------------------------------------------------------ loading */
 
 /* A tokenizer, and its file. */
 typedef struct loading {
+    const graft_spiece_wanted *wanted;
     graft_unigram **out;
     graft_st_tensor *model;
 } loading;
@@ -42,7 +41,7 @@ static graft_status from_file(const loading *t, const char *path, graft_err *e)
 /* The tokenizer's file in the folder that `path` is in. */
 static graft_status beside(const loading *t, const char *path, graft_err *e)
 {
-    char *name = graft_path_beside(path, TOKENIZER);
+    char *name = graft_path_beside(path, t->wanted->file);
     graft_status st = name ? from_file(t, name, e) : graft_fail_nomem(e, "a file's name");
     graft_free(name);
     return st;
@@ -52,7 +51,7 @@ static graft_status known(const loading *t, const graft_task *task, graft_err *e
 {
     char *path = NULL;
     if (!task || !task->text_file) return graft_fail(e, GRAFT_E_NOTFOUND, "no tokenizer");
-    graft_status st = task->text_file(task->ctx, TOKENIZER, &path, e);
+    graft_status st = task->text_file(task->ctx, t->wanted->file, &path, e);
     if (!st) st = from_file(t, path, e);
     graft_free(path);
     return st;
@@ -60,18 +59,21 @@ static graft_status known(const loading *t, const graft_task *task, graft_err *e
 
 static const graft_st_tensor *tokenizer_in(const graft_safetensors *f, const char *place)
 {
-    char name[128];
-    snprintf(name, sizeof name, "%s" GRAFT_T5_TOKENIZER, place);
-    const graft_st_tensor *t = graft_safetensors_find(f, name);
-    if (!t) t = graft_safetensors_find(f, GRAFT_T5_TOKENIZER);
+    const char *const prefix[] = {place, "text_encoders.", ""};
+    const graft_st_tensor *t = NULL;
+    for (size_t i = 0; i < sizeof prefix / sizeof *prefix && !t; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s" GRAFT_T5_TOKENIZER, prefix[i]);
+        t = graft_safetensors_find(f, name);
+    }
     return t && t->bytes && graft_dtype_size(t->dtype) == 1 ? t : NULL;
 }
 
 graft_status graft_t5_tokenizer_load(const graft_safetensors *f, const char *place,
-                                     const char *what, const graft_task *task, graft_unigram **out,
-                                     graft_st_tensor *model, graft_err *e)
+                                     const graft_spiece_wanted *wanted, const graft_task *task,
+                                     graft_unigram **out, graft_st_tensor *model, graft_err *e)
 {
-    const loading t = {out, model};
+    const loading t = {wanted, out, model};
     const graft_st_tensor *in = tokenizer_in(f, place);
     if (in) {
         char *data = graft_malloc((size_t)in->bytes);
@@ -84,9 +86,8 @@ graft_status graft_t5_tokenizer_load(const graft_safetensors *f, const char *pla
     if (st == GRAFT_E_NOTFOUND) st = known(&t, task, e);
     if (st != GRAFT_E_NOTFOUND) return st;
     return graft_fail(e, GRAFT_E_NOTFOUND,
-                      "%s: %s tokenizer: put " TOKENIZER " of T5 version 1.1 beside it or "
-                      "into models/text_encoders",
-                      graft_safetensors_path(f), what);
+                      "%s: %s tokenizer: put %s of %s beside it or into models/text_encoders",
+                      graft_safetensors_path(f), wanted->what, wanted->file, wanted->of);
 }
 
 static graft_status check_weights(const graft_t5 *t, graft_err *e)
@@ -110,8 +111,8 @@ graft_status graft_t5_load(graft_weights *file, const char *place, const graft_t
     GRAFT_TRY(graft_t5_detect(f, place, &t->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &t->weights, e));
     GRAFT_TRY(check_weights(t, e));
-    GRAFT_TRY(
-        graft_t5_tokenizer_load(f, place, "T5 without its", task, &t->tokenizer, &t->model, e));
+    GRAFT_TRY(graft_t5_tokenizer_load(f, place, GRAFT_T5_SPIECE("T5 without its"), task,
+                                      &t->tokenizer, &t->model, e));
     if (graft_unigram_tokens_of(t->tokenizer).count > t->arch.vocab) {
         st = graft_fail(
             e, GRAFT_E_FORMAT, "%s: its table has %d tokens, fewer than the %d of its tokenizer",
@@ -197,8 +198,10 @@ static int32_t end_of(const graft_unigram *t)
 
 graft_status graft_t5_words_add(graft_t5_words *w, const char *text, graft_err *e)
 {
-    graft_status st = graft_prompt_segments(text, add_segment, w, e);
-    return st ? st : add(w, end_of(w->tokenizer), 1, e);
+    graft_status st =
+        w->begun ? add(w, graft_unigram_tokens_of(w->tokenizer).begin, 1, e) : GRAFT_OK;
+    if (!st) st = graft_prompt_segments(text, add_segment, w, e);
+    return st || w->begun ? st : add(w, end_of(w->tokenizer), 1, e);
 }
 
 void graft_t5_words_finish(graft_t5_words *w)

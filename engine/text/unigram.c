@@ -11,6 +11,7 @@
 #include "engine/text/pieces.h"
 #include "engine/text/unicode.h"
 #include "engine/text/unigram_file.h"
+#include "engine/text/unigram_pairs.h"
 
 enum { BYTES = 256 };
 #define NO_TOKEN (-1)
@@ -23,10 +24,12 @@ static const uint8_t space[] = {' '};
 
 struct graft_unigram {
     graft_unigram_tokens tokens;
+    bool pairs; /* it is cut by pairs (unigram_pairs.h) */
     bool dummy_prefix, trim, escape, space_behind, byte_fallback;
     int32_t byte_token[BYTES];
     float *score; /* of each token */
     bool *user;   /* of each token: taken wherever it is in a text */
+    bool *unused; /* of each token, where it is cut by pairs and has such; else NULL */
     float unknown_score, best_score;
     graft_charsmap charsmap;
     graft_pieces pieces;  /* all that text can become, */
@@ -35,12 +38,12 @@ struct graft_unigram {
 
 /* ------------------------------------------------------------------ the model */
 
-static bool same(graft_span a, graft_span b)
+static bool same(graft_bytes a, graft_bytes b)
 {
     return a.n == b.n && memcmp(a.at, b.at, a.n) == 0;
 }
 
-static int32_t control(const graft_unigram_file *f, graft_span name)
+static int32_t control(const graft_unigram_file *f, graft_bytes name)
 {
     for (size_t i = 0; i < f->count; i++)
         if (f->piece[i].type == GRAFT_PIECE_CONTROL && same(f->piece[i].text, name))
@@ -57,7 +60,7 @@ static graft_status find_bytes(graft_unigram *u, const graft_unigram_file *f, gr
         for (int b = 0; f->piece[i].type == GRAFT_PIECE_BYTE && b < BYTES; b++) {
             char name[16];
             const int n = snprintf(name, sizeof name, "<0x%02X>", b);
-            if (same(f->piece[i].text, (graft_span){(const uint8_t *)name, (size_t)n}))
+            if (same(f->piece[i].text, (graft_bytes){(const uint8_t *)name, (size_t)n}))
                 u->byte_token[b] = (int32_t)i;
         }
     for (int b = 0; b < BYTES; b++)
@@ -83,6 +86,7 @@ static graft_status find_tokens(graft_unigram *u, const graft_unigram_file *f, g
         return graft_fail(e, GRAFT_E_FORMAT, "the tokenizer has %zu pieces for unknown text, not 1",
                           unknown);
     u->tokens.count = (int32_t)f->count;
+    u->tokens.begin = control(f, f->begin_name);
     u->tokens.end = control(f, f->end_name);
     u->tokens.pad = control(f, f->pad_name);
     u->unknown_score = least - UNKNOWN_PENALTY;
@@ -115,6 +119,18 @@ static void leave_unused_out(graft_unigram *u, const graft_unigram_file *f)
     }
 }
 
+/* Which tokens pairs may become on their way to others only. */
+static graft_status find_unused(graft_unigram *u, const graft_unigram_file *f, graft_err *e)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        if (f->piece[i].type != GRAFT_PIECE_UNUSED) continue;
+        if (!u->unused) u->unused = graft_calloc(f->count, sizeof *u->unused);
+        if (!u->unused) return graft_fail_nomem(e, "a tokenizer");
+        u->unused[i] = true;
+    }
+    return GRAFT_OK;
+}
+
 static graft_status fill(graft_unigram *u, const graft_unigram_file *f, graft_err *e)
 {
     graft_status st;
@@ -125,6 +141,7 @@ static graft_status fill(graft_unigram *u, const graft_unigram_file *f, graft_er
         st = graft_fail_nomem(e, "a tokenizer");
         goto out;
     }
+    u->pairs = f->model_type == GRAFT_MODEL_PAIRS;
     u->dummy_prefix = f->dummy_prefix;
     u->trim = f->trim;
     u->escape = f->escape;
@@ -133,7 +150,10 @@ static graft_status fill(graft_unigram *u, const graft_unigram_file *f, graft_er
     GRAFT_TRY(graft_charsmap_init(&u->charsmap, f->charsmap, e));
     GRAFT_TRY(make_set(&u->pieces, f, scratch, true, e));
     GRAFT_TRY(make_set(&u->symbols, f, scratch, false, e));
-    leave_unused_out(u, f);
+    if (u->pairs)
+        GRAFT_TRY(find_unused(u, f, e));
+    else
+        leave_unused_out(u, f);
 out:
     graft_free(scratch);
     return st;
@@ -146,7 +166,7 @@ graft_status graft_unigram_create(const void *model, size_t n, graft_unigram **o
     graft_unigram *u = NULL;
     assert(out && (model || n == 0));
     *out = NULL;
-    GRAFT_TRY(graft_unigram_file_read((graft_span){model, n}, &f, e));
+    GRAFT_TRY(graft_unigram_file_read((graft_bytes){model, n}, &f, e));
     u = graft_calloc(1, sizeof *u);
     if (!u) {
         st = graft_fail_nomem(e, "a tokenizer");
@@ -169,6 +189,7 @@ void graft_unigram_destroy(graft_unigram *u)
     graft_pieces_finish(&u->symbols);
     graft_free(u->score);
     graft_free(u->user);
+    graft_free(u->unused);
     graft_free(u);
 }
 
@@ -182,7 +203,7 @@ graft_unigram_tokens graft_unigram_tokens_of(const graft_unigram *u)
 /* The beginning of a text, and what it becomes. */
 typedef struct part {
     size_t length; /* at least 1 */
-    graft_span normal;
+    graft_bytes normal;
 } part;
 
 typedef struct normal_text {
@@ -190,7 +211,7 @@ typedef struct normal_text {
     size_t n, cap;
 } normal_text;
 
-static graft_status append(normal_text *t, graft_span s, graft_err *e)
+static graft_status append(normal_text *t, graft_bytes s, graft_err *e)
 {
     if (s.n > GRAFT_UNIGRAM_MAX_NORMAL - t->n)
         return graft_fail(e, GRAFT_E_LIMIT, "a text gets longer than %zu bytes when normalized",
@@ -202,53 +223,41 @@ static graft_status append(normal_text *t, graft_span s, graft_err *e)
     return GRAFT_OK;
 }
 
-static graft_span space_of(const graft_unigram *u)
+static graft_bytes space_of(const graft_unigram *u)
 {
-    return u->escape ? (graft_span){space_mark, sizeof space_mark}
-                     : (graft_span){space, sizeof space};
+    return u->escape ? (graft_bytes){space_mark, sizeof space_mark}
+                     : (graft_bytes){space, sizeof space};
 }
 
-static size_t longest_symbol(const graft_unigram *u, graft_span text)
+static graft_status next_part(const graft_unigram *u, graft_bytes text, part *out, graft_err *e)
 {
-    size_t length = 0;
-    uint32_t node = GRAFT_PIECES_ROOT;
-    for (size_t i = 0; i < text.n; i++) {
-        node = graft_pieces_step(&u->symbols, node, text.at[i]);
-        if (node == GRAFT_PIECES_ROOT) break;
-        if (u->symbols.node[node].id != GRAFT_PIECES_NONE) length = i + 1;
-    }
-    return length;
-}
-
-static graft_status next_part(const graft_unigram *u, graft_span text, part *out, graft_err *e)
-{
-    out->length = longest_symbol(u, text);
-    out->normal = (graft_span){text.at, out->length};
+    out->length = graft_pieces_longest(&u->symbols, text);
+    out->normal = (graft_bytes){text.at, out->length};
     if (out->length > 0) return GRAFT_OK;
     graft_status st = graft_charsmap_find(&u->charsmap, text, &out->length, &out->normal, e);
     if (st || out->length > 0) return st;
     uint32_t cp;
     out->length = graft_unicode_decode(text.at, text.n, &cp);
-    out->normal = cp == GRAFT_UNICODE_INVALID ? (graft_span){replacement, sizeof replacement}
-                                              : (graft_span){text.at, out->length};
+    out->normal = cp == GRAFT_UNICODE_INVALID ? (graft_bytes){replacement, sizeof replacement}
+                                              : (graft_bytes){text.at, out->length};
     return GRAFT_OK;
 }
 
-static graft_status append_part(const graft_unigram *u, normal_text *t, graft_span s, graft_err *e)
+static graft_status append_part(const graft_unigram *u, normal_text *t, graft_bytes s, graft_err *e)
 {
     graft_status st = GRAFT_OK;
     for (size_t i = 0; i < s.n && !st; i++)
-        st = append(t, s.at[i] == ' ' ? space_of(u) : (graft_span){s.at + i, 1}, e);
+        st = append(t, s.at[i] == ' ' ? space_of(u) : (graft_bytes){s.at + i, 1}, e);
     return st;
 }
 
-static graft_span behind(graft_span s, size_t n)
+static graft_bytes behind(graft_bytes s, size_t n)
 {
-    return (graft_span){s.at + n, s.n - n};
+    return (graft_bytes){s.at + n, s.n - n};
 }
 
 /* Skips white space at the beginning. */
-static graft_status skip_space(const graft_unigram *u, graft_span *text, graft_err *e)
+static graft_status skip_space(const graft_unigram *u, graft_bytes *text, graft_err *e)
 {
     while (text->n > 0) {
         part p;
@@ -262,11 +271,11 @@ static graft_status skip_space(const graft_unigram *u, graft_span *text, graft_e
 
 static void trim_end(const graft_unigram *u, normal_text *t)
 {
-    const graft_span s = space_of(u);
+    const graft_bytes s = space_of(u);
     while (t->n >= s.n && memcmp(t->at + t->n - s.n, s.at, s.n) == 0) t->n -= s.n;
 }
 
-static graft_status normalize(const graft_unigram *u, graft_span text, normal_text *out,
+static graft_status normalize(const graft_unigram *u, graft_bytes text, normal_text *out,
                               graft_err *e)
 {
     graft_status st = GRAFT_OK;
@@ -291,13 +300,8 @@ out:
 
 /* ------------------------------------------------------------------ the best way to cut */
 
-/* A place between two bytes, and the last piece of the best way there. */
-typedef struct place {
-    float score; /* of the way */
-    int32_t token;
-    uint32_t from; /* where the piece begins; NOWHERE: no way leads here */
-} place;
-#define NOWHERE UINT32_MAX
+typedef graft_unigram_place place;
+#define NOWHERE UINT32_MAX /* as `from`: no way leads here */
 
 static void offer(place *to, double score, int32_t token, size_t from)
 {
@@ -305,18 +309,12 @@ static void offer(place *to, double score, int32_t token, size_t from)
     *to = (place){(float)score, token, (uint32_t)from};
 }
 
-/* Bytes of a character by its first one, as the library counts them: also where it is no UTF-8. */
-static size_t char_length(uint8_t first)
-{
-    return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-}
-
 /* Goes on from `at` by each piece that the text has there. Scores are float, but are compared in
  * the precision in which the library does it. Returns the next character's place. */
-static size_t extend(const graft_unigram *u, graft_span text, place *way, size_t at)
+static size_t extend(const graft_unigram *u, graft_bytes text, place *way, size_t at)
 {
     const float here = way[at].score;
-    size_t one = char_length(text.at[at]);
+    size_t one = graft_unigram_char(text.at[at]);
     uint32_t node = GRAFT_PIECES_ROOT;
     bool single = false;
     if (one > text.n - at) one = text.n - at;
@@ -354,7 +352,7 @@ static void turn(place *way, size_t end)
 }
 
 /* The tokens along a turned way, of which there are at most as many as bytes. */
-static size_t collect(const graft_unigram *u, graft_span text, const place *way, int32_t *ids)
+static size_t collect(const graft_unigram *u, graft_bytes text, const place *way, int32_t *ids)
 {
     size_t n = 0;
     bool unknown = false; /* the last token */
@@ -369,23 +367,43 @@ static size_t collect(const graft_unigram *u, graft_span text, const place *way,
     return n;
 }
 
-static graft_status cut(const graft_unigram *u, graft_span text, int32_t **ids, size_t *count,
+/* Both leave the way turned. */
+static graft_status by_score(const graft_unigram *u, graft_bytes text, place *way)
+{
+    for (size_t i = 0; i <= text.n; i++) way[i] = (place){0, NO_TOKEN, NOWHERE};
+    for (size_t at = 0; at < text.n;) at = extend(u, text, way, at);
+    turn(way, text.n);
+    return GRAFT_OK;
+}
+
+static graft_status by_pairs(const graft_unigram *u, graft_bytes text, place *way, graft_err *e)
+{
+    const graft_unigram_pairs p = {.pieces = u->pieces,
+                                   .symbols = u->symbols,
+                                   .score = u->score,
+                                   .unused = u->unused,
+                                   .count = u->tokens.count,
+                                   .unknown = u->tokens.unknown};
+    return graft_unigram_pairs_cut(&p, text, way, e);
+}
+
+static graft_status cut(const graft_unigram *u, graft_bytes text, int32_t **ids, size_t *count,
                         graft_err *e)
 {
     graft_status st = GRAFT_OK;
     place *way = graft_malloc_array(text.n + 1, sizeof *way);
     *ids = graft_malloc_array(text.n, sizeof **ids);
     if (!way || !*ids) {
-        graft_free(*ids);
-        *ids = NULL;
         st = graft_fail_nomem(e, "the tokens of a prompt");
         goto out;
     }
-    for (size_t i = 0; i <= text.n; i++) way[i] = (place){0, NO_TOKEN, NOWHERE};
-    for (size_t at = 0; at < text.n;) at = extend(u, text, way, at);
-    turn(way, text.n);
+    GRAFT_TRY(u->pairs ? by_pairs(u, text, way, e) : by_score(u, text, way));
     *count = collect(u, text, way, *ids);
 out:
+    if (st) {
+        graft_free(*ids);
+        *ids = NULL;
+    }
     graft_free(way);
     return st;
 }
@@ -401,8 +419,8 @@ graft_status graft_unigram_encode(const graft_unigram *u, const char *text, size
     if (n > GRAFT_UNIGRAM_MAX_TEXT)
         return graft_fail(e, GRAFT_E_LIMIT, "a text of %zu bytes; at most %zu are read", n,
                           GRAFT_UNIGRAM_MAX_TEXT);
-    GRAFT_TRY(normalize(u, (graft_span){(const uint8_t *)text, n}, &t, e));
-    if (t.n > 0) GRAFT_TRY(cut(u, (graft_span){t.at, t.n}, ids, count, e));
+    GRAFT_TRY(normalize(u, (graft_bytes){(const uint8_t *)text, n}, &t, e));
+    if (t.n > 0) GRAFT_TRY(cut(u, (graft_bytes){t.at, t.n}, ids, count, e));
 out:
     graft_free(t.at);
     return st;
