@@ -133,7 +133,7 @@ static graft_status add_slots(list *l, const char *prefix, const graft_graph *g,
             dim[0] = s->dim[1];
             dim[1] = s->dim[0];
         }
-        if (s->kind == GRAFT_SLOT_CROP) {
+        if (graft_gslot_crop(s)) {
             dim[0] = 1;
             dim[1] = s->rows[0] * s->rows[0];
             dim[2] = s->dim[3];

@@ -6,9 +6,12 @@
 
 #include "base/map.h"
 
-const char *const graft_load_unet_prefixes[] = {"model.diffusion_model.", "diffusion_model.",
-                                                "net.", /* Anima's own */
-                                                "", NULL};
+const char *const graft_load_unet_prefixes[] = {"model.diffusion_model.",
+                                                "diffusion_model.",
+                                                "net.",   /* Anima's own */
+                                                "model.", /* AuraFlow's */
+                                                "",
+                                                NULL};
 
 bool graft_load_has(const graft_safetensors *f, const char *prefix, const char *name)
 {

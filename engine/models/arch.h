@@ -147,6 +147,18 @@ typedef struct graft_ernie_image_arch {
     int32_t own_text; /* 1: a layer makes the prompt's tokens as wide as the network */
 } graft_ernie_image_arch;
 
+/* AuraFlow's transformer (auraflow.h). */
+typedef struct graft_auraflow_arch {
+    int32_t channels; /* of the latent, going in and coming out */
+    int32_t hidden, heads, mlp;
+    int32_t depth, single_depth; /* blocks of two streams, then of one */
+    int32_t patch;               /* as above */
+    int32_t table;               /* rows and columns of the table of positions */
+    int32_t time_dim;            /* numbers that tell the timestep */
+    int32_t context_dim;
+    int32_t registers; /* learnt tokens that stand before a prompt's */
+} graft_auraflow_arch;
+
 /* Anima's transformer, and the adapter that makes of a prompt what it reads (anima.h). */
 typedef struct graft_anima_arch {
     int32_t channels; /* of the latent, going in and coming out */
@@ -170,7 +182,8 @@ typedef enum graft_net_kind {
     GRAFT_NET_ANIMA = 7,
     GRAFT_NET_QWEN_IMAGE21 = 8,
     GRAFT_NET_IDEOGRAM4 = 9,
-    GRAFT_NET_ERNIE_IMAGE = 10
+    GRAFT_NET_ERNIE_IMAGE = 10,
+    GRAFT_NET_AURAFLOW = 11
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -207,6 +220,7 @@ typedef struct graft_net_arch {
     graft_qwen_image21_arch qwen_image21;
     graft_ideogram4_arch ideogram4;
     graft_ernie_image_arch ernie_image;
+    graft_auraflow_arch auraflow;
 } graft_net_arch;
 
 /* A T2I-Adapter (t2i_adapter.h). */
@@ -483,6 +497,9 @@ graft_status graft_ernie_image_detect(const graft_safetensors *f, const char *pr
                                       const char *config, graft_ernie_image_arch *out,
                                       graft_err *e);
 #define GRAFT_ERNIE_IMAGE_TENSOR "layers.0.adaLN_sa_ln.weight"
+graft_status graft_auraflow_detect(const graft_safetensors *f, const char *prefix,
+                                   const char *config, graft_auraflow_arch *out, graft_err *e);
+#define GRAFT_AURAFLOW_TENSOR "double_layers.0.attn.w1q.weight"
 graft_status graft_anima_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                 graft_anima_arch *out, graft_err *e);
 #define GRAFT_ANIMA_TENSOR "llm_adapter.out_proj.weight"

@@ -1,7 +1,8 @@
 /* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel,
  * FluxTransformer2DModel, the ControlNets of these two, ZImageTransformer2DModel,
  * Flux2Transformer2DModel, Krea2Transformer2DModel, Ideogram4Transformer2DModel,
- * QwenImage21Transformer2DModel, AutoencoderKLQwenImage and AutoencoderKLQwenImage21;
+ * QwenImage21Transformer2DModel, AuraFlowTransformer2DModel, AutoencoderKLQwenImage and
+ * AutoencoderKLQwenImage21;
  * QwenImageTransformer2DModel's names are those of all files): their tensors get the names that
  * checkpoints have, by which all else knows them. Which block a tensor belongs to depends on how
  * many layers the blocks before it have, which is counted in the file.
@@ -47,13 +48,17 @@ bool graft_diffusers_is_qwen_image21(const graft_safetensors *f);
  * quarter of the file is copied. */
 graft_diffusers_adopt graft_diffusers_adopt_ideogram4;
 bool graft_diffusers_is_ideogram4(const graft_safetensors *f);
+/* joint_transformer_blocks.3.attn.to_q.weight -> double_layers.3.attn.w2q.weight. The last
+ * modulation alone is copied. */
+graft_diffusers_adopt graft_diffusers_adopt_auraflow;
+bool graft_diffusers_is_auraflow(const graft_safetensors *f);
 /* FLUX.1, its relatives and FLUX.2 in the names of their authors but for a few:
  * double_blocks.3.img_attn.norm.query_norm.weight -> …query_norm.scale, as newer programs save
  * them; semantic_txt_in.weight -> txt_in.weight, as Ovis-Image's authors have it. Nothing is
  * copied. */
 graft_diffusers_adopt graft_flux_names_adopt;
 bool graft_flux_names_differ(const graft_safetensors *f);
-/* Of these eight the one that the file is. */
+/* Of these nine the one that the file is. */
 graft_diffusers_adopt graft_diffusers_adopt_net;
 /* A ControlNet for FLUX, Stable Diffusion 3 or Z-Image: blocks likewise; what it has beside the
  * transformer's keeps its name. Also one of Stability's for 3.5 large, whose blocks have their own

@@ -9,6 +9,9 @@ void graft_transformer_check_patches(graft_graph *g, const graft_unet_shape *s, 
 /* It is at most `most` of them high and wide. */
 void graft_transformer_check_side(graft_graph *g, const graft_unet_shape *s, int32_t patch,
                                   int32_t most);
+/* It is within a table of the positions of `side` squares a side. */
+void graft_transformer_check_table(graft_graph *g, const graft_unet_shape *s, int32_t patch,
+                                   int32_t side);
 /* A prompt has from `step` to `most` tokens, in whole steps. */
 void graft_transformer_check_tokens(graft_graph *g, const graft_unet_shape *s, int32_t step,
                                     int32_t most);

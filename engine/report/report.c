@@ -450,6 +450,7 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     const graft_anima_arch *n = &net->anima;
     const graft_ideogram4_arch *i = &net->ideogram4;
     const graft_ernie_image_arch *e = &net->ernie_image;
+    const graft_auraflow_arch *u = &net->auraflow;
     switch (net->kind) {
     case GRAFT_NET_MMDIT:
         print_alike(s, "two streams", t->depth, t->hidden, t->context_dim, t->heads);
@@ -495,6 +496,12 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
         return;
     case GRAFT_NET_ERNIE_IMAGE:
         print_alike(s, "one stream", e->depth, e->hidden, e->context_dim, e->heads);
+        return;
+    case GRAFT_NET_AURAFLOW:
+        graft_str_printf(s,
+                         "  architecture %d blocks of two streams, %d of one, %d channels wide, "
+                         "context %d, heads %d\n",
+                         u->depth, u->single_depth, u->hidden, u->context_dim, u->heads);
         return;
     case GRAFT_NET_ANIMA:
         graft_str_printf(s,
