@@ -148,7 +148,7 @@ class AuraFlow(nn.Module):
         return x.permute(0, 5, 1, 3, 2, 4).reshape(n, channels, rows * PATCH, columns * PATCH)
 
 
-FAINT = 0.03        # of what is normalized next
+FAINT = 0.1        # of what is normalized next
 
 
 def randomize(net, g, faint):

@@ -43,7 +43,7 @@ def output(net, i):
 
 def make(folder):
     for seed, (name, cfg) in enumerate(CONFIGS.items()):
-        make_network(f"{folder}/auraflow_{name}.safetensors", AuraFlow, cfg, 2407 + seed,
+        make_network(f"{folder}/auraflow_{name}.safetensors", AuraFlow, cfg, 2409 + seed,
                      lambda net, g: randomize(net, g, faint=name == "one"), CASES[name], inputs, output,
                      {key: cfg[key] for key in SHOWN})
 

@@ -398,12 +398,13 @@ typedef struct graft_ip_adapter_arch {
     int32_t channels[GRAFT_IP_ADAPTER_LAYERS];
 } graft_ip_adapter_arch;
 
-/* T5's encoder, version 1.1 (t5.h). */
+/* T5's encoder, version 1.1, or UMT5's (t5.h). */
 typedef struct graft_t5_arch {
     int32_t layers, width, heads, head_dim, intermediate, vocab;
     int32_t buckets; /* of distances that attention tells apart */
     int32_t
         embed_tokens; /* 1: the tokens' table is encoder.embed_tokens.weight, not shared.weight */
+    int32_t own_bias; /* 1: UMT5: each layer has a bias of its own */
 } graft_t5_arch;
 
 /* Qwen 3's language models, those without experts, Qwen 2.5's, and Mistral's (qwen3.h). */
@@ -537,12 +538,13 @@ graft_status graft_taesd_pair_detect(const graft_safetensors *encoder,
                                      graft_err *e);
 graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_text_arch *out, graft_err *e);
-/* GRAFT_E_UNSUPPORTED for relatives of another structure: T5 1.0, whose layers have one wi, and
- * UMT5, whose layers have a bias each. */
+/* GRAFT_E_UNSUPPORTED for a relative of another structure: T5 1.0, whose layers have one wi. */
 graft_status graft_t5_detect(const graft_safetensors *f, const char *prefix, graft_t5_arch *out,
                              graft_err *e);
 /* A tensor that tells T5's encoder, below its prefix. */
 #define GRAFT_T5_TENSOR "encoder.block.0.layer.0.SelfAttention.q.weight"
+/* One that UMT5's has besides. */
+#define GRAFT_UMT5_TENSOR "encoder.block.1.layer.0.SelfAttention.relative_attention_bias.weight"
 /* Whether a vision encoder is below the prefix. */
 bool graft_vision_in(const graft_safetensors *f, const char *prefix);
 graft_status graft_vision_detect(const graft_safetensors *f, const char *prefix,

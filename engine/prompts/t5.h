@@ -28,8 +28,9 @@ typedef struct graft_t5 {
     struct graft_t5 *of;   /* whose tokenizer and file these are, retained; NULL: its own */
 } graft_t5;
 /* What is below `place` of the file. The tokenizer is a tensor GRAFT_T5_TOKENIZER of the file,
- * beside T5's others or without a prefix, or the file spiece.model beside it, or the one that the
- * task knows. GRAFT_E_NOTFOUND: there is none. */
+ * beside T5's others, without a prefix or as one of the text encoders', or the file spiece.model
+ * beside it, of UMT5 tokenizer.model, or the one that the task knows. GRAFT_E_NOTFOUND: there is
+ * none. */
 graft_status graft_t5_load(graft_weights *file, const char *place, const graft_task *task,
                            graft_t5 **out, graft_err *e);
 /* The same with other weights of its shape, which are retained. */
@@ -69,6 +70,9 @@ graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *op
 /* graft_clip_encode() of Chroma's. */
 graft_status graft_clip_encode_chroma(const graft_clip *c, const char *text, const graft_task *task,
                                       graft_cond **out, graft_err *e);
+/* Of AuraFlow's. */
+graft_status graft_clip_encode_auraflow(const graft_clip *c, const char *text,
+                                        const graft_task *task, graft_cond **out, graft_err *e);
 /* What a prompt is filled up with, where `usual` tokens are the least. */
 static inline graft_t5_padding graft_clip_t5_padding(const graft_clip *c, size_t usual)
 {

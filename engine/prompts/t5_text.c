@@ -7,14 +7,13 @@
 #include "engine/prompts/t5.h"
 #include "engine/text/tokenizer.h"
 
-#define TOKENIZER "spiece.model"
-
 /* ------------------------------------------------------------------ loading */
 
 /* A tokenizer, and its file. */
 typedef struct loading {
     graft_unigram **out;
     graft_st_tensor *model;
+    const char *file, *of; /* what it is called where it is a file of its own; whose it is */
 } loading;
 
 /* Takes the tokenizer's n bytes, whose name is `from`. */
@@ -42,7 +41,7 @@ static graft_status from_file(const loading *t, const char *path, graft_err *e)
 /* The tokenizer's file in the folder that `path` is in. */
 static graft_status beside(const loading *t, const char *path, graft_err *e)
 {
-    char *name = graft_path_beside(path, TOKENIZER);
+    char *name = graft_path_beside(path, t->file);
     graft_status st = name ? from_file(t, name, e) : graft_fail_nomem(e, "a file's name");
     graft_free(name);
     return st;
@@ -52,7 +51,7 @@ static graft_status known(const loading *t, const graft_task *task, graft_err *e
 {
     char *path = NULL;
     if (!task || !task->text_file) return graft_fail(e, GRAFT_E_NOTFOUND, "no tokenizer");
-    graft_status st = task->text_file(task->ctx, TOKENIZER, &path, e);
+    graft_status st = task->text_file(task->ctx, t->file, &path, e);
     if (!st) st = from_file(t, path, e);
     graft_free(path);
     return st;
@@ -64,29 +63,36 @@ static const graft_st_tensor *tokenizer_in(const graft_safetensors *f, const cha
     snprintf(name, sizeof name, "%s" GRAFT_T5_TOKENIZER, place);
     const graft_st_tensor *t = graft_safetensors_find(f, name);
     if (!t) t = graft_safetensors_find(f, GRAFT_T5_TOKENIZER);
+    if (!t) t = graft_safetensors_find(f, "text_encoders." GRAFT_T5_TOKENIZER);
     return t && t->bytes && graft_dtype_size(t->dtype) == 1 ? t : NULL;
+}
+
+/* As graft_t5_tokenizer_load(). */
+static graft_status load_tokenizer(const graft_safetensors *f, const char *place, const char *what,
+                                   const graft_task *task, const loading *t, graft_err *e)
+{
+    const graft_st_tensor *in = tokenizer_in(f, place);
+    if (in) {
+        char *data = graft_malloc((size_t)in->bytes);
+        if (!data) return graft_fail_nomem(e, "a tokenizer");
+        memcpy(data, in->data, (size_t)in->bytes);
+        graft_status st = take_model(t, data, (size_t)in->bytes, GRAFT_T5_TOKENIZER, e);
+        return st ? graft_err_prefix(e, st, "%s", graft_safetensors_path(f)) : GRAFT_OK;
+    }
+    graft_status st = beside(t, graft_safetensors_path(f), e);
+    if (st == GRAFT_E_NOTFOUND) st = known(t, task, e);
+    if (st != GRAFT_E_NOTFOUND) return st;
+    return graft_fail(e, GRAFT_E_NOTFOUND,
+                      "%s: %s tokenizer: put %s of %s beside it or into models/text_encoders",
+                      graft_safetensors_path(f), what, t->file, t->of);
 }
 
 graft_status graft_t5_tokenizer_load(const graft_safetensors *f, const char *place,
                                      const char *what, const graft_task *task, graft_unigram **out,
                                      graft_st_tensor *model, graft_err *e)
 {
-    const loading t = {out, model};
-    const graft_st_tensor *in = tokenizer_in(f, place);
-    if (in) {
-        char *data = graft_malloc((size_t)in->bytes);
-        if (!data) return graft_fail_nomem(e, "a tokenizer");
-        memcpy(data, in->data, (size_t)in->bytes);
-        graft_status st = take_model(&t, data, (size_t)in->bytes, GRAFT_T5_TOKENIZER, e);
-        return st ? graft_err_prefix(e, st, "%s", graft_safetensors_path(f)) : GRAFT_OK;
-    }
-    graft_status st = beside(&t, graft_safetensors_path(f), e);
-    if (st == GRAFT_E_NOTFOUND) st = known(&t, task, e);
-    if (st != GRAFT_E_NOTFOUND) return st;
-    return graft_fail(e, GRAFT_E_NOTFOUND,
-                      "%s: %s tokenizer: put " TOKENIZER " of T5 version 1.1 beside it or "
-                      "into models/text_encoders",
-                      graft_safetensors_path(f), what);
+    const loading t = {out, model, "spiece.model", "T5 version 1.1"};
+    return load_tokenizer(f, place, what, task, &t, e);
 }
 
 static graft_status check_weights(const graft_t5 *t, graft_err *e)
@@ -110,8 +116,13 @@ graft_status graft_t5_load(graft_weights *file, const char *place, const graft_t
     GRAFT_TRY(graft_t5_detect(f, place, &t->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &t->weights, e));
     GRAFT_TRY(check_weights(t, e));
-    GRAFT_TRY(
-        graft_t5_tokenizer_load(f, place, "T5 without its", task, &t->tokenizer, &t->model, e));
+    if (t->arch.own_bias) {
+        const loading own = {&t->tokenizer, &t->model, "tokenizer.model", "Pile-T5"};
+        GRAFT_TRY(load_tokenizer(f, place, "Pile-T5 without its", task, &own, e));
+    } else {
+        GRAFT_TRY(
+            graft_t5_tokenizer_load(f, place, "T5 without its", task, &t->tokenizer, &t->model, e));
+    }
     if (graft_unigram_tokens_of(t->tokenizer).count > t->arch.vocab) {
         st = graft_fail(
             e, GRAFT_E_FORMAT, "%s: its table has %d tokens, fewer than the %d of its tokenizer",
