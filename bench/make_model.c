@@ -193,7 +193,13 @@ static bool is_transformer(const kind *k)
 {
     return k->mmdit.depth || k->flux.depth || k->zimage.depth || k->flux2.depth ||
            k->qwen_image.depth || k->qwen_image21.depth || k->krea2.depth || k->anima.depth ||
-           k->ideogram4.depth || k->ernie_image.depth;
+           k->ideogram4.depth || k->ernie_image.depth || k->auraflow.depth;
+}
+
+/* Whether its VAE is SDXL's or older. */
+static bool has_four_planes(const kind *k)
+{
+    return !is_transformer(k) || k->auraflow.depth;
 }
 
 static graft_status add_transformer(const kind *k, list *l, graft_err *e)
@@ -207,6 +213,7 @@ static graft_status add_transformer(const kind *k, list *l, graft_err *e)
         : k->anima.depth       ? graft_anima_build(&k->anima, &shape, &g, e)
         : k->ideogram4.depth   ? graft_ideogram4_build(&k->ideogram4, &shape, &g, e)
         : k->ernie_image.depth ? graft_ernie_image_build(&k->ernie_image, &shape, &g, e)
+        : k->auraflow.depth    ? graft_auraflow_build(&k->auraflow, &shape, &g, e)
         : k->qwen_image.depth  ? graft_qwen_image_build(&k->qwen_image, &shape, &g, e)
         : k->flux2.depth       ? graft_flux2_build(&k->flux2, &shape, &g, e)
         : k->zimage.depth      ? graft_zimage_build(&k->zimage, &shape, &g, e)
@@ -317,10 +324,10 @@ static graft_status add_vae(const kind *k, list *l, graft_err *e)
 {
     const bool residual = k->vae_decoder_channels; /* Qwen-Image 2.1's, with transparency */
     const int32_t colours = residual ? 4 : 3;
-    const int32_t channels = residual            ? GRAFT_QWEN_IMAGE21_PLANES
-                             : k->vae_folds      ? 32
-                             : is_transformer(k) ? 16
-                                                 : 4;
+    const int32_t channels = residual             ? GRAFT_QWEN_IMAGE21_PLANES
+                             : k->vae_folds       ? 32
+                             : has_four_planes(k) ? 4
+                                                  : 16;
     const char *prefix = k->vae_folds ? "" : "first_stage_model.";
     graft_vae_arch a = {.in_channels = colours,
                         .out_channels = colours,
@@ -330,9 +337,9 @@ static graft_status add_vae(const kind *k, list *l, graft_err *e)
                         .residual = residual,
                         .res_blocks = k->vae_res_blocks,
                         .kind = k->vae_wan ? GRAFT_VAE_WAN : GRAFT_VAE_KL,
-                        .quant_conv = k->vae_folds        ? GRAFT_QUANT_CONV_WITHIN
-                                      : is_transformer(k) ? GRAFT_QUANT_CONV_NONE
-                                                          : GRAFT_QUANT_CONV_BESIDE,
+                        .quant_conv = k->vae_folds         ? GRAFT_QUANT_CONV_WITHIN
+                                      : has_four_planes(k) ? GRAFT_QUANT_CONV_BESIDE
+                                                           : GRAFT_QUANT_CONV_NONE,
                         .encoder = 1,
                         .decoder = 1};
     for (int i = 0; i < a.levels; i++) {
@@ -357,7 +364,7 @@ static graft_status add_taesd(const kind *k, list *l, graft_err *e)
 {
     const bool small = graft_str_starts(k->name, "tiny");
     const int32_t width = small ? 8 : 64, pooled = k->vae_folds;
-    const int32_t channels = k->vae_folds ? 32 : is_transformer(k) ? 16 : 4;
+    const int32_t channels = k->vae_folds ? 32 : has_four_planes(k) ? 4 : 16;
     const graft_vae_arch a = {
         .in_channels = 3,
         .out_channels = 3,
@@ -466,7 +473,8 @@ static graft_status add_t5(const graft_t5_arch *a, list *l, graft_err *e)
     if (!st) st = add_slots(l, "", g, true, e);
     if (!st) st = add(l, "", graft_t5_embeddings_name(a), 2, (int64_t[]){a->vocab, a->width}, e);
     if (!st) l->at[l->n - 1].spread = 1.0f;
-    if (!st) st = add(l, "", graft_t5_bias_name(), 2, (int64_t[]){a->buckets, a->heads}, e);
+    if (!st && !a->own_bias)
+        st = add(l, "", graft_t5_bias_name(), 2, (int64_t[]){a->buckets, a->heads}, e);
     if (!st) l->at[l->n - 1].spread = 1.0f;
     graft_graph_destroy(g);
     return st;

@@ -586,6 +586,8 @@ static int64_t usual_words(const graft_net_arch *a)
         return SHORT_WORDS;
     case GRAFT_NET_FLUX2:
         return GRAFT_FLUX2_TOKENS;
+    case GRAFT_NET_AURAFLOW:
+        return GRAFT_AURAFLOW_TOKENS;
     default:
         return GRAFT_TEXT_CHUNK;
     }
