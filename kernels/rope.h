@@ -13,8 +13,9 @@ typedef struct graft_rope {
     /* Of a head, in this order: values that stay, those that turn with the grid's own place, the
      * row and the column, and values that stay again; each is even. */
     int64_t still, of_frame, of_row, of_column, last;
-    bool mixed;  /* the values that turn go round: graft_rope_axis() */
-    double base; /* of the angles */
+    bool mixed;       /* the values that turn go round: graft_rope_axis() */
+    int64_t row_step; /* from a row's place to the next one's: 1 or -1 */
+    double base;      /* of the angles */
 } graft_rope;
 
 /* The attributes by names of their own. */
@@ -24,6 +25,7 @@ typedef struct graft_rope_grid {
     int32_t top, left, frame;     /* where it stands */
     int32_t of_row, of_column;    /* values of a head that these turn */
     int32_t last;                 /* values behind these, which stay */
+    bool down;                    /* each row stands one before the one above it */
     bool mixed;                   /* pairs of the three go round, by angles of the whole head */
     float base;                   /* of the angles; 0: GRAFT_ROPE_BASE */
 } graft_rope_grid;
@@ -39,6 +41,7 @@ static inline graft_attrs graft_rope_attrs(const graft_rope_grid *g)
                          .pad_right = g->last,
                          .groups = g->frame,
                          .stride_h = g->mixed,
+                         .stride_w = g->down,
                          .kernel_h = g->of_row,
                          .kernel_w = g->of_column,
                          .scale = g->base};
@@ -58,7 +61,8 @@ static inline bool graft_rope_of(const graft_attrs *a, int64_t tokens, int64_t c
         (tokens - a->pad_bottom) / a->up_h < a->up_w)
         return false;
     if (a->pad_top < 0 || a->pad_left < 0 || a->groups < 0) return false;
-    if (a->stride_h < 0 || a->stride_h > 1) return false;
+    if (a->stride_h < 0 || a->stride_h > 1 || a->stride_w < 0 || a->stride_w > 1) return false;
+    if (a->stride_w && a->pad_top < a->up_h - 1) return false;
     if (a->stride_h &&
         (a->pad_right || 3 * (int64_t)a->kernel_h > head + 2 || 3 * (int64_t)a->kernel_w > head))
         return false;
@@ -71,6 +75,7 @@ static inline bool graft_rope_of(const graft_attrs *a, int64_t tokens, int64_t c
     out->last = a->pad_right;
     const int64_t first = head - out->of_row - out->of_column - out->last;
     out->mixed = a->stride_h != 0;
+    out->row_step = a->stride_w ? -1 : 1;
     out->of_frame = a->groups || out->mixed ? first : 0;
     out->still = first - out->of_frame;
     return true;

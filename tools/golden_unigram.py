@@ -104,6 +104,20 @@ def train_fallback():
                  remove_extra_whitespaces=False, pad_id=3, character_coverage=0.98)
 
 
+def train_gemma():
+    """As Gemma's: pairs, bytes, white space as it is, and runs of it that are pieces of a user's."""
+    return train(model_type="bpe", vocab_size=520, byte_fallback=True, normalization_rule_name="identity",
+                 add_dummy_prefix=False, remove_extra_whitespaces=False, split_digits=True, character_coverage=0.98,
+                 pad_id=0, eos_id=1, bos_id=2, unk_id=3, pad_piece="<pad>", eos_piece="<eos>", bos_piece="<bos>",
+                 user_defined_symbols=["<unused0>", "<b>", "\n", "\n\n", "\u2581\u2581", "\u2581\u2581\u2581"])
+
+
+def train_joined():
+    """Pairs with white space trimmed, a space before each text, and one token for all that is unknown."""
+    return train(model_type="bpe", vocab_size=420, normalization_rule_name="identity", character_coverage=0.98, user_defined_symbols=["two words", "é"],
+                 allow_whitespace_only_pieces=True)
+
+
 def train_suffix():
     """Rules of its own: keys of several characters, results with spaces, and without anything."""
     rules = [("abc", "x y"), ("a b", "  "), ("(c)", "©"), ("->", ""), ("A", "a"), ("AB", " ba "), ("ABC", "cba"), ("猫", "cat"),
@@ -180,6 +194,19 @@ def write_ties():
     return out
 
 
+def write_apart():
+    """Pairs of pieces that are not to be used, in which texts end all the same; of ranks that several
+    have; and no rank that makes sense."""
+    out = piece("<unk>", 0.0, UNKNOWN) + field(2, field(3, 2)) + field(3, field(3, 0) + field(4, 0))
+    for text, score in [("a", -9.0), ("b", -9.0), ("c", -9.0), ("x", -9.0), ("\u2581", -9.0), ("猫", -9.0), ("ba", -2.0), ("bc", -3.0),
+                        ("aab", -4.0), ("xx", -5.0), ("xxxx", -5.0), ("\u2581a", -6.0), ("abcabc", 3.0), ("a<b>", 9.0)]:
+        out += piece(text, score)
+    for text, score in [("ab", -1.0), ("abc", -2.5), ("aa", -3.0), ("aaaa", -1.0), ("x\u2581", -7.0), ("z", -1.0), ("cab", 2.0), ("aba", -1.5),
+                        ("abab", -1.0), ("xxx", -5.0)]:
+        out += piece(text, score, UNUSED)
+    return out + piece("<b>", -1.0, USER) + piece("<s>", 0.0, CONTROL)
+
+
 def write_users():
     """A user's pieces that are not always better than what else there is."""
     out = piece("<unk>", 0.0, UNKNOWN) + field(3, field(3, 0))
@@ -191,7 +218,7 @@ def write_users():
 
 
 MODELS = {"t5": train_t5, "fallback": train_fallback, "suffix": train_suffix, "odd": write_odd, "plain": write_plain,
-          "ties": write_ties, "users": write_users}
+          "ties": write_ties, "users": write_users, "gemma": train_gemma, "joined": train_joined, "apart": write_apart}
 
 
 # ---------------------------------------------------------------- files
@@ -208,7 +235,7 @@ def written(data):
 def tokens(model, data):
     p = sp.SentencePieceProcessor()
     p.LoadFromSerializedProto(model)
-    return {"count": p.vocab_size(), "unknown": p.unk_id(), "end": p.eos_id(), "pad": p.pad_id(),
+    return {"count": p.vocab_size(), "unknown": p.unk_id(), "begin": p.bos_id(), "end": p.eos_id(), "pad": p.pad_id(),
             "texts": [dict(written(t), ids=p.encode(t)) for t in data]}
 
 

@@ -108,6 +108,8 @@ static graft_status infer_attention(const graft_attrs *a, const graft_gvalue *co
     if (bias && (bias->rank != 3 || bias->dim[0] != a->heads || bias->dim[1] != q->dim[1] ||
                  bias->dim[2] != k->dim[1] || bias->dtype != GRAFT_F32 || a->causal))
         return bad(e, "attention", "bias must be float32 (heads, T, S), without causal");
+    if (!(a->shift >= 0) || (a->shift > 0 && !bias))
+        return bad(e, "attention", "scores are capped with a bias only, above 0");
     const graft_gvalue *count = in[GRAFT_ATTENTION_COUNT];
     if (count && (count->rank != 1 || count->dim[0] != q->dim[0] || count->dtype != GRAFT_I32 ||
                   a->causal || bias))

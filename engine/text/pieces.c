@@ -108,3 +108,15 @@ uint32_t graft_pieces_step(const graft_pieces *p, uint32_t node, uint8_t byte)
     }
     return GRAFT_PIECES_ROOT;
 }
+
+size_t graft_pieces_longest(const graft_pieces *p, graft_span text)
+{
+    size_t length = 0;
+    uint32_t node = GRAFT_PIECES_ROOT;
+    for (size_t i = 0; i < text.n; i++) {
+        node = graft_pieces_step(p, node, text.at[i]);
+        if (node == GRAFT_PIECES_ROOT) break;
+        if (p->node[node].id != GRAFT_PIECES_NONE) length = i + 1;
+    }
+    return length;
+}

@@ -31,4 +31,6 @@ graft_status graft_pieces_init(graft_pieces *p, graft_piece *list, size_t count,
 void graft_pieces_finish(graft_pieces *p);
 /* One byte on from a node; GRAFT_PIECES_ROOT, to which nothing leads, when no member goes on so. */
 uint32_t graft_pieces_step(const graft_pieces *p, uint32_t node, uint8_t byte);
+/* Bytes of the longest member that the text begins with; 0: there is none. */
+size_t graft_pieces_longest(const graft_pieces *p, graft_span text);
 #endif

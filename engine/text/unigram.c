@@ -11,6 +11,7 @@
 #include "engine/text/pieces.h"
 #include "engine/text/unicode.h"
 #include "engine/text/unigram_file.h"
+#include "engine/text/unigram_pairs.h"
 
 enum { BYTES = 256 };
 #define NO_TOKEN (-1)
@@ -23,10 +24,12 @@ static const uint8_t space[] = {' '};
 
 struct graft_unigram {
     graft_unigram_tokens tokens;
+    bool pairs; /* it is cut by pairs (unigram_pairs.h) */
     bool dummy_prefix, trim, escape, space_behind, byte_fallback;
     int32_t byte_token[BYTES];
     float *score; /* of each token */
     bool *user;   /* of each token: taken wherever it is in a text */
+    bool *unused; /* of each token, where it is cut by pairs and has such; else NULL */
     float unknown_score, best_score;
     graft_charsmap charsmap;
     graft_pieces pieces;  /* all that text can become, */
@@ -83,6 +86,7 @@ static graft_status find_tokens(graft_unigram *u, const graft_unigram_file *f, g
         return graft_fail(e, GRAFT_E_FORMAT, "the tokenizer has %zu pieces for unknown text, not 1",
                           unknown);
     u->tokens.count = (int32_t)f->count;
+    u->tokens.begin = control(f, f->begin_name);
     u->tokens.end = control(f, f->end_name);
     u->tokens.pad = control(f, f->pad_name);
     u->unknown_score = least - UNKNOWN_PENALTY;
@@ -115,6 +119,18 @@ static void leave_unused_out(graft_unigram *u, const graft_unigram_file *f)
     }
 }
 
+/* Which tokens pairs may become on their way to others only. */
+static graft_status find_unused(graft_unigram *u, const graft_unigram_file *f, graft_err *e)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        if (f->piece[i].type != GRAFT_PIECE_UNUSED) continue;
+        if (!u->unused) u->unused = graft_calloc(f->count, sizeof *u->unused);
+        if (!u->unused) return graft_fail_nomem(e, "a tokenizer");
+        u->unused[i] = true;
+    }
+    return GRAFT_OK;
+}
+
 static graft_status fill(graft_unigram *u, const graft_unigram_file *f, graft_err *e)
 {
     graft_status st;
@@ -125,6 +141,7 @@ static graft_status fill(graft_unigram *u, const graft_unigram_file *f, graft_er
         st = graft_fail_nomem(e, "a tokenizer");
         goto out;
     }
+    u->pairs = f->model_type == GRAFT_MODEL_PAIRS;
     u->dummy_prefix = f->dummy_prefix;
     u->trim = f->trim;
     u->escape = f->escape;
@@ -133,7 +150,10 @@ static graft_status fill(graft_unigram *u, const graft_unigram_file *f, graft_er
     GRAFT_TRY(graft_charsmap_init(&u->charsmap, f->charsmap, e));
     GRAFT_TRY(make_set(&u->pieces, f, scratch, true, e));
     GRAFT_TRY(make_set(&u->symbols, f, scratch, false, e));
-    leave_unused_out(u, f);
+    if (u->pairs)
+        GRAFT_TRY(find_unused(u, f, e));
+    else
+        leave_unused_out(u, f);
 out:
     graft_free(scratch);
     return st;
@@ -169,6 +189,7 @@ void graft_unigram_destroy(graft_unigram *u)
     graft_pieces_finish(&u->symbols);
     graft_free(u->score);
     graft_free(u->user);
+    graft_free(u->unused);
     graft_free(u);
 }
 
@@ -208,21 +229,9 @@ static graft_span space_of(const graft_unigram *u)
                      : (graft_span){space, sizeof space};
 }
 
-static size_t longest_symbol(const graft_unigram *u, graft_span text)
-{
-    size_t length = 0;
-    uint32_t node = GRAFT_PIECES_ROOT;
-    for (size_t i = 0; i < text.n; i++) {
-        node = graft_pieces_step(&u->symbols, node, text.at[i]);
-        if (node == GRAFT_PIECES_ROOT) break;
-        if (u->symbols.node[node].id != GRAFT_PIECES_NONE) length = i + 1;
-    }
-    return length;
-}
-
 static graft_status next_part(const graft_unigram *u, graft_span text, part *out, graft_err *e)
 {
-    out->length = longest_symbol(u, text);
+    out->length = graft_pieces_longest(&u->symbols, text);
     out->normal = (graft_span){text.at, out->length};
     if (out->length > 0) return GRAFT_OK;
     graft_status st = graft_charsmap_find(&u->charsmap, text, &out->length, &out->normal, e);
@@ -291,13 +300,8 @@ out:
 
 /* ------------------------------------------------------------------ the best way to cut */
 
-/* A place between two bytes, and the last piece of the best way there. */
-typedef struct place {
-    float score; /* of the way */
-    int32_t token;
-    uint32_t from; /* where the piece begins; NOWHERE: no way leads here */
-} place;
-#define NOWHERE UINT32_MAX
+typedef graft_unigram_place place;
+#define NOWHERE UINT32_MAX /* as `from`: no way leads here */
 
 static void offer(place *to, double score, int32_t token, size_t from)
 {
@@ -305,18 +309,12 @@ static void offer(place *to, double score, int32_t token, size_t from)
     *to = (place){(float)score, token, (uint32_t)from};
 }
 
-/* Bytes of a character by its first one, as the library counts them: also where it is no UTF-8. */
-static size_t char_length(uint8_t first)
-{
-    return first < 0xc0 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-}
-
 /* Goes on from `at` by each piece that the text has there. Scores are float, but are compared in
  * the precision in which the library does it. Returns the next character's place. */
 static size_t extend(const graft_unigram *u, graft_span text, place *way, size_t at)
 {
     const float here = way[at].score;
-    size_t one = char_length(text.at[at]);
+    size_t one = graft_unigram_char(text.at[at]);
     uint32_t node = GRAFT_PIECES_ROOT;
     bool single = false;
     if (one > text.n - at) one = text.n - at;
@@ -369,6 +367,26 @@ static size_t collect(const graft_unigram *u, graft_span text, const place *way,
     return n;
 }
 
+/* Both leave the way turned. */
+static graft_status by_score(const graft_unigram *u, graft_span text, place *way)
+{
+    for (size_t i = 0; i <= text.n; i++) way[i] = (place){0, NO_TOKEN, NOWHERE};
+    for (size_t at = 0; at < text.n;) at = extend(u, text, way, at);
+    turn(way, text.n);
+    return GRAFT_OK;
+}
+
+static graft_status by_pairs(const graft_unigram *u, graft_span text, place *way, graft_err *e)
+{
+    const graft_unigram_pairs p = {.pieces = u->pieces,
+                                   .symbols = u->symbols,
+                                   .score = u->score,
+                                   .unused = u->unused,
+                                   .count = u->tokens.count,
+                                   .unknown = u->tokens.unknown};
+    return graft_unigram_pairs_cut(&p, text, way, e);
+}
+
 static graft_status cut(const graft_unigram *u, graft_span text, int32_t **ids, size_t *count,
                         graft_err *e)
 {
@@ -376,16 +394,16 @@ static graft_status cut(const graft_unigram *u, graft_span text, int32_t **ids, 
     place *way = graft_malloc_array(text.n + 1, sizeof *way);
     *ids = graft_malloc_array(text.n, sizeof **ids);
     if (!way || !*ids) {
-        graft_free(*ids);
-        *ids = NULL;
         st = graft_fail_nomem(e, "the tokens of a prompt");
         goto out;
     }
-    for (size_t i = 0; i <= text.n; i++) way[i] = (place){0, NO_TOKEN, NOWHERE};
-    for (size_t at = 0; at < text.n;) at = extend(u, text, way, at);
-    turn(way, text.n);
+    GRAFT_TRY(u->pairs ? by_pairs(u, text, way, e) : by_score(u, text, way));
     *count = collect(u, text, way, *ids);
 out:
+    if (st) {
+        graft_free(*ids);
+        *ids = NULL;
+    }
     graft_free(way);
     return st;
 }

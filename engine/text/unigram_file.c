@@ -17,6 +17,7 @@ enum {
     TRAINER_MODEL_TYPE = 3,
     TRAINER_SPACE_BEHIND = 24,
     TRAINER_BYTE_FALLBACK = 35,
+    TRAINER_BEGIN_NAME = 46,
     TRAINER_END_NAME = 47,
     TRAINER_PAD_NAME = 48,
     NORMALIZER_CHARSMAP = 2,
@@ -79,6 +80,7 @@ static graft_status read_trainer(graft_unigram_file *m, graft_span message, graf
         if (is(&f, TRAINER_MODEL_TYPE, GRAFT_WIRE_VARINT)) m->model_type = f.value;
         if (is(&f, TRAINER_SPACE_BEHIND, GRAFT_WIRE_VARINT)) m->space_behind = f.value != 0;
         if (is(&f, TRAINER_BYTE_FALLBACK, GRAFT_WIRE_VARINT)) m->byte_fallback = f.value != 0;
+        if (is(&f, TRAINER_BEGIN_NAME, GRAFT_WIRE_BYTES)) m->begin_name = f.bytes;
         if (is(&f, TRAINER_END_NAME, GRAFT_WIRE_BYTES)) m->end_name = f.bytes;
         if (is(&f, TRAINER_PAD_NAME, GRAFT_WIRE_BYTES)) m->pad_name = f.bytes;
     }
@@ -108,7 +110,8 @@ graft_status graft_unigram_file_read(graft_span bytes, graft_unigram_file *out, 
     graft_status st = GRAFT_OK;
     graft_protobuf p = graft_protobuf_init(bytes);
     graft_protobuf_field f;
-    *out = (graft_unigram_file){.model_type = 1,
+    *out = (graft_unigram_file){.model_type = GRAFT_MODEL_UNIGRAM,
+                                .begin_name = name("<s>"),
                                 .end_name = name("</s>"),
                                 .pad_name = name("<pad>"),
                                 .dummy_prefix = true,
@@ -123,9 +126,10 @@ graft_status graft_unigram_file_read(graft_span bytes, graft_unigram_file *out, 
         if (is(&f, MODEL_NORMALIZER, GRAFT_WIRE_BYTES)) GRAFT_TRY(read_normalizer(out, f.bytes, e));
     }
     GRAFT_TRY(damaged(&p, "its outermost part", e));
-    if (out->model_type != 1)
+    if (out->model_type != GRAFT_MODEL_UNIGRAM && out->model_type != GRAFT_MODEL_PAIRS)
         st = graft_fail(e, GRAFT_E_UNSUPPORTED,
-                        "a SentencePiece model of type %llu; only unigram models (1) are read",
+                        "a SentencePiece model of type %llu; only those of unigrams (1) and of "
+                        "pairs (2) are read",
                         (unsigned long long)out->model_type);
 out:
     if (st) graft_unigram_file_finish(out);

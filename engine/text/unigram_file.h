@@ -15,24 +15,29 @@ typedef enum graft_piece_type { /* numbers of the file */
                                 GRAFT_PIECE_BYTE = 6    /* one byte, called "<0xAB>" */
 } graft_piece_type;
 
+typedef enum graft_model_type { /* numbers of the file */
+                                GRAFT_MODEL_UNIGRAM = 1,
+                                GRAFT_MODEL_PAIRS = 2
+} graft_model_type;
+
 typedef struct graft_unigram_piece {
     graft_span text;
-    float score; /* logarithm of a probability; finite */
+    float score; /* logarithm of a probability, or of pairs the larger the earlier; finite */
     graft_piece_type type;
 } graft_unigram_piece;
 
 typedef struct graft_unigram_file {
     graft_unigram_piece *piece;
     size_t count, cap;
-    uint64_t model_type; /* 1: unigram */
+    uint64_t model_type; /* graft_model_type */
     bool byte_fallback, space_behind;
-    graft_span end_name, pad_name;
+    graft_span begin_name, end_name, pad_name;
     graft_span charsmap;
     bool dummy_prefix, trim, escape;
 } graft_unigram_file;
 
-/* GRAFT_E_FORMAT: damaged. GRAFT_E_LIMIT: over the limits of unigram.h. On failure there is nothing
- * to finish. */
+/* GRAFT_E_FORMAT: damaged. GRAFT_E_UNSUPPORTED: of another kind. GRAFT_E_LIMIT: over the limits of
+ * unigram.h. On failure there is nothing to finish. */
 graft_status graft_unigram_file_read(graft_span bytes, graft_unigram_file *out, graft_err *e);
 void graft_unigram_file_finish(graft_unigram_file *f);
 #endif

@@ -178,7 +178,8 @@ static graft_gguf_name_fn *names_of(text kind)
                {"qwen2vl", graft_gguf_name_language},
                {"qwen2", graft_gguf_name_language},
                {"llama", graft_gguf_name_language},
-               {"mistral3", graft_gguf_name_language}};
+               {"mistral3", graft_gguf_name_language},
+               {"gemma2", graft_gguf_name_gemma2}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (is(kind, all[i].kind)) return all[i].names;
     return NULL;
@@ -200,6 +201,7 @@ static graft_status read_string(reader *r, text key)
     if (is(key, "general.architecture")) r->common->rename = names_of(value);
     if (is(key, "tokenizer.ggml.model")) {
         r->tokenizer.t5 = is(value, "t5");
+        r->tokenizer.pairs = is(value, "llama");
         r->tokenizer.bytes = is(value, "gpt2");
     }
     if (is(key, "tokenizer.ggml.pre")) {
@@ -207,6 +209,16 @@ static graft_status read_string(reader *r, text key)
         r->tokenizer.tekken = is(value, "tekken");
     }
     return keep_pair(r, key, value);
+}
+
+static graft_status read_small(reader *r, text key)
+{
+    const uint32_t value = read_u32(r);
+    uint32_t *token = is(key, "tokenizer.ggml.bos_token_id")       ? &r->tokenizer.begin
+                      : is(key, "tokenizer.ggml.padding_token_id") ? &r->tokenizer.pad
+                                                                   : NULL;
+    if (token) *token = value + 1; /* the largest number, which is no token's, becomes none */
+    return keep_pair(r, key, (text){.n = value});
 }
 
 /* What a tokenizer has of lists and flags; of anything else nothing is kept. */
@@ -267,7 +279,7 @@ static graft_status read_pair(reader *r)
     if (about_parts(r, key, &whole)) return read_whole(r, key, type, whole);
     if (!r->first) return skip_value(r, type, 0);
     if (type == VALUE_STRING) return read_string(r, key);
-    if (type == VALUE_U32) return keep_pair(r, key, (text){.n = read_u32(r)});
+    if (type == VALUE_U32) return read_small(r, key);
     if (key.n > prefix && memcmp(key.at, ORIGINAL_SHAPE, prefix) == 0 && type == VALUE_ARRAY)
         return read_shape(r, (text){key.at + prefix, key.n - prefix});
     return read_tokenizer(r, key, type);

@@ -5,9 +5,9 @@
  * Tensors have their shape as safetensors files do, outermost dimension first; one that was laid
  * out anew to be packed has its own again ("comfy.gguf.orig_shape.NAME"). Values are plain
  * (F32, F16, BF16, F64, integers) or in ggml's blocks. The names of llama.cpp's T5 encoders, of
- * its Qwens and of what it calls llama and mistral3 become those of their authors, and the
- * tokenizer a tensor: "spiece_model" or "tekken_model", as other programs keep it, or "merges_txt".
- * Rows stay where they are (files/llama_rows.h).
+ * its Qwens, of Gemma 2 and of what it calls llama and mistral3 become those of their authors, and
+ * the tokenizer a tensor: "spiece_model" or "tekken_model", as other programs keep it, or
+ * "merges_txt". Rows stay where they are (files/llama_rows.h).
  *
  * A model may be in several files, as llama.cpp's gguf-split (tools/gguf-split, MIT) and converter
  * write it: each says which of them it is, how many there are and how many tensors all have

@@ -36,6 +36,14 @@ static const word language_words[] = {
     {NULL, NULL},
 };
 
+/* What Gemma 2 has beside these, and otherwise: norms behind its branches, too. */
+static const word gemma2_words[] = {
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"ffn_norm", "pre_feedforward_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+    {NULL, NULL},
+};
+
 static const word qwen_vision_words[] = {
     {"attn_q", "attn.q"},
     {"attn_k", "attn.k"},
@@ -103,6 +111,14 @@ bool graft_gguf_name_language(const char *name, char *out, size_t size)
     if (strcmp(name, "output.weight") == 0) return snprintf(out, size, "lm_head.weight") > 0;
     const char *what, *found = find_word(language_words, "blk.", name, &block, &what);
     return found && snprintf(out, size, "model.layers.%u.%s.%s", block, found, what) > 0;
+}
+
+bool graft_gguf_name_gemma2(const char *name, char *out, size_t size)
+{
+    unsigned block;
+    const char *what, *found = find_word(gemma2_words, "blk.", name, &block, &what);
+    if (found) return snprintf(out, size, "model.layers.%u.%s.%s", block, found, what) > 0;
+    return graft_gguf_name_language(name, out, size);
 }
 
 /* WORD.weight, or bias, where the name is that of one layer outside of blocks. */

@@ -12,6 +12,8 @@ typedef bool graft_gguf_name_fn(const char *name, char *out, size_t size);
 graft_gguf_name_fn graft_gguf_name_t5;
 /* Of Qwen 2, 2.5 and 3, of Mistral, and of other models with layers as LLaMA's. */
 graft_gguf_name_fn graft_gguf_name_language;
+/* Of Gemma 2, where the norm before an MLP is not that behind attention. */
+graft_gguf_name_fn graft_gguf_name_gemma2;
 /* Of files for pictures ("mmproj"): the towers of Qwen 2.5-VL and of Qwen 3-VL, in whose names
  * layers that go deeper keep the number that they have here. */
 graft_gguf_name_fn graft_gguf_name_qwen_vision, graft_gguf_name_qwen3_vision;

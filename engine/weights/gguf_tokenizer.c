@@ -18,12 +18,17 @@ enum {
     PIECE_SCORE = 2 << 3 | 5,
     PIECE_TYPE = 3 << 3,
     TRAINER_MODEL_TYPE = 3 << 3,
+    TRAINER_BYTE_FALLBACK = 35 << 3,
+    TRAINER_BEGIN_NAME = 46 << 3 | 2,
+    TRAINER_PAD_NAME = 48 << 3 | 2,
     NORMALIZER_CHARSMAP = 2 << 3 | 2,
     NORMALIZER_DUMMY_PREFIX = 3 << 3,
     NORMALIZER_TRIM = 4 << 3
 };
-enum { UNIGRAM = 1 };
+enum { UNIGRAM = 1, PAIRS = 2 };
 enum { BYTES = 256 };
+/* llama.cpp's numbers of kinds of tokens, which are SentencePiece's. */
+enum { KIND_NORMAL = 1, KIND_BYTE = 6 };
 
 /* Counts what it is given, and keeps it where there is room. */
 typedef struct writer {
@@ -69,12 +74,17 @@ static uint64_t read_number(const uint8_t *p, size_t bytes)
     return v;
 }
 
+static uint64_t kind_of(const graft_gguf_tokenizer *t, uint64_t token)
+{
+    return read_number(t->kind.at + 4 * token, 4);
+}
+
 static void put_pieces(writer *w, const graft_gguf_tokenizer *t)
 {
     const uint8_t *text = t->token.at;
     for (uint64_t i = 0; i < t->token.n; i++) {
         const size_t n = (size_t)read_number(text, LENGTH);
-        const uint64_t kind = read_number(t->kind.at + 4 * i, 4);
+        const uint64_t kind = kind_of(t, i);
         put_number(w, MODEL_PIECE, 1 + varint_bytes(n) + n + 1 + 4 + 1 + varint_bytes(kind));
         put_bytes(w, PIECE_TEXT, text + LENGTH, n);
         put_varint(w, PIECE_SCORE);
@@ -84,16 +94,38 @@ static void put_pieces(writer *w, const graft_gguf_tokenizer *t)
     }
 }
 
+/* What token `plus_one - 1` is called; 0, and those that there are not, are left out. */
+static void put_name(writer *w, const graft_gguf_tokenizer *t, unsigned key, uint32_t plus_one)
+{
+    const uint8_t *text = t->token.at;
+    if (!plus_one || plus_one > t->token.n) return;
+    for (uint32_t i = 1; i < plus_one; i++) text += LENGTH + read_number(text, LENGTH);
+    put_bytes(w, key, text + LENGTH, (size_t)read_number(text, LENGTH));
+}
+
+static void put_trainer(writer *w, const graft_gguf_tokenizer *t)
+{
+    bool bytes = false;
+    for (uint64_t i = 0; i < t->kind.n && !bytes; i++) bytes = kind_of(t, i) == KIND_BYTE;
+    put_number(w, TRAINER_MODEL_TYPE, t->pairs ? PAIRS : UNIGRAM);
+    if (!t->pairs) return;
+    put_number(w, TRAINER_BYTE_FALLBACK, bytes);
+    put_name(w, t, TRAINER_BEGIN_NAME, t->begin);
+    put_name(w, t, TRAINER_PAD_NAME, t->pad);
+}
+
 static void put_all(writer *w, const graft_gguf_tokenizer *t)
 {
     const size_t map = t->charsmap.at ? (size_t)t->charsmap.n : 0;
+    writer trainer = {0};
+    put_trainer(&trainer, t);
     put_pieces(w, t);
-    put_number(w, MODEL_TRAINER, 2);
-    put_number(w, TRAINER_MODEL_TYPE, UNIGRAM);
+    put_number(w, MODEL_TRAINER, trainer.n);
+    put_trainer(w, t);
     put_number(w, MODEL_NORMALIZER, (map ? 1 + varint_bytes(map) + map : 0) + 2 + 2);
     if (map) put_bytes(w, NORMALIZER_CHARSMAP, t->charsmap.at, map);
     put_number(w, NORMALIZER_DUMMY_PREFIX, !t->bare);
-    put_number(w, NORMALIZER_TRIM, !t->keeps_space);
+    put_number(w, NORMALIZER_TRIM, !t->keeps_space && !t->pairs);
 }
 
 /* A text of no length would be no piece. */
@@ -111,7 +143,7 @@ static bool all_have_text(const graft_gguf_list *token)
 static bool fits_together(const graft_gguf_tokenizer *t)
 {
     const graft_gguf_list *map = &t->charsmap;
-    return t->t5 && t->token.at && t->token.type == LIST_STRING && t->score.at &&
+    return (t->t5 || t->pairs) && t->token.at && t->token.type == LIST_STRING && t->score.at &&
            t->score.type == LIST_F32 && t->score.n == t->token.n && t->kind.at &&
            t->kind.type == LIST_I32 && t->kind.n == t->token.n &&
            (!map->at || map->type == LIST_U8 || map->type == LIST_I8) && all_have_text(&t->token);
@@ -141,8 +173,6 @@ static bool has_merges(const graft_gguf_tokenizer *t)
 /* llama.cpp has special tokens first, then those that merges make, in the order of their ranks and
  * in the byte alphabet of GPT-2: its list of merges, of all pairs that make a token, adds nothing.
  */
-enum { KIND_NORMAL = 1 };
-
 /* How many tokens are special: those before the first one that is not; 0: they are not so. */
 static uint64_t special_tokens(const graft_gguf_tokenizer *t)
 {
@@ -150,10 +180,9 @@ static uint64_t special_tokens(const graft_gguf_tokenizer *t)
     const bool fits = t->bytes && t->tekken && t->token.at && t->token.type == LIST_STRING &&
                       t->kind.at && t->kind.type == LIST_I32 && t->kind.n == t->token.n;
     if (!fits) return 0;
-    while (special < t->kind.n && read_number(t->kind.at + 4 * special, 4) != KIND_NORMAL)
-        special++;
+    while (special < t->kind.n && kind_of(t, special) != KIND_NORMAL) special++;
     for (uint64_t i = special; i < t->kind.n; i++)
-        if (read_number(t->kind.at + 4 * i, 4) != KIND_NORMAL) return 0;
+        if (kind_of(t, i) != KIND_NORMAL) return 0;
     return t->token.n - special >= BYTES ? special : 0;
 }
 

@@ -1,5 +1,5 @@
 /* The tokenizer that llama.cpp keeps in the metadata of a text encoder's GGUF file
- * (tokenizer.ggml.…), as the file that it was made from: of T5 the SentencePiece model
+ * (tokenizer.ggml.…), as the file that it was made from: of T5 and Gemma the SentencePiece model
  * (engine/text/unigram.h), of Qwen the list of merges (engine/text/qwen.h), of Mistral the list of
  * tokens by ranks (engine/text/tekken.h). */
 #ifndef GRAFT_WEIGHTS_GGUF_TOKENIZER_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* The tensors that have such a file. */
-#define GRAFT_T5_TOKENIZER      "spiece_model"
+#define GRAFT_T5_TOKENIZER      "spiece_model" /* and Gemma's */
 #define GRAFT_QWEN_TOKENIZER    "merges_txt"
 #define GRAFT_MISTRAL_TOKENIZER "tekken_model"
 
@@ -22,7 +22,10 @@ typedef struct graft_gguf_list {
 
 typedef struct graft_gguf_tokenizer {
     bool t5;    /* of this kind: unigram */
-    bool bytes; /* of that one: pairs of bytes, and texts cut up as one of these does */
+    bool pairs; /* of that one, "llama": pairs of characters, which are bytes where they are unknown
+                 */
+    uint32_t begin, pad; /* their tokens and one more; 0: it has none */
+    bool bytes;          /* of that one: pairs of bytes, and texts cut up as one of these does */
     bool qwen, tekken;
     graft_gguf_list token, score, kind, charsmap; /* charsmap: normalization */
     graft_gguf_list merge;

@@ -18,6 +18,9 @@ typedef struct attention_state {
 static graft_status check_bias(const graft_op_desc *op, graft_err *e)
 {
     const graft_tensor_desc *b = &op->in[GRAFT_ATTENTION_BIAS];
+    if (!(op->attrs.shift >= 0) || (op->attrs.shift > 0 && !graft_cpu_present(b)))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "attention: scores capped at %g without a bias",
+                          (double)op->attrs.shift);
     if (!graft_cpu_present(b)) return GRAFT_OK;
     graft_status st = graft_cpu_check_float(b, 3, "attention: bias", e);
     if (st) return st;
@@ -162,7 +165,8 @@ static void attend(const job *j, int64_t head, int64_t first, int64_t count, cha
         op->attrs.scale,
         q->dtype,
         bias ? bias + head % op->attrs.heads * b->stride[0] : NULL,
-        bias ? b->stride[1] : 0};
+        bias ? b->stride[1] : 0,
+        op->attrs.shift};
     if (s->int8)
         j->k->d->simd->attention_int8(&a, q->dim[1], first, (int32_t)count, scratch);
     else if (s->tiles)

@@ -38,10 +38,11 @@ out:
     return st;
 }
 
-/* Places from `first` on; returns what is behind them. */
-static float *fill(float *table, int64_t first, int64_t places, double base, int64_t n)
+/* Places from `first` on, each `step` behind the one before; returns what is behind them. */
+static float *fill(float *table, int64_t first, int64_t step, int64_t places, double base,
+                   int64_t n)
 {
-    for (int64_t p = first; p < first + places; p++, table += 2 * n)
+    for (int64_t p = first; places > 0; places--, p += step, table += 2 * n)
         for (int64_t i = 0; i < n; i += 2) {
             double angle = (double)p * pow(base, -(double)i / (double)n);
             table[i] = table[i + 1] = (float)cos(angle);
@@ -69,9 +70,9 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     k->state = r;
     r->of = of;
     memcpy(r->values, (int64_t[]){of_frame, of_row, of_column}, sizeof r->values);
-    float *table = fill(r->table, a->groups, 1, of.base, of_frame);
-    table = fill(table, a->pad_top, a->up_h, of.base, of_row);
-    fill(table, a->pad_left, a->up_w, of.base, of_column);
+    float *table = fill(r->table, a->groups, 1, 1, of.base, of_frame);
+    table = fill(table, a->pad_top, of.row_step, a->up_h, of.base, of_row);
+    fill(table, a->pad_left, 1, a->up_w, of.base, of_column);
     graft_cpu_norm_rows_init(k);
     return GRAFT_OK;
 }

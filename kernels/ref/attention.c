@@ -6,6 +6,9 @@
 static graft_status check_bias(const graft_op_desc *d, graft_err *e)
 {
     const graft_tensor_desc *bias = &d->in[GRAFT_ATTENTION_BIAS];
+    if (!(d->attrs.shift >= 0) || (d->attrs.shift > 0 && !graft_ref_present(bias)))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "scores capped at %g without a bias",
+                          (double)d->attrs.shift);
     if (!graft_ref_present(bias)) return GRAFT_OK;
     graft_status st = graft_ref_check_f32(bias, "bias", e);
     if (!st) st = graft_ref_check_rank(bias, 3, "bias", e);
@@ -116,14 +119,16 @@ static void snap_values(const float *v, int64_t stride, int64_t keys, int64_t he
 }
 
 /* In place; scores past `n` (the future, when causal) become 0. `bias`: NULL, or what is added to
- * the scores. `levels`: what weights are rounded to parts of, 0 when they are not. */
-static void softmax(float *score, int64_t n, int64_t total, float scale, const float *bias,
-                    float levels)
+ * the scores, which approach `cap` before, where it is not 0. `levels`: what weights are rounded to
+ * parts of, 0 when they are not. */
+static void softmax(float *score, int64_t n, int64_t total, float scale, float cap,
+                    const float *bias, float levels)
 {
     float top = -INFINITY;
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
         score[i] *= scale;
+        if (cap > 0) score[i] = cap * tanhf(score[i] / cap);
         if (bias) score[i] += bias[i];
         if (score[i] > top) top = score[i];
     }
@@ -174,6 +179,7 @@ static void run_head(const graft_op_desc *d, const float *q, const float *k, con
         graft_ref_multiply_add(score, from, count, head_dim, transposed, keys, keys);
         for (int r = 0; r < count; r++)
             softmax(score[r], d->attrs.causal ? first + r + 1 : keys, keys, d->attrs.scale,
+                    d->attrs.shift,
                     bias ? bias + (first + r) * d->in[GRAFT_ATTENTION_BIAS].stride[1] : NULL,
                     quantized ? GRAFT_QUANT_WEIGHT_LEVELS : 0);
         graft_ref_multiply_add(to, weight, count, keys, v, v_stride, head_dim);

@@ -56,7 +56,8 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
     if (!graft_rope_of(a, tokens, x->dim[2], &p)) return;
     for (int64_t r = 0; r < graft_ref_rows(x); r++) {
         const int64_t cell = r % tokens - p.before;
-        const int64_t row = a->pad_top + cell / a->up_w, column = a->pad_left + cell % a->up_w;
+        const int64_t row = a->pad_top + p.row_step * (cell / a->up_w),
+                      column = a->pad_left + cell % a->up_w;
         const bool is_cell = cell >= 0 && cell < p.cells;
         for (int32_t h = 0; h < a->heads; h++) {
             const float *from = (const float *)in[0] + graft_ref_row_at(x, r) + h * width;

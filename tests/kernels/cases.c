@@ -517,6 +517,15 @@ static void biased(kernel_case *c, int64_t apart)
     snprintf(c->name + n, sizeof c->name - n, ", bias %lld", (long long)apart);
 }
 
+/* Scores that go far beyond what they may become. */
+static void capped(kernel_case *c, float cap)
+{
+    size_t n = strlen(c->name);
+    c->desc.attrs.shift = cap;
+    snprintf(c->name + n, sizeof c->name - n, ", cap %g", (double)cap);
+    steep(c, 3);
+}
+
 static void counted(kernel_case *c)
 {
     size_t n = strlen(c->name);
@@ -542,8 +551,8 @@ static void ropes(case_list *l)
 {
     /* batch, tokens, heads, values of each, rows, columns, values turned by either; the place of
      * the grid, its first row and column, tokens behind it; the base of the angles; values behind
-     * those that turn; whether pairs go round */
-    static const int32_t rows[][15] = {
+     * those that turn; whether pairs go round; whether rows go down */
+    static const int32_t rows[][16] = {
         {2, 77, 24, 128, 7, 9, 56, 56},
         {1, 12, 3, 10, 3, 4, 4, 6},
         {2, 9, 1, 512, 2, 3, 256, 256},
@@ -565,7 +574,10 @@ static void ropes(case_list *l)
         {2, 9, 1, 10, 2, 4, 0, 0, 3, 0, 0, 1, 0, 10},
         {1, 40, 18, 256, 4, 5, 40, 40, 65536, 65536, 65536, 20, 5000000, 0, 1},
         {2, 9, 3, 22, 2, 3, 8, 6, 5, 2, 7, 1, 0, 0, 1},
-        {1, 7, 2, 12, 3, 2, 4, 4, 0, 1, 0, 0, 100, 0, 1}};
+        {1, 7, 2, 12, 3, 2, 4, 4, 0, 1, 0, 0, 100, 0, 1},
+        {2, 40, 24, 96, 37, 1, 32, 0, 0, 36, 0, 0, 10000, 64, 0, 1},
+        {1, 21, 3, 24, 4, 3, 6, 10, 2, 700, 3, 5, 0, 2, 0, 1},
+        {1, 9, 2, 12, 3, 2, 4, 4, 0, 2, 0, 1, 100, 0, 1, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int64_t gap = 0; gap <= 8; gap += 4) {
             const int32_t *r = rows[i];
@@ -580,13 +592,14 @@ static void ropes(case_list *l)
             c->desc.attrs.scale = (float)r[12];
             c->desc.attrs.pad_right = r[13];
             c->desc.attrs.stride_h = r[14];
+            c->desc.attrs.stride_w = r[15];
             c->desc.in[0] = gapped(x, gap);
             c->desc.out = gapped(x, gap / 8 * 3);
             snprintf(c->name, sizeof c->name,
                      "rope %d of %d tokens, %d x %d, grid %dx%d, turned %d+%d, at %d %d %d before "
-                     "%d, base %d, last %d, mixed %d, gap %d",
+                     "%d, base %d, last %d, mixed %d, down %d, gap %d",
                      r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11],
-                     r[12], r[13], r[14], (int)gap);
+                     r[12], r[13], r[14], r[15], (int)gap);
         }
 }
 
@@ -643,6 +656,10 @@ static void transformers(case_list *l)
     biased(attention(l, 1, 40, 40, 64, 8, 0, 1024, 1024), 40);
     biased(attention(l, 1, 130, 200, 2, 41, 0, 3, 5), 201);
     biased(attention(l, 3, 1, 1, 1, 8, 0, 0, 0), 1);
+    biased(attention(l, 2, 33, 65, 3, 5, 0, 7, 3), 68);
+    capped(&l->item[l->count - 1], 2);
+    biased(attention(l, 1, 40, 40, 8, 256, 0, 0, 0), 40);
+    capped(&l->item[l->count - 1], 0.5f);
     biased(attention(l, 1, 100, 1, 4, 16, 0, 0, 0), 1);
     biased(attention(l, 1, 70, 400, 1, 512, 0, 0, 0), 400);
     attention(l, 1, 192, 300, 2, 64, 0, 0, 0)->desc.attrs.scale = 1; /* T5 has no other */

@@ -335,6 +335,9 @@ static void refused_turns(const kernel_lib *lib)
     REFUSES(rope(), d.attrs.pad_left = -1);
     REFUSES(rope(), d.attrs.groups = -1);
     REFUSES(rope(), d.attrs.stride_h = 2);
+    REFUSES(rope(), d.attrs.stride_w = 2);
+    REFUSES(rope(), d.attrs.stride_w = -1);
+    REFUSES(rope(), d.attrs.stride_w = 1; d.attrs.pad_top = 1); /* of three rows */
     REFUSES(rope(), d.attrs.stride_h = 1; d.attrs.kernel_w = 4; d.attrs.pad_right = 2);
     REFUSES(rope(), d.attrs.stride_h = 1; d.attrs.kernel_w = 6); /* of six pairs two at most */
     REFUSES(rope(), d.attrs.stride_h = 1; d.attrs.kernel_w = 4; d.attrs.kernel_h = 6);
@@ -386,6 +389,10 @@ static void refusals(const kernel_lib *lib)
     REFUSES(attention(9, 7, true), d.in[GRAFT_ATTENTION_BIAS].dim[1] = 7);
     REFUSES(attention(9, 7, true), d.in[GRAFT_ATTENTION_BIAS].dim[2] = 9);
     REFUSES(attention(9, 7, true), d.in[GRAFT_ATTENTION_BIAS].stride[2] = 2);
+    REFUSES(attention(9, 7, true), d.attrs.shift = -1);
+    REFUSES(attention(9, 7, true), d.attrs.shift = NAN);
+    REFUSES(attention(9, 7, false), d.attrs.shift = 50);
+    REFUSES(attention(9, 9, false), d.attrs.causal = 1; d.attrs.shift = 50);
     REFUSES(attention(9, 7, true), d.in[GRAFT_ATTENTION_COUNT] = counted(9, 7).desc.in[4]);
     REFUSES(counted(9, 9), d.attrs.causal = 1);
     REFUSES(counted(9, 7), d.in[GRAFT_ATTENTION_COUNT].constant = 1);

@@ -1,5 +1,5 @@
-/* SentencePiece's unigram models: the library's tokens, models that are damaged or over a limit,
- * memory that runs out, many threads. */
+/* SentencePiece's models, of unigrams and of pairs: the library's tokens, models that are damaged
+ * or over a limit, memory that runs out, many threads. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -94,6 +94,7 @@ static void check_golden(const graft_unigram *u, const char *name)
     graft_unigram_tokens t = graft_unigram_tokens_of(u);
     CHECK_INT(t.count, graft_json_int(root, "count", -2));
     CHECK_INT(t.unknown, graft_json_int(root, "unknown", -2));
+    CHECK_INT(t.begin, graft_json_int(root, "begin", -2));
     CHECK_INT(t.end, graft_json_int(root, "end", -2));
     CHECK_INT(t.pad, graft_json_int(root, "pad", -2));
     CHECK(cJSON_GetArraySize(texts) > 400);
@@ -104,8 +105,8 @@ static void check_golden(const graft_unigram *u, const char *name)
 
 static void golden(void)
 {
-    static const char *const names[] = {"t5",    "fallback", "suffix", "odd",
-                                        "plain", "ties",     "users"};
+    static const char *const names[] = {"t5",   "fallback", "suffix", "odd",    "plain",
+                                        "ties", "users",    "gemma",  "joined", "apart"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char model[64];
         snprintf(model, sizeof model, "%s.model", names[i]);
@@ -132,14 +133,25 @@ static void put_flag(gguf_file *f, const char *key, bool value)
     gguf_put_number(f, value, 1);
 }
 
-/* The model as llama.cpp writes it; `scores`: how many of them. */
-static gguf_file gguf_of_model(const graft_unigram_file *m, size_t scores)
+static void put_small(gguf_file *f, const char *key, uint32_t value)
 {
+    gguf_put_text(f, key);
+    gguf_put_number(f, 4, 4);
+    gguf_put_number(f, value, 4);
+}
+
+/* The model as llama.cpp writes it; `scores`: how many of them. */
+static gguf_file gguf_of_model(const graft_unigram_file *m, size_t scores,
+                               const graft_unigram_tokens *t)
+{
+    const bool pairs = m->model_type == GRAFT_MODEL_PAIRS;
     gguf_file f = {0};
-    gguf_begin_with(&f, "t5encoder", 0, 8);
+    gguf_begin_with(&f, "t5encoder", 0, 10);
     gguf_put_text(&f, "tokenizer.ggml.model");
     gguf_put_number(&f, 8, 4);
-    gguf_put_text(&f, "t5");
+    gguf_put_text(&f, pairs ? "llama" : "t5");
+    put_small(&f, "tokenizer.ggml.bos_token_id", (uint32_t)t->begin);
+    put_small(&f, "tokenizer.ggml.padding_token_id", (uint32_t)t->pad);
     put_list(&f, "tokenizer.ggml.tokens", 8, m->count);
     for (size_t i = 0; i < m->count; i++) {
         gguf_put_number(&f, m->piece[i].text.n, 8);
@@ -152,14 +164,17 @@ static gguf_file gguf_of_model(const graft_unigram_file *m, size_t scores)
     put_list(&f, "tokenizer.ggml.precompiled_charsmap", 0, m->charsmap.n);
     gguf_put(&f, m->charsmap.at, m->charsmap.n);
     put_flag(&f, "tokenizer.ggml.add_space_prefix", m->dummy_prefix);
-    put_flag(&f, "tokenizer.ggml.remove_extra_whitespaces", m->trim);
+    if (pairs)
+        put_flag(&f, "tokenizer.ggml.add_bos_token", true); /* says nothing of white space */
+    else
+        put_flag(&f, "tokenizer.ggml.remove_extra_whitespaces", m->trim);
     return f;
 }
 
-/* What T5's loader finds in a GGUF file is the model that the file was made from. */
+/* What loaders find in a GGUF file is the model that the file was made from. */
 static void kept_in_gguf(void)
 {
-    static const char *const names[] = {"t5", "ties", "users"};
+    static const char *const names[] = {"t5", "ties", "users", "gemma", "apart"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         graft_err e = GRAFT_ERR_INIT;
         char model[64];
@@ -169,8 +184,11 @@ static void kept_in_gguf(void)
         snprintf(model, sizeof model, "%s.model", names[i]);
         blob b = read_file(model);
         CHECK_OK(graft_unigram_file_read((graft_span){(const uint8_t *)b.at, b.n}, &m, &e), &e);
+        graft_unigram *own = open_model(model);
+        const graft_unigram_tokens tokens = graft_unigram_tokens_of(own);
+        graft_unigram_destroy(own);
         for (int less = 0; less < 2; less++) {
-            gguf_file bytes = gguf_of_model(&m, m.count - (size_t)less);
+            gguf_file bytes = gguf_of_model(&m, m.count - (size_t)less, &tokens);
             CHECK_OK(graft_safetensors_open_memory(bytes.data, bytes.n, "a", &f, &e), &e);
             const graft_st_tensor *t = graft_safetensors_find(f, "spiece_model");
             CHECK((t == NULL) == (less == 1)); /* a list that is too short is none */
@@ -274,8 +292,11 @@ static void refuses_models(void)
     put_piece(&w, text, 0, 1);
     expect(&w, GRAFT_E_LIMIT, "piece 4 has 513 bytes");
     w = small_model();
-    put_bytes(&w, 2, "\x18\x02", 2); /* model_type: BPE */
-    expect(&w, GRAFT_E_UNSUPPORTED, "type 2");
+    put_bytes(&w, 2, "\x18\x02", 2); /* model_type: pairs */
+    expect(&w, GRAFT_OK, "");
+    w = small_model();
+    put_bytes(&w, 2, "\x18\x03", 2); /* words */
+    expect(&w, GRAFT_E_UNSUPPORTED, "type 3");
     w = small_model();
     put_bytes(&w, 2, "\x98\x02\x01", 3); /* byte_fallback */
     expect(&w, GRAFT_E_FORMAT, "byte 0");
@@ -417,7 +438,8 @@ static bool survives(const uint8_t *model, size_t n)
 
 static void mutated(void)
 {
-    static const char *const names[] = {"odd.model", "plain.model", "suffix.model"};
+    static const char *const names[] = {"odd.model", "plain.model", "suffix.model", "apart.model",
+                                        "gemma.model"};
     uint32_t state = 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         blob b = read_file(names[i]);
@@ -443,7 +465,8 @@ static void long_texts(void)
 {
     static const char *const units[] = {"a",  "cat ", "\u2581",      " ",
                                         "猫", "\xff", "a photo of ", "b"};
-    static const char *const names[] = {"t5.model", "fallback.model", "ties.model"};
+    static const char *const names[] = {"t5.model", "fallback.model", "ties.model", "gemma.model",
+                                        "apart.model"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         graft_unigram *u = open_model(names[k]);
         double worst = 0;
@@ -520,12 +543,15 @@ static int fail_each(const blob *model, const graft_unigram *with)
 
 static void no_memory(void)
 {
-    blob b = read_file("suffix.model");
-    CHECK(fail_each(&b, NULL) > 10);
-    graft_unigram *u = open_model("suffix.model");
-    CHECK(fail_each(&b, u) >= 3);
-    graft_unigram_destroy(u);
-    graft_free(b.at);
+    static const char *const names[] = {"suffix.model", "apart.model"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        blob b = read_file(names[i]);
+        CHECK(fail_each(&b, NULL) > 10);
+        graft_unigram *u = open_model(names[i]);
+        CHECK(fail_each(&b, u) >= (i ? 5 : 3));
+        graft_unigram_destroy(u);
+        graft_free(b.at);
+    }
 }
 
 typedef struct user {

@@ -162,6 +162,13 @@ static void mask(float *s, int keys, int64_t first_key, int64_t first_query, flo
     }
 }
 
+/* Scores of keys, which are to base 2 here, on their way to the cap. */
+static void cap_scores(float cap, float *s, int keys)
+{
+    const vf most = vf_set((float)((double)cap * LOG2E));
+    for (int i = 0; i < keys * QB; i += VL) vf_store(s + i, most * vf_tanh(vf_load(s + i) / most));
+}
+
 #if HAS_TRANSPOSE
 /* Up to VL elements of a query's bias, to base 2. */
 INLINE vf bias_elements(const graft_cpu_attention *a, int64_t query, int64_t key, int left)
@@ -291,6 +298,7 @@ static void panels_loop(const graft_cpu_attention *a, int64_t queries, int64_t f
             if (left <= 0 || (a->causal && key >= query + QB)) continue;
             score_block(w->k, w->q + (size_t)p * QB * (size_t)dim, dim, keys, w->s, decay);
             if (a->causal && key + keys - 1 > query) mask(w->s, keys, key, query, decay);
+            if (a->cap > 0) cap_scores(a->cap, w->s, keys);
             if (a->bias) add_bias(a, w->s, keys, key, query, left < QB ? (int)left : QB, decay);
             weights(w->s, keys, w->max + p * QB, w->sum + p * QB, decay);
             value_block(w->v, w->s, dim, keys, decay, w->o + (size_t)p * QB * (size_t)dim);

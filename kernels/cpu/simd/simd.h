@@ -25,6 +25,7 @@ typedef struct graft_cpu_attention {
     graft_dtype dtype;   /* of q, k, v and out */
     const float *bias;   /* added to the scores, a row for each query; NULL: none */
     int64_t bias_stride; /* from one query to the next */
+    float cap;           /* what scores approach before the bias is added; 0: they do not */
 } graft_cpu_attention;
 
 /* How Winograd's F(down x across, 3x3) is cut into pieces; floats. A tile has down x across

@@ -185,6 +185,7 @@ typedef struct graft_cuda_rope {
                                     pairs of a head turn with each */
     int32_t vec;                 /* all heads can be accessed 16 bytes at a time */
     int32_t mixed;               /* a head's pairs go round (kernels/rope.h) */
+    int32_t down;                /* likewise: rows are counted down */
     double base;                 /* of the angles */
 } graft_cuda_rope;
 
@@ -362,6 +363,7 @@ typedef struct graft_cuda_attention {
     const float *bias;    /* of graft_attention: added to scores; NULL: none */
     int64_t sbias[2];     /* head, query */
     const int32_t *count; /* of each of the batch, how many keys count; NULL: all */
+    float cap;            /* with bias: what scores approach (ops.def, shift); 0: they do not */
 } graft_cuda_attention;
 
 /* The same for Hopper. Maps have the dimensions channel of a head, head, token, batch. */

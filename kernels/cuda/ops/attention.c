@@ -15,6 +15,9 @@ static graft_status check(const graft_op_desc *op, graft_err *e)
     for (int i = 0; i < 3; i++)
         if (op->in[i].constant)
             return graft_fail(e, GRAFT_E_UNSUPPORTED, "constant queries, keys or values");
+    if (!(op->attrs.shift >= 0) ||
+        (op->attrs.shift > 0 && !graft_cuda_present(&op->in[GRAFT_ATTENTION_BIAS])))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "capped scores without a bias");
     if (head_dim > GRAFT_CUDA_MAX_HEAD)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "heads of %lld channels, at most %d are possible",
                           (long long)head_dim, GRAFT_CUDA_MAX_HEAD);
@@ -119,6 +122,7 @@ static graft_status launch_own(graft_kernel *k, const void *const *in, void *out
     const graft_tensor_desc *bias = &k->op.in[GRAFT_ATTENTION_BIAS];
     if (graft_cuda_present(bias)) {
         p.bias = in[GRAFT_ATTENTION_BIAS];
+        p.cap = k->op.attrs.shift;
         p.sbias[0] = bias->stride[0];
         p.sbias[1] = bias->stride[1];
     }

@@ -36,6 +36,7 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, ch
         .pairs = {(uint32_t)(r.of_frame / 2), (uint32_t)(r.of_row / 2),
                   (uint32_t)(r.of_column / 2)},
         .mixed = r.mixed,
+        .down = r.row_step < 0,
         .base = r.base};
     p.vec = graft_cuda_aligned(in, 1, out) && p.channels % 8 == 0;
     for (int i = 0; i < 2; i++)
