@@ -464,17 +464,17 @@ static graft_status add_lora(const options *o, list *l, graft_err *e)
 }
 
 /* Without spiece.model, which is a file of its own or a tensor that somebody adds. */
-static graft_status add_t5(const graft_t5_arch *a, list *l, graft_err *e)
+static graft_status add_t5(const graft_t5_arch *a, const char *prefix, list *l, graft_err *e)
 {
     const graft_t5_shape shape = {.batch = 1, .tokens = 77, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
     if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no T5");
     graft_status st = graft_t5_build(a, &shape, &g, e);
-    if (!st) st = add_slots(l, "", g, true, e);
-    if (!st) st = add(l, "", graft_t5_embeddings_name(a), 2, (int64_t[]){a->vocab, a->width}, e);
+    if (!st) st = add_slots(l, prefix, g, true, e);
+    if (!st) st = add(l, prefix, graft_t5_embeddings_name(a), 2, (int64_t[]){a->vocab, a->width}, e);
     if (!st) l->at[l->n - 1].spread = 1.0f;
     if (!st && !a->own_bias)
-        st = add(l, "", graft_t5_bias_name(), 2, (int64_t[]){a->buckets, a->heads}, e);
+        st = add(l, prefix, graft_t5_bias_name(), 2, (int64_t[]){a->buckets, a->heads}, e);
     if (!st) l->at[l->n - 1].spread = 1.0f;
     graft_graph_destroy(g);
     return st;
@@ -566,7 +566,7 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     if (strcmp(o->parts, "inpaint") == 0) return add_control(o->kind, 0, true, l, e);
     if (strcmp(o->parts, "upscaler") == 0) return add_upscaler(o->kind, l, e);
     if (strcmp(o->parts, "taesd") == 0) return add_taesd(o->kind, l, e);
-    if (strcmp(o->parts, "t5") == 0) return add_t5(&o->kind->t5, l, e);
+    if (strcmp(o->parts, "t5") == 0) return add_t5(&o->kind->t5, "", l, e);
     if (strstr(o->parts, "vision") || strcmp(o->parts, "redux") == 0 || strstr(o->parts, "ip-"))
         return add_seeing(o, l, e);
     if (strcmp(o->parts, "qwen3") == 0) {
@@ -575,6 +575,8 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     }
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
+    if (!st && o->kind->t5.own_bias && strstr(o->parts, "clip"))
+        st = add_t5(&o->kind->t5, "text_encoders.pile_t5xl.transformer.", l, e);
     if (!st && o->kind->unclip && strstr(o->parts, "clip")) st = add_unclip(l, e);
     for (int i = 0; i < 2 && !st && strstr(o->parts, "clip"); i++)
         if (o->kind->text[i].prefix) st = add_encoder(&o->kind->text[i], l, e);

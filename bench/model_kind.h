@@ -15,8 +15,8 @@
  * likewise, and FLUX.2's VAE; ideogram4-layer, two blocks in the real width, is a network alone,
  * and ideogram4-unconditional and tiny-ideogram4-unconditional are those that see no prompt.
  * ERNIE-Image's have Ministral 3 and FLUX.2's VAE likewise; ernie-image-layer is two blocks alone.
- * AuraFlow's have SDXL's VAE, and Pile-T5 as a file of its own (--parts t5); auraflow-layer, one
- * block of each kind in the real width, is a network alone.
+ * AuraFlow's have SDXL's VAE, and Pile-T5, also as a file of its own (--parts t5); auraflow-layer,
+ * one block of each kind in the real width, is a network alone.
  * tiny-chroma has neither VAE nor text encoder; chroma has T5 as flux-dev. LongCat-Image's have no
  * text encoder, which is qwen-image's, Ovis-Image's has Qwen 3 as a file of its own; of
  * longcat-image-layer and ovis-image-layer, one block of each kind in the real width, and of

@@ -4,8 +4,8 @@
 #include "engine/models/stream.h"
 #include "engine/models/transformer.h"
 
-#define NAME(...)  graft_name_make(__VA_ARGS__)
-#define TOKENS_MAX (1 << 15) /* of a prompt */
+#define NAME(...) graft_name_make(__VA_ARGS__)
+#define SIDE_MAX  (1 << 15) /* tokens, and of a prompt */
 
 /* Where a stream's modulation has what. */
 enum { SHIFT, SCALE, GATE, MLP_SHIFT, MLP_SCALE, MLP_GATE, VECTORS };
@@ -199,8 +199,9 @@ static graft_vid final_layer(const auraflow *m, graft_vid h, int64_t rows, int64
 static void check_shape(graft_graph *g, const graft_auraflow_arch *a, const graft_unet_shape *s)
 {
     graft_transformer_check_patches(g, s, a->patch);
+    graft_transformer_check_side(g, s, a->patch, SIDE_MAX);
     graft_transformer_check_table(g, s, a->patch, a->table);
-    graft_transformer_check_tokens(g, s, 1, TOKENS_MAX);
+    graft_transformer_check_tokens(g, s, 1, SIDE_MAX);
     graft_transformer_check_unchanged(g, s, s->control || s->perturbed);
 }
 

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "engine/image/latent_operation.h"
 #include "engine/image/resize.h"
+#include "engine/models/auraflow.h"
 #include "engine/models/flux2.h"
 #include "engine/objects/alike.h"
 #include "engine/objects/control.h"
