@@ -244,7 +244,7 @@ static graft_status add_control_of_transformer(const kind *k, int32_t types, boo
     graft_control_arch a = {0};
     graft_graph *net = NULL, *first = NULL;
     /* Files of SD 3's have diffusers' names. */
-    if (!k->flux.depth && !k->zimage.depth && !k->qwen_image.depth)
+    if ((!k->flux.depth && !k->zimage.depth && !k->qwen_image.depth) || k->zimage.key_heads)
         return graft_fail(
             e, GRAFT_E_ARG,
             "of transformers only FLUX's, Z-Image's and Qwen-Image's have ControlNets here");
@@ -516,8 +516,8 @@ static graft_status add_unclip(list *l, graft_err *e)
     return st;
 }
 
-/* With the last layer and the norm, which prompts do not need where they are Qwen 3's or Ministral
- * 3's; of Mistral without, as its files for FLUX.2 are. */
+/* With the last layer and the norm, which prompts do not need where they are Qwen 3's, Ministral 3's
+ * or Gemma 2's; of Mistral without, as its files for FLUX.2 are. */
 static graft_status add_qwen3(const graft_qwen3_arch *a, list *l, graft_err *e)
 {
     const graft_qwen3_shape shape = {.batch = 1,

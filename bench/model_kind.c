@@ -67,6 +67,13 @@
         .noise_depth = before, .context_depth = before, .patch = 2, .rope_dim = 48,                \
         .time_dim = 256, .time_mlp = 1024, .told = 256, .context_dim = 2560                        \
     }
+/* Lumina-Image 2.0's, likewise. */
+#define LUMINA2_NET(blocks, before)                                                                \
+    {                                                                                              \
+        .channels = 16, .hidden = 2304, .heads = 24, .mlp = 9216, .depth = blocks,                 \
+        .noise_depth = before, .context_depth = before, .patch = 2, .rope_dim = 32,                \
+        .time_dim = 256, .time_mlp = 1024, .told = 1024, .context_dim = 2304, .key_heads = 8       \
+    }
 /* FLUX.2's, with so many heads and blocks, and words of so many numbers; told a guidance, or not.
  */
 #define FLUX2_NET(n, two, one, words, told)                                                        \
@@ -254,6 +261,19 @@ static const model_kind kinds[] = {
                 .context_depth = 1, .patch = 2, .rope_dim = 12, .time_dim = 256, .time_mlp = 48,
                 .told = 24, .context_dim = 32},
      .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1},
+    {.name = "lumina2", .zimage = LUMINA2_NET(26, 2),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .qwen3 = {.layers = 26, .width = 2304, .head_dim = 256, .intermediate = 9216,
+               .vocab = 256000, .heads = 8, .key_heads = 4, .gemma = 1}},
+    {.name = "lumina2-layer", .zimage = LUMINA2_NET(1, 1)},
+    {.name = "tiny-lumina2",
+     .zimage = {.channels = 16, .hidden = 96, .heads = 4, .mlp = 160, .depth = 2, .noise_depth = 1,
+                .context_depth = 1, .patch = 2, .rope_dim = 8, .time_dim = 256, .time_mlp = 48,
+                .told = 24, .context_dim = 32, .key_heads = 2},
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
+     .qwen3 = {.layers = 3, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 1024,
+               .heads = 4, .key_heads = 2, .gemma = 1},
+     .config = "{\"head_dim\": 8}"},
     {.name = "flux2-klein", .flux2 = FLUX2_NET(24, 5, 20, 3 * 2560, 0)},
     {.name = "flux2-klein-9b", .flux2 = FLUX2_NET(32, 8, 24, 3 * 4096, 0)},
     {.name = "flux2-dev", .flux2 = FLUX2_NET(48, 8, 48, 3 * 5120, 1)},

@@ -26,6 +26,15 @@ graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, cons
  * padding. graft_clip_encode() gives both the same text. */
 graft_status graft_clip_encode_flux(const graft_clip *c, const char *text_l, const char *text_t5,
                                     const graft_task *task, graft_cond **out, graft_err *e);
+/* For Lumina-Image 2.0: a text behind what the model is told to be, as its authors' pipeline has
+ * it, and then as graft_clip_encode() does. */
+typedef enum graft_lumina2_wish {
+    GRAFT_LUMINA2_SUPERIOR = 0,
+    GRAFT_LUMINA2_ALIGNMENT = 1
+} graft_lumina2_wish;
+graft_status graft_clip_encode_lumina2(const graft_clip *c, graft_lumina2_wish wish,
+                                       const char *text, const graft_task *task, graft_cond **out,
+                                       graft_err *e);
 /* For Qwen-Image-Edit: a text and the pictures that it speaks of, which the text encoder sees in
  * their order, of each batch the first one. With a VAE the network sees them, too: what it makes of
  * each batch is one more reference (graft_cond_reference()). Pictures have any size and are brought

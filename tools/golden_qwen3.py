@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Makes golden/small/qwen3.safetensors, qwen3_joined.safetensors, qwen3_layered.safetensors,
 qwen3_whole.safetensors, qwen3_stacked.safetensors, qwen25.safetensors, qwen25_padded.safetensors,
-mistral.safetensors and ministral.safetensors: small random Qwen 3 (arXiv:2505.09388), Qwen 2.5
-(arXiv:2412.15115), Mistral (arXiv:2310.06825) and Ministral 3, token ids, and what PyTorch computes of
-them in float32: the stream behind all layers but the last, as Z-Image reads it, and ERNIE-Image that of
-Ministral 3, that behind three of them, as FLUX.2 klein does, behind twelve of Qwen 3-VL's, as Krea 2
-does, behind thirteen, as Ideogram 4 does, behind all of them, as Qwen-Image 2.1 does, that behind
-all of them and their norm, as Qwen-Image does, the same of words and padding, as LongCat-Image does,
-and that behind three of Mistral's, with padding before the words, as FLUX.2 dev does. golden/README.md lists the tensors.
+mistral.safetensors, ministral.safetensors and gemma2.safetensors: small random Qwen 3 (arXiv:2505.09388),
+Qwen 2.5 (arXiv:2412.15115), Mistral (arXiv:2310.06825), Ministral 3 and Gemma 2 (arXiv:2408.00118), token
+ids, and what PyTorch computes of them in float32: the stream behind all layers but the last, as Z-Image
+reads it, ERNIE-Image that of Ministral 3 and Lumina-Image 2.0 that of Gemma 2, that behind three of them,
+as FLUX.2 klein does, behind twelve of Qwen 3-VL's, as Krea 2 does, behind thirteen, as Ideogram 4 does,
+behind all of them, as Qwen-Image 2.1 does, that behind all of them and their norm, as Qwen-Image does, the
+same of words and padding, as LongCat-Image does, and that behind three of Mistral's, with padding before
+the words, as FLUX.2 dev does. golden/README.md lists the tensors.
 
     tools/golden_qwen3.py OUTPUT-FOLDER     write the files
     tools/golden_qwen3.py --check FILE...   hold what is computed here against such files
@@ -61,6 +62,11 @@ MINISTRAL = dict(vocab_size=300, hidden_size=20, intermediate_size=28, num_hidde
                  rms_norm_eps=1e-5, qk_norm=False,
                  yarn=dict(factor=16, original=16384, beta_fast=32, beta_slow=1))
 WRITTEN = [29, 1, 130]
+# Its norms' weights are less one, and its scores go where they are capped.
+GEMMA = dict(vocab_size=540, hidden_size=24, intermediate_size=40, num_hidden_layers=4,
+             num_attention_heads=6, num_key_value_heads=2, head_dim=16, rope_theta=1e4, qk_norm=False,
+             gemma=True, cap=50)
+TITLED = [37, 1, 129]
 # Words and tokens, of which the rest is padding: some, none, one word, and one of padding.
 BEGUN = [(5, 32), (32, 32), (1, 64), (40, 41)]
 
@@ -94,7 +100,7 @@ class Attention(nn.Module):
         super().__init__()
         width, d = cfg["hidden_size"], cfg["head_dim"]
         self.heads, self.shared = cfg["num_attention_heads"], cfg["num_key_value_heads"]
-        self.base, self.yarn = cfg.get("rope_theta", BASE), cfg.get("yarn")
+        self.base, self.yarn, self.cap = cfg.get("rope_theta", BASE), cfg.get("yarn"), cfg.get("cap")
         biased, normed = cfg.get("attention_bias", False), cfg.get("qk_norm", True)
         self.q_proj = nn.Linear(width, self.heads * d, bias=biased)
         self.k_proj, self.v_proj = (nn.Linear(width, self.shared * d, bias=biased) for _ in "kv")
@@ -114,6 +120,8 @@ class Attention(nn.Module):
         for head in range(self.heads):
             own = head * self.shared // self.heads
             score = q[:, head] @ k[:, own].transpose(1, 2) / q.shape[3] ** 0.5
+            if self.cap:
+                score = self.cap * torch.tanh(score / self.cap)
             padding = torch.ones(tokens, dtype=torch.bool)
             padding[words] = False
             unseen = torch.ones(tokens, tokens, dtype=torch.bool).triu(1) | padding
@@ -129,13 +137,22 @@ class Gated(nn.Module):
         width, wide = cfg["hidden_size"], cfg["intermediate_size"]
         self.gate_proj, self.up_proj = (nn.Linear(width, wide, bias=False) for _ in range(2))
         self.down_proj = nn.Linear(wide, width, bias=False)
+        self.gelu = cfg.get("gemma", False)
 
     def forward(self, x):
         gate = self.gate_proj(x)
-        return self.down_proj(gate * torch.sigmoid(gate) * self.up_proj(x))
+        gate = nn.functional.gelu(gate, approximate="tanh") if self.gelu else gate * torch.sigmoid(gate)
+        return self.down_proj(gate * self.up_proj(x))
+
+
+class LessOne(RMSNorm):
+    def forward(self, x):
+        return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * (1 + self.weight)
 
 
 def norm(cfg):
+    if cfg.get("gemma"):
+        return LessOne(cfg["hidden_size"])
     return RMSNorm(cfg["hidden_size"], cfg.get("rms_norm_eps", 1e-6))
 
 
@@ -146,8 +163,15 @@ class Layer(nn.Module):
         self.self_attn = Attention(cfg)
         self.post_attention_layernorm = norm(cfg)
         self.mlp = Gated(cfg)
+        self.gemma = cfg.get("gemma", False)
+        if self.gemma:
+            self.pre_feedforward_layernorm, self.post_feedforward_layernorm = norm(cfg), norm(cfg)
 
     def forward(self, x, words, places=None):
+        if self.gemma:
+            seen = self.self_attn(self.input_layernorm(x), words, places)
+            x = x + self.post_attention_layernorm(seen)
+            return x + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(x)))
         x = x + self.self_attn(self.input_layernorm(x), words, places)
         return x + self.mlp(self.post_attention_layernorm(x))
 
@@ -158,6 +182,7 @@ class Model(nn.Module):
         self.embed_tokens = nn.Embedding(cfg["vocab_size"], cfg["hidden_size"])
         self.layers = nn.ModuleList(Layer(cfg) for _ in range(cfg["num_hidden_layers"]))
         self.norm = norm(cfg)
+        self.times = cfg["hidden_size"] ** 0.5 if cfg.get("gemma") else 1
 
 
 class Qwen3(nn.Module):
@@ -167,9 +192,13 @@ class Qwen3(nn.Module):
 
     def forward(self, tokens):
         """Ids (T) -> hidden (T,width)."""
-        x = self.model.embed_tokens(tokens[None])
+        return self.empty(tokens, len(tokens))
+
+    def empty(self, tokens, words):
+        """The same where the first so many are words, and the others see these alone."""
+        x = self.model.embed_tokens(tokens[None]) * self.model.times
         for layer in self.model.layers[:-1]:
-            x = layer(x, slice(None))
+            x = layer(x, slice(0, words))
         return x[0]
 
     def hidden(self, tokens):
@@ -224,13 +253,15 @@ def randomize(net, g, added=1.0, begun=0.5):
         if "q_norm" in name or "k_norm" in name:
             r = r * 0.4 + 1.0
         elif "norm" in name:
-            r = r * 0.3 + 1.0
+            r = r * 0.3 + (0.0 if net.model.times > 1 else 1.0)
         elif "embed" in name:
             r = r * begun
         elif name.endswith("bias"):
             r = r * 0.5
         else:
             r = r / p.shape[1] ** 0.5
+            if net.model.times > 1 and "q_proj" in name:
+                r = r * 5
             if "o_proj" in name or "down_proj" in name:
                 r = r * added
         p.data.copy_(r.half().float())
@@ -241,7 +272,8 @@ def make_padded(what, cfg, seed, counts, path, metadata):
     g = torch.Generator().manual_seed(seed)
     net = Qwen3(cfg)
     # Mistral's stream is small enough that what its norms add to a square counts.
-    randomize(net, g, *{"joined": (0.2, 0.5), "led": (0.02, 0.05), "padded": (1.0, 0.5)}[what])
+    randomize(net, g, *{"joined": (0.2, 0.5), "led": (0.02, 0.05), "padded": (1.0, 0.5),
+                            "empty": (1.0, 0.5)}[what])
     tensors = {k: v.half() for k, v in net.state_dict().items()}
     wide = load(Qwen3(cfg), tensors, "").double()
     for k, (words, count) in enumerate(counts):
@@ -273,6 +305,20 @@ def make_prompts(what, cfg, seed, added, counts, path, metadata):
     td.st_save(path, tensors, {**metadata, "golden": json.dumps(cfg)})
 
 
+def make_gemma(path):
+    """Prompts, and behind them the empty one with a token of padding."""
+    config = {"config": json.dumps(dict(head_dim=GEMMA["head_dim"]))}
+    make_prompts("hidden", GEMMA, 2408, 1.0, TITLED, path, config)
+    t = td.st_load(path)
+    net = load(Qwen3(GEMMA), {k: v for k, v in t.items() if not k.startswith("case")}, "")
+    k, tokens = len(TITLED), torch.tensor([2, 0])
+    with torch.no_grad():
+        t.update({f"case{k}.tokens": tokens, f"case{k}.words": torch.tensor([1]),
+                  f"case{k}.empty": net.empty(tokens, 1)})
+    td.st_save(path, {key: v.half() if not key.startswith("case") else v for key, v in t.items()},
+               {**config, "golden": json.dumps(GEMMA)})
+
+
 def make(folder):
     make_padded("joined", DEEP, 2509, PADDED, f"{folder}/qwen3_joined.safetensors", {})
     make_padded("led", MISTRAL, 2310, BEGUN, f"{folder}/mistral.safetensors",
@@ -283,6 +329,7 @@ def make(folder):
                 {"config": json.dumps(dict(head_dim=BIASED["head_dim"]))})
     make_prompts("hidden", MINISTRAL, 2512, 1.0, WRITTEN, f"{folder}/ministral.safetensors",
                  {"config": json.dumps(dict(head_dim=MINISTRAL["head_dim"]))})
+    make_gemma(f"{folder}/gemma2.safetensors")
     make_prompts("layered", SEEING, 2511, 0.2, ASKED, f"{folder}/qwen3_layered.safetensors", {})
     make_prompts("whole", WHOLE, 2609, 1.0, ANALYZED, f"{folder}/qwen3_whole.safetensors", {})
     make_prompts("stacked", SEEING, 2606, 0.2, TOLD, f"{folder}/qwen3_stacked.safetensors", {})
@@ -309,8 +356,8 @@ def check(path):
                {key: v for key, v in t.items() if not key.startswith("case")}, "")
     while f"case{k}.tokens" in t:
         tokens, words = t[f"case{k}.tokens"], t.get(f"case{k}.words")
-        what = next((name for name in ("normed", "layered", "whole", "stacked", "joined", "led", "padded")
-                     if f"case{k}.{name}" in t), "hidden")
+        what = next((name for name in ("normed", "layered", "whole", "stacked", "joined", "led", "padded",
+                                       "empty") if f"case{k}.{name}" in t), "hidden")
         got = getattr(net, what)(tokens, *([] if words is None else [words.item()]))
         ok = holds(path, f"case{k}", got, t[f"case{k}.{what}"]) and ok
         k += 1

@@ -24,7 +24,7 @@ from mmdit import RMSNorm
 BUCKETS, FARTHEST = 32, 128
 CONFIGS = {
     "t5": dict(vocab_size=60, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=3),
-    "umt5": dict(vocab_size=520, d_model=24, d_kv=8, d_ff=32, num_layers=3, num_heads=2, own_bias=True),
+    "umt5": dict(vocab_size=520, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, own_bias=True),
 }
 # 40 tokens: most buckets of either side; 140: also the last one, and what is cut to it.
 CASES = [dict(n=2, tokens=40), dict(n=1, tokens=140), dict(n=1, tokens=1)]

@@ -31,11 +31,11 @@ def waves(t):
     return torch.cat([angle.cos(), angle.sin()])
 
 
-def rotation(places, axes):
+def rotation(places, axes, theta=THETA):
     """(T,3) -> complex (T,d/2): the angles of pairs, in float64."""
     angles = []
     for axis, width in enumerate(axes):
-        rate = THETA ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+        rate = theta ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
         angles.append(places[:, axis, None] * rate)
     angle = torch.cat(angles, 1)
     return torch.polar(torch.ones_like(angle), angle)

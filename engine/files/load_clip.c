@@ -133,6 +133,9 @@ static const char *const mistral_places[] = {"text_encoders.mistral3_24b.transfo
                                              "model.language_",
                                              NULL};
 
+/* Likewise. */
+static const char *const gemma2_places[] = {"text_encoders.gemma2_2b.transformer.", "", NULL};
+
 /* NULL: there is none. */
 static const char *mistral_place(const graft_safetensors *f)
 {
@@ -148,6 +151,7 @@ static bool takes_qwen25(graft_clip_kind kind)
 static const char *qwen_place(const graft_safetensors *f, graft_clip_kind kind)
 {
     const bool ernie = kind == GRAFT_CLIP_ERNIE_IMAGE;
+    if (kind == GRAFT_CLIP_LUMINA2) return graft_load_prefix(f, gemma2_places, GRAFT_GEMMA2_TENSOR);
     const char *mistral = kind == GRAFT_CLIP_FLUX2 || ernie ? mistral_place(f) : NULL;
     if (mistral || ernie) return mistral;
     return takes_qwen25(kind) ? graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR)
@@ -255,7 +259,8 @@ static bool is_qwen3(graft_clip_kind kind)
     return kind == GRAFT_CLIP_QWEN3 || kind == GRAFT_CLIP_FLUX2 || kind == GRAFT_CLIP_QWEN_IMAGE ||
            kind == GRAFT_CLIP_KREA2 || kind == GRAFT_CLIP_ANIMA ||
            kind == GRAFT_CLIP_QWEN_IMAGE21 || kind == GRAFT_CLIP_IDEOGRAM4 ||
-           kind == GRAFT_CLIP_LONGCAT || kind == GRAFT_CLIP_OVIS || kind == GRAFT_CLIP_ERNIE_IMAGE;
+           kind == GRAFT_CLIP_LONGCAT || kind == GRAFT_CLIP_OVIS ||
+           kind == GRAFT_CLIP_ERNIE_IMAGE || kind == GRAFT_CLIP_LUMINA2;
 }
 
 /* Whether a file that was asked for as this kind is Anima's text encoder: the Qwen 3 of 0.6 billion
@@ -282,6 +287,14 @@ static bool is_ernie_image(const graft_safetensors *f, graft_clip_kind kind)
     return place && graft_qwen3_is_ministral(f, place);
 }
 
+/* Whether a file that was asked for as Z-Image's, or as Stable Diffusion's, which have none, is
+ * Lumina-Image 2.0's, which has the type of the former. */
+static bool is_lumina2(const graft_safetensors *f, graft_clip_kind kind)
+{
+    return (kind == GRAFT_CLIP_QWEN3 || kind == GRAFT_CLIP_ONE) &&
+           graft_load_prefix(f, gemma2_places, GRAFT_GEMMA2_TENSOR);
+}
+
 /* Whether a file that was asked for as Qwen-Image's is Qwen-Image 2.1's, which has the same type:
  * a Qwen 3 in place of Qwen 2.5. */
 static bool is_qwen_image21(const graft_safetensors *f)
@@ -295,6 +308,7 @@ static const char *qwen_name(graft_clip_kind kind)
     return takes_qwen25(kind)               ? "Qwen 2.5"
            : kind == GRAFT_CLIP_FLUX2       ? "Qwen 3 or Mistral"
            : kind == GRAFT_CLIP_ERNIE_IMAGE ? "Ministral 3"
+           : kind == GRAFT_CLIP_LUMINA2     ? "Gemma 2"
                                             : "Qwen 3";
 }
 
@@ -366,6 +380,14 @@ static graft_clip_kind flux_kind(const graft_safetensors *f)
                                           : GRAFT_CLIP_FLUX;
 }
 
+/* Whether a checkpoint is Lumina-Image 2.0's, by its network or its text encoder. */
+static bool has_lumina2(const graft_safetensors *f)
+{
+    const char *prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ZIMAGE_TENSOR);
+    return (prefix && graft_zimage_is_lumina2(f, prefix)) ||
+           graft_load_prefix(f, gemma2_places, GRAFT_GEMMA2_TENSOR);
+}
+
 /* What a checkpoint's encoders are for. */
 static graft_clip_kind kind_of(const graft_safetensors *f)
 {
@@ -386,6 +408,7 @@ static graft_clip_kind kind_of(const graft_safetensors *f)
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_CHROMA_TENSOR))
         return GRAFT_CLIP_CHROMA;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR)) return flux_kind(f);
+    if (has_lumina2(f)) return GRAFT_CLIP_LUMINA2;
     if (graft_load_prefix(f, qwen25_places, GRAFT_QWEN25_TENSOR)) return GRAFT_CLIP_QWEN_IMAGE;
     if (graft_load_prefix(f, qwen3_places, GRAFT_QWEN3_TENSOR)) return GRAFT_CLIP_QWEN3;
     if (graft_load_has(f, "text_encoders.clip_l.transformer.", token) ||
@@ -458,6 +481,7 @@ static graft_status add_any(graft_clip *c, graft_weights *file, bool alone, cons
     graft_status st = GRAFT_OK;
     *found = false;
     const char *t5 = graft_load_prefix(graft_weights_file(file), t5_places, GRAFT_T5_TENSOR);
+    if (is_lumina2(graft_weights_file(file), c->kind)) c->kind = GRAFT_CLIP_LUMINA2;
     if (is_ernie_image(graft_weights_file(file), c->kind)) c->kind = GRAFT_CLIP_ERNIE_IMAGE;
     if (alone && is_auraflow(graft_weights_file(file), c->kind)) c->kind = GRAFT_CLIP_AURAFLOW;
     if (!c->n_encoders && is_anima(graft_weights_file(file), c->kind)) c->kind = GRAFT_CLIP_ANIMA;
@@ -499,6 +523,7 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                  [GRAFT_CLIP_LONGCAT] = {"longcat_image", 1, 1},
                  [GRAFT_CLIP_OVIS] = {"ovis", 1, 1},
                  [GRAFT_CLIP_ERNIE_IMAGE] = {"", 1, 1}, /* likewise */
+                 [GRAFT_CLIP_LUMINA2] = {"", 1, 1},     /* likewise */
                  [GRAFT_CLIP_AURAFLOW] = {"", 1, 1}};   /* likewise */
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;

@@ -31,6 +31,9 @@ static bool is_sd2_v(const graft_safetensors *f, const char *prefix)
  * not. */
 #define FLUX_MU 1.15
 
+/* Lumina-Image 2.0's schedule, as published. */
+#define LUMINA_SHIFT 6
+
 /* FLUX.2's for both klein and dev. */
 #define FLUX2_MU 2.02
 
@@ -144,7 +147,7 @@ static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
     }
     const bool same_latents = flux || m->arch.kind == GRAFT_NET_ZIMAGE;
     m->prediction = GRAFT_PREDICT_FLOW;
-    m->flow_shift = dev ? exp(FLUX_MU) : flux ? 1 : 3;
+    m->flow_shift = dev ? exp(FLUX_MU) : flux ? 1 : m->arch.zimage.key_heads ? LUMINA_SHIFT : 3;
     m->flow_steps = dev ? GRAFT_SCHEDULE_MOST : GRAFT_SCHEDULE_STEPS;
     m->scale_factor = same_latents ? GRAFT_LOAD_FLUX_SCALE : GRAFT_LOAD_SD3_SCALE;
     m->latent_shift = same_latents ? GRAFT_LOAD_FLUX_SHIFT : GRAFT_LOAD_SD3_SHIFT;

@@ -148,13 +148,14 @@ static graft_status add_net_layer(lora_job *j, const graft_net_arch *a, const lo
     if (a->kind == GRAFT_NET_QWEN_IMAGE || a->kind == GRAFT_NET_ERNIE_IMAGE) /* diffusers' names */
         return add_layer(j, GRAFT_LORA_UNET, t, layer, NULL, e);
     const bool known =
-        a->kind == GRAFT_NET_FLUX           ? graft_diffusers_flux_name(&a->flux, layer, &theirs)
-        : a->kind == GRAFT_NET_ZIMAGE       ? graft_diffusers_zimage_name(layer, &theirs)
-        : a->kind == GRAFT_NET_FLUX2        ? graft_diffusers_flux2_name(layer, &theirs)
-        : a->kind == GRAFT_NET_KREA2        ? graft_diffusers_krea2_name(layer, &theirs)
-        : a->kind == GRAFT_NET_ANIMA        ? graft_diffusers_anima_name(layer, &theirs)
-        : a->kind == GRAFT_NET_IDEOGRAM4    ? graft_diffusers_ideogram4_name(layer, &theirs)
-        : a->kind == GRAFT_NET_AURAFLOW     ? graft_diffusers_auraflow_name(layer, &theirs)
+        a->kind == GRAFT_NET_FLUX        ? graft_diffusers_flux_name(&a->flux, layer, &theirs)
+        : a->zimage.key_heads            ? graft_diffusers_lumina2_name(&a->zimage, layer, &theirs)
+        : a->kind == GRAFT_NET_ZIMAGE    ? graft_diffusers_zimage_name(layer, &theirs)
+        : a->kind == GRAFT_NET_FLUX2     ? graft_diffusers_flux2_name(layer, &theirs)
+        : a->kind == GRAFT_NET_KREA2     ? graft_diffusers_krea2_name(layer, &theirs)
+        : a->kind == GRAFT_NET_ANIMA     ? graft_diffusers_anima_name(layer, &theirs)
+        : a->kind == GRAFT_NET_IDEOGRAM4 ? graft_diffusers_ideogram4_name(layer, &theirs)
+        : a->kind == GRAFT_NET_AURAFLOW  ? graft_diffusers_auraflow_name(layer, &theirs)
         : a->kind == GRAFT_NET_QWEN_IMAGE21 ? graft_diffusers_qwen_image21_name(layer, &theirs)
                                             : graft_diffusers_mmdit_name(&a->mmdit, layer, &theirs);
     return add_transformer_layer(j, t, layer, known ? &theirs : NULL, e);

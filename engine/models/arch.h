@@ -71,7 +71,7 @@ typedef struct graft_flux_arch {
     int32_t gated; /* 1: MLPs have gates, and prompts are normed (Ovis) */
 } graft_flux_arch;
 
-/* Z-Image's transformer (zimage.h). */
+/* Z-Image's and Lumina-Image 2.0's transformer (zimage.h). */
 typedef struct graft_zimage_arch {
     int32_t channels; /* of the latent, going in and coming out */
     int32_t hidden, heads, mlp;
@@ -81,6 +81,9 @@ typedef struct graft_zimage_arch {
     int32_t rope_dim;                   /* likewise */
     int32_t time_dim, time_mlp, told; /* numbers that tell the timestep, and what becomes of them */
     int32_t context_dim;
+    /* Of keys and values, which several heads of queries share: Lumina-Image 2.0's; 0: Z-Image's,
+     * as many as of queries. All else in which the two differ goes with it. */
+    int32_t key_heads;
 } graft_zimage_arch;
 
 /* FLUX.2's transformer (flux2.h). */
@@ -407,13 +410,15 @@ typedef struct graft_t5_arch {
     int32_t own_bias; /* 1: UMT5: each layer has a bias of its own */
 } graft_t5_arch;
 
-/* Qwen 3's language models, those without experts, Qwen 2.5's, and Mistral's (qwen3.h). */
+/* Qwen 3's language models, those without experts, Qwen 2.5's, Mistral's and Gemma 2's (qwen3.h).
+ */
 typedef struct graft_qwen3_arch {
     int32_t layers, width, head_dim, intermediate, vocab;
     int32_t heads, key_heads; /* of queries; of keys and values, which several of them share */
     int32_t biased;    /* 1: Qwen 2.5: queries, keys and values have biases, and heads no norms */
     int32_t mistral;   /* 1: Mistral: neither biases nor norms of heads */
     int32_t ministral; /* 1: of these Ministral 3, whose places turn by other angles */
+    int32_t gemma;     /* 1: Gemma 2: as Mistral, with norms behind branches, too */
 } graft_qwen3_arch;
 
 /* The part of Qwen 2.5-VL that looks at pictures (qwen_vision.h). */
@@ -474,6 +479,8 @@ graft_flux_relative graft_flux_relative_of(const graft_safetensors *f, const cha
 graft_status graft_zimage_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                  graft_zimage_arch *out, graft_err *e);
 #define GRAFT_ZIMAGE_TENSOR "cap_embedder.1.weight"
+/* Whether a file that has this tensor is one of Lumina-Image 2.0. */
+bool graft_zimage_is_lumina2(const graft_safetensors *f, const char *prefix);
 /* Of both klein and dev. Its file has FLUX.1's tensor, too. */
 graft_status graft_flux2_detect(const graft_safetensors *f, const char *prefix,
                                 graft_flux2_arch *out, graft_err *e);
@@ -557,8 +564,9 @@ graft_status graft_redux_detect(const graft_safetensors *f, graft_redux_arch *ou
 graft_status graft_ip_adapter_detect(const graft_safetensors *f, graft_ip_adapter_arch *out,
                                      graft_err *e);
 /* Heads of Qwen 2.5 and Mistral are of 128 numbers, or as many as head_dim in __metadata__.config
- * says, or for a Mistral of llama.cpp's KIND.rope.dimension_count. GRAFT_E_UNSUPPORTED for
- * relatives: with experts, with more norms (Gemma). */
+ * says, or for a Mistral of llama.cpp's KIND.rope.dimension_count; those of Gemma 2 of 256, or as
+ * that or KIND.attention.key_length says. GRAFT_E_UNSUPPORTED for relatives: with experts, with
+ * norms of heads and behind branches (Gemma 3). */
 graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
                                 graft_qwen3_arch *out, graft_err *e);
 /* A tensor that tells Qwen 3, below its prefix. */
@@ -569,6 +577,8 @@ graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
  */
 #define GRAFT_MISTRAL_TENSOR "model.layers.0.self_attn.q_proj.weight"
 bool graft_qwen3_is_mistral(const graft_safetensors *f, const char *prefix);
+/* Likewise Gemma 2, and its relatives. */
+#define GRAFT_GEMMA2_TENSOR "model.layers.0.pre_feedforward_layernorm.weight"
 /* Whether it has no more layers than Ministral 3's smallest, of 3 billion weights. */
 bool graft_qwen3_is_ministral(const graft_safetensors *f, const char *prefix);
 /* How many numbers its heads are of, by metadata; any: a number that makes no sense is 128. */

@@ -143,14 +143,27 @@ graft_vid graft_build_layer_norm_of(const graft_build *b, graft_name name, graft
     return graft_graph_node(b->g, GRAFT_OP_LAYER_NORM, &a, in, 3, GRAFT_DTYPE_NONE);
 }
 
-graft_vid graft_build_rms_norm(const graft_build *b, graft_name weight, graft_vid x, int32_t heads,
-                               float eps)
+static graft_vid rms_norm(const graft_build *b, graft_name weight, graft_vid x, int32_t heads,
+                          float eps, bool more)
 {
     if (x < 0) return x;
     const int64_t dim[1] = {b->g->value[x].dim[b->g->value[x].rank - 1] / heads};
     const graft_attrs a = {.eps = eps, .heads = heads};
-    graft_vid in[2] = {x, graft_graph_weight(b->g, weight.text, 1, dim)};
+    graft_vid in[2] = {
+        x, (more ? graft_graph_weight_more : graft_graph_weight)(b->g, weight.text, 1, dim)};
     return graft_graph_node(b->g, GRAFT_OP_RMS_NORM, &a, in, 2, GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_build_rms_norm(const graft_build *b, graft_name weight, graft_vid x, int32_t heads,
+                               float eps)
+{
+    return rms_norm(b, weight, x, heads, eps, false);
+}
+
+graft_vid graft_build_rms_norm_more(const graft_build *b, graft_name weight, graft_vid x,
+                                    int32_t heads, float eps)
+{
+    return rms_norm(b, weight, x, heads, eps, true);
 }
 
 graft_vid graft_build_act(const graft_build *b, graft_vid x, graft_act act)

@@ -56,6 +56,9 @@ graft_vid graft_build_layer_norm_of(const graft_build *b, graft_name name, graft
  * given. */
 graft_vid graft_build_rms_norm(const graft_build *b, graft_name weight, graft_vid x, int32_t heads,
                                float eps);
+/* The same by a weight that is stored less one. */
+graft_vid graft_build_rms_norm_more(const graft_build *b, graft_name weight, graft_vid x,
+                                    int32_t heads, float eps);
 graft_vid graft_build_act(const graft_build *b, graft_vid x, graft_act act);
 graft_vid graft_build_add(const graft_build *b, graft_vid x, graft_vid y);
 /* y may have size 1 in any dimension; of what type it may be, ops.def says. */

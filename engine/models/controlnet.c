@@ -368,6 +368,11 @@ static graft_status fits_zimage(const graft_control_arch *a, const graft_zimage_
                                 graft_err *e)
 {
     const graft_zimage_arch *c = &a->zimage;
+    if (m->key_heads)
+        return graft_fail(
+            e, GRAFT_E_ARG,
+            "this ControlNet belongs to another kind of model: it is for Z-Image, the "
+            "model is Lumina-Image 2.0");
     if (c->hidden != m->hidden || c->heads != m->heads || c->mlp != m->mlp || c->told != m->told)
         return graft_fail(e, GRAFT_E_ARG,
                           "this ControlNet belongs to another model: its blocks are %d wide, of %d "

@@ -1,4 +1,4 @@
-/* Qwen 3 and 2.5, and Mistral, by the names and shapes of their tensors. */
+/* Qwen 3 and 2.5, Mistral and Gemma 2, by the names and shapes of their tensors. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,6 +8,7 @@
 
 #define MAX_LAYERS 128
 #define HEAD_DIM   128 /* of Qwen 2.5's from 1.5 billion weights on, and of Mistral's */
+#define HEAD_GEMMA 256 /* of Gemma 2's of 2 and 9 billion weights */
 
 #define LAYER "model.layers.0."
 
@@ -15,8 +16,12 @@ static graft_status other_structure(const graft_safetensors *f, const char *pref
 {
     static const graft_detect_other others[] = {
         {LAYER "mlp.gate.weight", "a Qwen 3 with experts"},
-        {LAYER "pre_feedforward_layernorm.weight", "a Gemma, whose layers have more norms"},
     };
+    if (graft_detect_find(f, prefix, GRAFT_QWEN3_TENSOR) &&
+        graft_detect_find(f, prefix, GRAFT_GEMMA2_TENSOR))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a Gemma 3, whose layers have more norms than Gemma 2's",
+                          graft_safetensors_path(f));
     if (graft_detect_find(f, prefix, GRAFT_QWEN3_TENSOR) &&
         graft_detect_find(f, prefix, GRAFT_QWEN25_TENSOR))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
@@ -28,6 +33,7 @@ static graft_status other_structure(const graft_safetensors *f, const char *pref
 bool graft_qwen3_is_mistral(const graft_safetensors *f, const char *prefix)
 {
     return graft_detect_find(f, prefix, GRAFT_MISTRAL_TENSOR) &&
+           !graft_detect_find(f, prefix, GRAFT_GEMMA2_TENSOR) &&
            !graft_detect_find(f, prefix, GRAFT_QWEN3_TENSOR) &&
            !graft_detect_find(f, prefix, LAYER "self_attn.k_norm.weight") &&
            !graft_detect_find(f, prefix, GRAFT_QWEN25_TENSOR);
@@ -61,22 +67,30 @@ static int32_t length_of(const graft_safetensors *f, const char *prefix, const c
     return t && t->rank == 1 ? graft_detect_dim(t, 0) : 0;
 }
 
-static graft_status head_dim(const graft_safetensors *f, int64_t given, int32_t *out, graft_err *e)
+/* As given, or as the config says, or `usual`. */
+static graft_status head_dim(const graft_safetensors *f, int64_t given, int32_t usual, int32_t *out,
+                             graft_err *e)
 {
     graft_status st = GRAFT_OK;
     if (!given)
         st = graft_detect_number(f, graft_safetensors_metadata(f, "config"), "head_dim", &given, e);
-    *out = given > 0 && given <= GRAFT_ROPE_HEAD_MAX ? (int32_t)given : HEAD_DIM;
+    *out = given > 0 && given <= GRAFT_ROPE_HEAD_MAX ? (int32_t)given : usual;
     return st;
+}
+
+/* What a GGUF file says of its own kind; 0: nothing. */
+static int64_t own_number(const graft_safetensors *f, const char *what)
+{
+    const char *kind = graft_safetensors_metadata(f, "general.architecture"), *found;
+    char key[100];
+    snprintf(key, sizeof key, "%.40s.%s", kind ? kind : "", what);
+    found = kind ? graft_safetensors_metadata(f, key) : NULL;
+    return found ? strtol(found, NULL, 10) : 0;
 }
 
 graft_status graft_mistral_head_dim(const graft_safetensors *f, int32_t *out, graft_err *e)
 {
-    const char *kind = graft_safetensors_metadata(f, "general.architecture"), *found;
-    char key[100];
-    snprintf(key, sizeof key, "%.40s.rope.dimension_count", kind ? kind : "");
-    found = kind ? graft_safetensors_metadata(f, key) : NULL;
-    return head_dim(f, found ? strtol(found, NULL, 10) : 0, out, e);
+    return head_dim(f, own_number(f, "rope.dimension_count"), HEAD_DIM, out, e);
 }
 
 /* What kind it is, and head_dim. */
@@ -84,10 +98,13 @@ static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
                                  graft_qwen3_arch *a, graft_err *e)
 {
     a->biased = graft_detect_find(f, prefix, GRAFT_QWEN25_TENSOR) != NULL;
+    a->gemma = graft_detect_find(f, prefix, GRAFT_GEMMA2_TENSOR) != NULL;
     a->mistral = graft_qwen3_is_mistral(f, prefix);
     a->ministral = graft_qwen3_is_ministral(f, prefix);
     if (a->mistral) return graft_mistral_head_dim(f, &a->head_dim, e);
-    if (a->biased) return head_dim(f, 0, &a->head_dim, e);
+    if (a->gemma)
+        return head_dim(f, own_number(f, "attention.key_length"), HEAD_GEMMA, &a->head_dim, e);
+    if (a->biased) return head_dim(f, 0, HEAD_DIM, &a->head_dim, e);
     a->head_dim = length_of(f, prefix, GRAFT_QWEN3_TENSOR);
     return a->head_dim ? GRAFT_OK : graft_detect_missing(f, prefix, GRAFT_QWEN3_TENSOR, e);
 }
@@ -124,8 +141,8 @@ graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
                           "%s: a %s of %d layers with queries of %d numbers, keys of %d and "
                           "heads of %d makes no sense",
                           graft_safetensors_path(f),
-                          out->mistral ? graft_qwen3_family(out) : "Qwen", out->layers, queries,
-                          keys, out->head_dim);
+                          out->mistral || out->gemma ? graft_qwen3_family(out) : "Qwen",
+                          out->layers, queries, keys, out->head_dim);
     out->heads = queries / out->head_dim;
     out->key_heads = keys / out->head_dim;
     return GRAFT_OK;

@@ -35,6 +35,9 @@ bool graft_diffusers_flux_name(const graft_flux_arch *a, const char *name,
 /* "layers.0.attention.qkv" -> "layers.0.attention.to_q", "…to_k" and "…to_v"; also of layers that
  * are called alike. */
 bool graft_diffusers_zimage_name(const char *name, graft_diffusers_rows *out);
+/* "layers.0.attention.qkv" -> "layers.0.attn.to_q", "…to_k" and "…to_v". */
+bool graft_diffusers_lumina2_name(const graft_zimage_arch *a, const char *name,
+                                  graft_diffusers_rows *out);
 /* "double_blocks.0.img_mlp.0" -> "transformer_blocks.0.ff.linear_in". */
 bool graft_diffusers_flux2_name(const char *name, graft_diffusers_rows *out);
 /* "blocks.0.attn.wq" -> "transformer_blocks.0.attn.to_q"; also of the prompt's blocks. */

@@ -1,11 +1,11 @@
 /* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel,
  * FluxTransformer2DModel, the ControlNets of these two, ZImageTransformer2DModel,
- * Flux2Transformer2DModel, Krea2Transformer2DModel, Ideogram4Transformer2DModel,
- * QwenImage21Transformer2DModel, AuraFlowTransformer2DModel, AutoencoderKLQwenImage and
- * AutoencoderKLQwenImage21;
- * QwenImageTransformer2DModel's names are those of all files): their tensors get the names that
- * checkpoints have, by which all else knows them. Which block a tensor belongs to depends on how
- * many layers the blocks before it have, which is counted in the file.
+ * Lumina2Transformer2DModel, Flux2Transformer2DModel, Krea2Transformer2DModel,
+ * Ideogram4Transformer2DModel, QwenImage21Transformer2DModel, AuraFlowTransformer2DModel,
+ * AutoencoderKLQwenImage and AutoencoderKLQwenImage21; QwenImageTransformer2DModel's names are those
+ * of all files): their tensors get the names that checkpoints have, by which all else knows them.
+ * Which block a tensor belongs to depends on how many layers the blocks before it have, which is
+ * counted in the file.
  *
  * For files just opened, of which nobody else knows yet. A file of another kind stays as it is. Of
  * one that has diffusers' names every tensor must be known, and all that belong to a layer must be
@@ -32,6 +32,10 @@ bool graft_diffusers_is_flux(const graft_safetensors *f);
  * quarter of the file is copied. */
 graft_diffusers_adopt graft_diffusers_adopt_zimage;
 bool graft_diffusers_is_zimage(const graft_safetensors *f);
+/* layers.3.attn.to_q.weight, with its keys and values -> layers.3.attention.qkv.weight: a tenth of
+ * the file is copied. */
+graft_diffusers_adopt graft_diffusers_adopt_lumina2;
+bool graft_diffusers_is_lumina2(const graft_safetensors *f);
 /* transformer_blocks.3.ff.linear_in.weight -> double_blocks.3.img_mlp.0.weight. Queries, keys and
  * values of blocks of two streams are copied, a thirteenth of klein's file. */
 graft_diffusers_adopt graft_diffusers_adopt_flux2;

@@ -208,6 +208,7 @@ graft_status graft_diffusers_adopt_net(graft_safetensors *f, graft_err *e)
     if (graft_diffusers_is_flux(f)) return graft_diffusers_adopt_flux(f, e);
     if (graft_diffusers_is_flux2(f)) return graft_diffusers_adopt_flux2(f, e);
     if (graft_diffusers_is_zimage(f)) return graft_diffusers_adopt_zimage(f, e);
+    if (graft_diffusers_is_lumina2(f)) return graft_diffusers_adopt_lumina2(f, e);
     if (graft_diffusers_is_krea2(f)) return graft_diffusers_adopt_krea2(f, e);
     if (graft_diffusers_is_qwen_image21(f)) return graft_diffusers_adopt_qwen_image21(f, e);
     if (graft_diffusers_is_ideogram4(f)) return graft_diffusers_adopt_ideogram4(f, e);

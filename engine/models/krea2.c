@@ -43,11 +43,7 @@ static graft_vid linear(const krea2 *m, graft_name layer, graft_vid v, int32_t w
 /* Of each of the heads, by a weight that is stored less one. */
 static graft_vid normed(const krea2 *m, graft_name scale, graft_vid v, int32_t heads)
 {
-    if (v < 0) return v;
-    const int64_t dim[1] = {graft_build_dim(&m->b, v, m->b.g->value[v].rank - 1) / heads};
-    const graft_vid in[2] = {v, graft_graph_weight_more(m->b.g, scale.text, 1, dim)};
-    return graft_graph_node(m->b.g, GRAFT_OP_RMS_NORM, &(graft_attrs){.eps = EPS, .heads = heads},
-                            in, 2, GRAFT_DTYPE_NONE);
+    return graft_build_rms_norm_more(&m->b, scale, v, heads, EPS);
 }
 
 /* ------------------------------------------------------------------ attention */

@@ -59,7 +59,7 @@ static void of_zimage(const graft_zimage_arch *a, graft_net_arch *out)
     out->kind = GRAFT_NET_ZIMAGE;
     out->in_channels = out->latent_channels = a->channels;
     out->context_dim = a->context_dim;
-    out->adm_channels = GRAFT_ZIMAGE_TOKENS;
+    out->adm_channels = a->key_heads ? 0 : GRAFT_ZIMAGE_TOKENS;
     memcpy(&out->zimage, a, sizeof *a);
 }
 
@@ -364,7 +364,8 @@ bool graft_net_counts_tokens(const graft_net_arch *a, int64_t tokens)
     default:
         return a->kind == GRAFT_NET_QWEN_IMAGE || a->kind == GRAFT_NET_KREA2 ||
                a->kind == GRAFT_NET_ANIMA || a->kind == GRAFT_NET_QWEN_IMAGE21 ||
-               a->kind == GRAFT_NET_IDEOGRAM4 || a->kind == GRAFT_NET_ERNIE_IMAGE;
+               a->kind == GRAFT_NET_IDEOGRAM4 || a->kind == GRAFT_NET_ERNIE_IMAGE ||
+               a->zimage.key_heads > 0;
     }
 }
 
@@ -375,7 +376,7 @@ int64_t graft_net_y_width(const graft_net_arch *a, int64_t tokens)
 
 int64_t graft_net_tokens(const graft_net_arch *a, int64_t tokens)
 {
-    if (a->kind == GRAFT_NET_ZIMAGE) return graft_zimage_tokens(tokens);
+    if (a->kind == GRAFT_NET_ZIMAGE && !a->zimage.key_heads) return graft_zimage_tokens(tokens);
     if (!graft_net_counts_tokens(a, tokens) || tokens > INT64_MAX - GRAFT_NET_TOKENS) return tokens;
     const int64_t steps = (tokens + GRAFT_NET_TOKENS - 1) / GRAFT_NET_TOKENS;
     return (steps > 0 ? steps : 1) * GRAFT_NET_TOKENS;
@@ -391,8 +392,10 @@ graft_hash graft_net_hash(const graft_net_arch *a)
                                        : a->flux.approximator
                                            ? offsetof(graft_flux_arch, words)
                                            : offsetof(graft_flux_arch, approximator));
-    case GRAFT_NET_ZIMAGE:
-        return graft_hash128(&a->zimage, sizeof a->zimage);
+    case GRAFT_NET_ZIMAGE: /* likewise, before there was Lumina-Image */
+        return graft_hash128(&a->zimage, a->zimage.key_heads
+                                             ? sizeof a->zimage
+                                             : offsetof(graft_zimage_arch, key_heads));
     case GRAFT_NET_FLUX2:
         return graft_hash128(&a->flux2, sizeof a->flux2);
     case GRAFT_NET_QWEN_IMAGE: /* likewise, before there was its 2511 */

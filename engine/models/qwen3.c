@@ -10,6 +10,7 @@
 #define BASE_VL   5e6f  /* the same of Qwen 3-VL */
 #define BASE_DEV  1e9f  /* of Mistral Small from 3.1 on */
 #define EPS_DEV   1e-5f /* of its norms */
+#define CAP       50    /* of the scores of Gemma's attention */
 /* YaRN's numbers for Ministral 3, whose base is BASE: a length, by how much it was stretched, and
  * how often at least an angle goes round over it that stays as it was, at most one that is
  * stretched. */
@@ -39,16 +40,17 @@ const char *graft_qwen3_embeddings_name(void)
 
 const char *graft_qwen3_family(const graft_qwen3_arch *a)
 {
-    return a->ministral ? "Ministral 3"
-           : a->mistral ? "Mistral"
-           : a->biased  ? "Qwen 2.5"
-                        : "Qwen 3";
+    return a->gemma       ? "Gemma 2"
+           : a->ministral ? "Ministral 3"
+           : a->mistral   ? "Mistral"
+           : a->biased    ? "Qwen 2.5"
+                          : "Qwen 3";
 }
 
 int64_t graft_qwen3_most(const graft_qwen3_arch *a, bool with_pictures)
 {
-    return with_pictures && !a->biased && !a->mistral ? GRAFT_QWEN3_MAX_SEEN
-                                                      : GRAFT_QWEN3_MAX_TOKENS;
+    return with_pictures && !a->biased && !a->mistral && !a->gemma ? GRAFT_QWEN3_MAX_SEEN
+                                                                   : GRAFT_QWEN3_MAX_TOKENS;
 }
 
 static graft_vid linear(const qwen3 *m, graft_name name, graft_vid x, int32_t width)
@@ -62,22 +64,32 @@ static graft_vid projected(const qwen3 *m, graft_name name, graft_vid x, int32_t
     return graft_build_linear(&m->b, name, x, heads * m->a->head_dim, m->a->biased);
 }
 
+static graft_vid rms_normed(const qwen3 *m, graft_name weight, graft_vid x)
+{
+    const float eps = m->a->mistral ? EPS_DEV : GRAFT_STREAM_EPS;
+    return m->a->gemma ? graft_build_rms_norm_more(&m->b, weight, x, 1, eps)
+                       : graft_build_rms_norm(&m->b, weight, x, 1, eps);
+}
+
 /* Of the float32 that the layers add up to. */
 static graft_vid normed(const qwen3 *m, graft_name weight, graft_vid x)
 {
-    const float eps = m->a->mistral ? EPS_DEV : GRAFT_STREAM_EPS;
-    return graft_build_cast(&m->b, graft_build_rms_norm(&m->b, weight, x, 1, eps), m->b.act_dtype);
+    return graft_build_cast(&m->b, rms_normed(m, weight, x), m->b.act_dtype);
 }
 
-static graft_vid added(const qwen3 *m, graft_vid x, graft_vid y)
+/* What a branch of layer i gives, of Gemma normed once more by the norm of this name. */
+static graft_vid added(const qwen3 *m, int i, const char *norm, graft_vid x, graft_vid y)
 {
-    return graft_build_add(&m->b, graft_build_cast(&m->b, y, GRAFT_F32), x);
+    y = graft_build_cast(&m->b, y, GRAFT_F32);
+    if (m->a->gemma) y = rms_normed(m, NAME("model.layers.%d.%s.weight", i, norm), y);
+    return graft_build_add(&m->b, y, x);
 }
 
 /* Queries or keys, of Qwen 3 normed, and turned. */
 static graft_vid turned(const qwen3 *m, graft_name weight, graft_vid x, int32_t heads)
 {
-    if (!m->a->biased && !m->a->mistral) x = graft_stream_head_normed(&m->b, weight, x, heads);
+    if (!m->a->biased && !m->a->mistral && !m->a->gemma)
+        x = graft_stream_head_normed(&m->b, weight, x, heads);
     if (m->placed) return graft_turned(&m->b, &m->turns, x, heads);
     const graft_rope_grid row = {.heads = heads,
                                  .rows = 1,
@@ -90,7 +102,9 @@ static graft_vid turned(const qwen3 *m, graft_name weight, graft_vid x, int32_t 
 static graft_vid attend(const qwen3 *m, graft_vid query, graft_vid key, graft_vid value)
 {
     const graft_vid in[4] = {query, key, value, m->bias};
-    const graft_attrs a = {.heads = m->a->heads, .scale = 1.0f / sqrtf((float)m->a->head_dim)};
+    const graft_attrs a = {.heads = m->a->heads,
+                           .scale = 1.0f / sqrtf((float)m->a->head_dim),
+                           .shift = m->a->gemma ? CAP : 0};
     if (m->bias < 0) return graft_build_attention(&m->b, query, key, value, m->a->heads, true);
     if (query < 0 || key < 0 || value < 0) return GRAFT_NO_VALUE;
     return graft_graph_node(m->b.g, GRAFT_OP_ATTENTION, &a, in, 4, GRAFT_DTYPE_NONE);
@@ -111,18 +125,21 @@ static graft_vid attention(const qwen3 *m, int i, graft_vid x)
     graft_vid seen = linear(m, NAME("%s.o_proj", name.text), y, m->a->width);
     if (m->sees >= 0)
         seen = graft_build_mul(&m->b, graft_build_cast(&m->b, seen, GRAFT_F32), m->sees);
-    return added(m, x, seen);
+    return added(m, i, "post_attention_layernorm", x, seen);
 }
 
 static graft_vid feed_forward(const qwen3 *m, int i, graft_vid x)
 {
     const graft_name name = NAME("model.layers.%d.mlp", i);
-    graft_vid h = normed(m, NAME("model.layers.%d.post_attention_layernorm.weight", i), x);
+    const bool gemma = m->a->gemma;
+    const char *norm = gemma ? "pre_feedforward_layernorm" : "post_attention_layernorm";
+    graft_vid h = normed(m, NAME("model.layers.%d.%s.weight", i, norm), x);
     graft_vid gate = linear(m, NAME("%s.gate_proj", name.text), h, m->a->intermediate);
-    gate = graft_build_act(&m->b, gate, GRAFT_ACT_SILU);
+    gate = graft_build_act(&m->b, gate, gemma ? GRAFT_ACT_GELU_TANH : GRAFT_ACT_SILU);
     h = linear(m, NAME("%s.up_proj", name.text), h, m->a->intermediate);
     h = graft_build_mul(&m->b, gate, h);
-    return added(m, x, linear(m, NAME("%s.down_proj", name.text), h, m->a->width));
+    h = linear(m, NAME("%s.down_proj", name.text), h, m->a->width);
+    return added(m, i, "post_feedforward_layernorm", x, h);
 }
 
 static graft_vid layer(const qwen3 *m, int i, graft_vid x)
@@ -191,6 +208,18 @@ static void check_layers(const graft_qwen3_arch *a, int32_t last, const char *ne
                          a->layers, network, last);
 }
 
+/* Those that one network alone reads. */
+static void check_own(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_graph *g)
+{
+    const bool other = s->joined || s->normed || s->layered || s->whole;
+    if ((a->mistral && !a->ministral) != (s->joined == GRAFT_QWEN3_DEV) ||
+        (a->ministral && other) || (a->gemma && (other || s->placed)))
+        graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "%s for another network than its own",
+                         graft_qwen3_family(a));
+    if (a->ministral && !s->placed)
+        graft_graph_fail(g, GRAFT_E_ARG, "a Ministral 3 without its angles");
+}
+
 static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_graph *g)
 {
     if (s->act_dtype != GRAFT_F32 && s->act_dtype != GRAFT_BF16)
@@ -210,12 +239,7 @@ static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_g
                          a->layers);
     if (s->padded && (!s->normed || !s->placed || !a->biased))
         graft_graph_fail(g, GRAFT_E_ARG, "padding that is read, for another network than its own");
-    if ((a->mistral && !a->ministral) != (s->joined == GRAFT_QWEN3_DEV) ||
-        (a->ministral && (s->joined || s->normed || s->layered || s->whole)))
-        graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "%s for another network than its own",
-                         graft_qwen3_family(a));
-    if (a->ministral && !s->placed)
-        graft_graph_fail(g, GRAFT_E_ARG, "a Ministral 3 without its angles");
+    check_own(a, s, g);
     if (a->mistral && !a->ministral && a->layers < GRAFT_MISTRAL_JOINED_LEAST)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
                          "a Mistral of %d layers; FLUX.2 wants what the first %d give", a->layers,
@@ -307,21 +331,22 @@ graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shap
                .a = a,
                .batch = s->batch,
                .tokens = s->tokens,
-               .base = a->mistral               ? BASE_DEV
+               .base = a->gemma                 ? (float)GRAFT_ROPE_BASE
+                       : a->mistral             ? BASE_DEV
                        : s->layered || s->whole ? BASE_VL
                                                 : BASE,
                .bias = GRAFT_NO_VALUE,
                .sees = GRAFT_NO_VALUE,
                .placed = s->placed};
     check(a, s, g);
-    const graft_vid x =
-        graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){s->batch, s->tokens, a->width});
-    if (s->joined == GRAFT_QWEN3_KLEIN || s->padded)
+    graft_vid x = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){s->batch, s->tokens, a->width});
+    if (s->joined == GRAFT_QWEN3_KLEIN || s->padded || a->gemma)
         m.bias = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){a->heads, s->tokens, s->tokens});
     if (s->joined == GRAFT_QWEN3_DEV)
         m.sees = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){1, s->tokens, 1});
     if (s->placed) m.turns = graft_turns_input(&m.b, s->tokens, a->head_dim / 2);
     add_deep(&m, s);
+    if (a->gemma) x = graft_build_scale(&m.b, x, sqrtf((float)a->width), 0);
     graft_graph_output(g, s->joined                             ? joined(&m, x)
                           : s->layered == GRAFT_QWEN3_IDEOGRAM4 ? stacked(&m, x)
                           : s->layered                          ? layered(&m, x)

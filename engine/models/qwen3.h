@@ -14,6 +14,13 @@
  * 2023, arXiv:2309.00071) for 16 times the length of its training, 16384 tokens. Up to there
  * neither scores nor queries are scaled, and texts end long before.
  *
+ * And Gemma 2 (Gemma Team 2024, arXiv:2408.00118; transformers' modeling_gemma2.py, public under
+ * Apache-2.0), up to its last layer: the text encoder of Lumina-Image 2.0. Its token embeddings are
+ * multiplied by the root of their width, what a branch gives is normed once more before it is
+ * added, gates are a GELU by tanh, and scores of attention approach 50 and -50 by a tanh. Every
+ * other layer of it looks back 4096 tokens alone, more than any text has here. Its norms' weights
+ * are stored less one.
+ *
  * Of text alone the places of both VL along three axes are the same. Of a picture (qwen_vision.h,
  * qwen3_vision.h) all cells have one place on the first axis, and further on by their row and
  * column on the others; the text behind it goes on one behind the furthest. Of a head's angles
@@ -102,11 +109,11 @@ typedef struct graft_qwen3_picture {
  * layers side by side. Joined for dev: a second input, (1,T,1) float32, by which what attention
  * gives a token is multiplied, 0 for padding; output likewise, behind 10, 20 and 30. Layered:
  * output (N,T,12 width), likewise of Krea 2's layers, or (N,T,13 width) of Ideogram 4's, and no
- * second input. Normed: all layers, and the norm. Padded: a second input as klein's. Whole: all
- * layers without it, with Qwen 3-VL's angles. Placed: two more inputs at the end, float32
- * (T,1,head_dim/2), of graft_qwen3_angles(). Deep: as many more, (1,T,width), each added to the
- * stream behind one layer, from the first on; zeros where no picture is. GRAFT_E_UNSUPPORTED where
- * there are no more layers than joined or layered takes. */
+ * second input. Normed: all layers, and the norm. Padded: a second input as klein's, and of Gemma.
+ * Whole: all layers without it, with Qwen 3-VL's angles. Placed: two more inputs at the end,
+ * float32 (T,1,head_dim/2), of graft_qwen3_angles(). Deep: as many more, (1,T,width), each added to
+ * the stream behind one layer, from the first on; zeros where no picture is. GRAFT_E_UNSUPPORTED
+ * where there are no more layers than joined or layered takes. */
 graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *shape,
                                graft_graph **out, graft_err *e);
 /* What is added to the scores of attention, for texts of which the first so many of T tokens are
@@ -118,7 +125,7 @@ void graft_qwen3_angles(const graft_qwen3_arch *a, const graft_qwen3_picture *pi
                         int64_t tokens, float *cosines, float *sines);
 /* How many tokens one text has at most, pictures among them. */
 int64_t graft_qwen3_most(const graft_qwen3_arch *a, bool with_pictures);
-/* "Qwen 3", "Qwen 2.5", "Mistral" or "Ministral 3". Static. */
+/* "Qwen 3", "Qwen 2.5", "Mistral", "Ministral 3" or "Gemma 2". Static. */
 const char *graft_qwen3_family(const graft_qwen3_arch *a);
 /* Name of the tokens' table (vocab,width). Static. */
 const char *graft_qwen3_embeddings_name(void);

@@ -1,5 +1,7 @@
 #include "engine/models/stream.h"
 
+#include "base/alloc.h"
+
 /* Of shifts (N,width), dense. */
 static void modulated(const graft_build *b, graft_stream *s, graft_vid shifts)
 {
@@ -90,6 +92,21 @@ graft_vid graft_stream_tokens(const graft_build *b, graft_vid v, int64_t begin, 
     v = graft_graph_slice_tokens(b->g, v, begin, count);
     if (v < 0 || graft_gvalue_dense(&b->g->value[v])) return v;
     return graft_build_dense(b, v, GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_stream_reversed(const graft_build *b, graft_vid v, graft_vid y)
+{
+    const int64_t tokens = graft_build_dim(b, v, 1);
+    const int64_t dim[2] = {graft_build_dim(b, v, 0), tokens}, all = dim[0] * tokens;
+    float *last = graft_malloc_array((size_t)all, sizeof *last);
+    if (!last) return graft_graph_fail(b->g, GRAFT_E_NOMEM, "out of memory: numbers of tokens");
+    for (int64_t i = 0; i < all; i++) last[i] = -1.0f - (float)(i % tokens);
+    const graft_vid numbers = graft_graph_const(b->g, GRAFT_F32, 2, dim, last);
+    graft_free(last);
+    const graft_vid table = graft_build_cast(b, graft_build_add(b, numbers, y), GRAFT_I32);
+    const graft_vid in[2] = {v, table};
+    if (v < 0 || table < 0) return GRAFT_NO_VALUE;
+    return graft_graph_node(b->g, GRAFT_OP_SPREAD_TOKENS, NULL, in, 2, GRAFT_DTYPE_NONE);
 }
 
 graft_vid graft_stream_count(const graft_build *b, graft_vid y, int64_t before)

@@ -38,6 +38,9 @@ graft_vid graft_stream_heads_shared(const graft_build *b, graft_vid v, int32_t h
                                     int32_t key_heads);
 /* `count` tokens of all entries, dense. */
 graft_vid graft_stream_tokens(const graft_build *b, graft_vid v, int64_t begin, int64_t count);
+/* Tokens v (N,T,C), of which the first y (N,1) float32 count: these from the last one to the first,
+ * and zeros behind them. */
+graft_vid graft_stream_reversed(const graft_build *b, graft_vid v, graft_vid y);
 /* How many tokens count where y (N,1) float32 says how many of a prompt's do, which stand behind
  * `before` others: (N) int32. */
 graft_vid graft_stream_count(const graft_build *b, graft_vid y, int64_t before);

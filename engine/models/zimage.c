@@ -55,11 +55,11 @@ static void check_shape(graft_graph *g, const graft_zimage_arch *a, const graft_
 {
     graft_transformer_check_patches(g, s, a->patch);
     graft_transformer_check_side(g, s, a->patch, SIDE_MAX);
-    graft_transformer_check_tokens(g, s, GRAFT_ZIMAGE_TOKENS, SIDE_MAX);
-    graft_transformer_check_wide(g, s, "Z-Image");
+    graft_transformer_check_tokens(g, s, a->key_heads ? 1 : GRAFT_ZIMAGE_TOKENS, SIDE_MAX);
+    graft_transformer_check_wide(g, s, a->key_heads ? "Lumina-Image" : "Z-Image");
+    graft_transformer_check_unchanged(g, s, s->perturbed || (a->key_heads && s->control));
     if (!graft_steered_fits(&s->steered, s->control, (const int32_t[2]){a->noise_depth, a->depth}))
         graft_graph_fail(g, GRAFT_E_ARG, "no ControlNet has residuals for such blocks");
-    graft_transformer_check_unchanged(g, s, s->perturbed);
 }
 
 graft_status graft_zimage_build(const graft_zimage_arch *a, const graft_unet_shape *shape,
@@ -76,7 +76,8 @@ graft_status graft_zimage_build(const graft_zimage_arch *a, const graft_unet_sha
     graft_vid x = graft_graph_input(g, GRAFT_F32, 4, (int64_t[]){n, a->channels, h, w});
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, words, a->context_dim});
-    graft_vid y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, GRAFT_ZIMAGE_TOKENS});
+    const int64_t told = a->key_heads ? 1 : GRAFT_ZIMAGE_TOKENS;
+    graft_vid y = m.own = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, told});
     take_residuals(&m, shape, residual);
     m.told = graft_zimage_time(&m, t);
     graft_zimage_sequence text = {.words = true}, image = {.picture = true, .told = true};
@@ -84,9 +85,10 @@ graft_status graft_zimage_build(const graft_zimage_arch *a, const graft_unet_sha
     graft_zimage_prompt(&m, c, y, &text);
     image.s.h = graft_zimage_picture(&m, x, text.s.h);
     blocks(&m, shape, 0, residual, &image);
-    both.s.h = graft_build_join(&m.b, text.s.h, image.s.h);
+    both.s.h = a->key_heads ? graft_build_join(&m.b, image.s.h, text.s.h)
+                            : graft_build_join(&m.b, text.s.h, image.s.h);
     blocks(&m, shape, 1, residual, &both);
-    x = graft_stream_tokens(&m.b, both.s.h, words, graft_zimage_cells(&m));
+    x = graft_stream_tokens(&m.b, both.s.h, a->key_heads ? 0 : words, graft_zimage_cells(&m));
     x = graft_stream_unpatched(&m.b, final_layer(&m, x), m.rows, m.columns, a->patch);
     graft_graph_output(g, graft_build_scale(&m.b, x, -1, 0));
     graft_status st = graft_graph_status(g, e);

@@ -2,7 +2,7 @@
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define EPS       1e-5f /* of norms by the root mean square */
-#define BASE      256   /* of rotations */
+#define BASE      256   /* of rotations; Lumina-Image's are by the usual one */
 
 /* Where a block's vectors have what. */
 enum { SCALE, GATE, MLP_SCALE, MLP_GATE, VECTORS };
@@ -14,6 +14,7 @@ int64_t graft_zimage_cells(const graft_zimage_blocks *m)
 
 int64_t graft_zimage_filling(const graft_zimage_blocks *m)
 {
+    if (graft_zimage_of_lumina2(m)) return 0;
     return graft_zimage_tokens(graft_zimage_cells(m)) - graft_zimage_cells(m);
 }
 
@@ -24,49 +25,72 @@ static graft_vid normed(const graft_zimage_blocks *m, graft_name layer, graft_vi
     return graft_build_rms_norm(&m->b, NAME("%s.weight", layer.text), v, heads, EPS);
 }
 
-static graft_vid rotated(const graft_zimage_blocks *m, graft_vid v, graft_rope_grid grid)
+static graft_vid rotated(const graft_zimage_blocks *m, graft_vid v, int32_t heads,
+                         graft_rope_grid grid)
 {
-    grid.heads = m->a->heads;
-    grid.base = BASE;
+    grid.heads = heads;
+    grid.base = graft_zimage_of_lumina2(m) ? 0 : BASE;
     return graft_build_rope(&m->b, v, &grid);
 }
 
 /* Along the first axis words are a grid of one column, whose rows turn the values that in the
- * picture turn with the whole grid; column 0 turns nothing. */
-static graft_vid turned(const graft_zimage_blocks *m, const graft_zimage_sequence *q, graft_vid v)
+ * picture turn with the whole grid; column 0 turns nothing. Lumina-Image's stand behind the
+ * picture, and go down from its place. */
+static graft_vid turned(const graft_zimage_blocks *m, const graft_zimage_sequence *q, graft_vid v,
+                        int32_t heads)
 {
+    const bool last = graft_zimage_of_lumina2(m);
     const int32_t head = m->a->hidden / m->a->heads, of_place = head - 2 * m->a->rope_dim;
-    const int64_t behind = q->picture ? graft_zimage_cells(m) + graft_zimage_filling(m) : 0;
+    const int64_t picture = q->picture ? graft_zimage_cells(m) + graft_zimage_filling(m) : 0;
+    const int64_t words = q->words ? m->words : 0, filling = graft_zimage_filling(m);
     if (q->words)
-        v = rotated(m, v,
-                    (graft_rope_grid){.rows = (int32_t)m->words,
+        v = rotated(m, v, heads,
+                    (graft_rope_grid){.rows = (int32_t)words,
                                       .columns = 1,
-                                      .behind = (int32_t)behind,
-                                      .top = 1,
+                                      .behind = last ? 0 : (int32_t)picture,
+                                      .top = last ? (int32_t)words - 1 : 1,
+                                      .down = last,
                                       .of_row = of_place,
                                       .of_column = head - of_place});
     if (q->picture)
-        v = rotated(m, v,
+        v = rotated(m, v, heads,
                     (graft_rope_grid){.rows = m->rows,
                                       .columns = m->columns,
-                                      .behind = (int32_t)graft_zimage_filling(m),
-                                      .frame = (int32_t)m->words + 1,
+                                      .behind = (int32_t)(last ? words : filling),
+                                      .frame = (int32_t)(last ? words : m->words + 1),
                                       .of_row = m->a->rope_dim,
                                       .of_column = m->a->rope_dim});
     return v;
 }
 
+/* Of Lumina-Image, where some of the prompt's tokens may not count. */
+static graft_vid attend(const graft_zimage_blocks *m, const graft_zimage_sequence *q,
+                        graft_vid in[3])
+{
+    const int32_t heads = m->a->heads;
+    for (int i = 1; i < 3; i++)
+        in[i] = graft_stream_heads_shared(&m->b, in[i], heads, m->a->key_heads);
+    if (!q->words) return graft_build_attention(&m->b, in[0], in[1], in[2], heads, false);
+    const graft_vid count =
+        graft_stream_count(&m->b, m->own, q->picture ? graft_zimage_cells(m) : 0);
+    return graft_build_attention_counted(&m->b, in, count, heads);
+}
+
 static graft_vid attention(const graft_zimage_blocks *m, const graft_zimage_sequence *q,
                            graft_vid v)
 {
+    const bool lumina2 = graft_zimage_of_lumina2(m);
     const int32_t hidden = m->a->hidden, heads = m->a->heads;
+    const int32_t key_heads = lumina2 ? m->a->key_heads : heads, keys = hidden / heads * key_heads;
     const graft_name name = NAME("%s.attention", q->s.name.text);
-    graft_vid in[3];
-    v = graft_build_linear(&m->b, NAME("%s.qkv", name.text), v, 3 * hidden, false);
-    for (int i = 0; i < 3; i++) in[i] = graft_graph_slice(m->b.g, v, (int64_t)i * hidden, hidden);
-    in[0] = turned(m, q, normed(m, NAME("%s.q_norm", name.text), in[0], heads));
-    in[1] = turned(m, q, normed(m, NAME("%s.k_norm", name.text), in[1], heads));
-    v = graft_build_attention(&m->b, in[0], in[1], in[2], heads, false);
+    v = graft_build_linear(&m->b, NAME("%s.qkv", name.text), v, hidden + 2 * keys, false);
+    graft_vid in[3] = {graft_graph_slice(m->b.g, v, 0, hidden),
+                       graft_graph_slice(m->b.g, v, hidden, keys),
+                       graft_graph_slice(m->b.g, v, hidden + keys, keys)};
+    in[0] = turned(m, q, normed(m, NAME("%s.q_norm", name.text), in[0], heads), heads);
+    in[1] = turned(m, q, normed(m, NAME("%s.k_norm", name.text), in[1], key_heads), key_heads);
+    v = lumina2 ? attend(m, q, in)
+                : graft_build_attention(&m->b, in[0], in[1], in[2], heads, false);
     return graft_build_linear(&m->b, NAME("%s.out", name.text), v, hidden, false);
 }
 
@@ -106,7 +130,9 @@ void graft_zimage_block(const graft_zimage_blocks *m, const char *list, int i,
 {
     q->s.name = NAME("%s.%d", list, i);
     if (q->told) {
-        graft_stream_modulate(&m->b, &q->s, NAME("%s.adaLN_modulation.0", q->s.name.text), m->told,
+        const bool acts = graft_zimage_of_lumina2(m);
+        graft_stream_modulate(&m->b, &q->s, NAME("%s.adaLN_modulation.%d", q->s.name.text, acts),
+                              acts ? graft_build_act(&m->b, m->told, GRAFT_ACT_SILU) : m->told,
                               VECTORS);
         q->s.shifts = graft_build_act(&m->b, q->s.shifts, GRAFT_ACT_TANH);
     }
@@ -116,11 +142,12 @@ void graft_zimage_block(const graft_zimage_blocks *m, const char *list, int i,
 
 /* ------------------------------------------------------------------ in and out */
 
-/* The network is told 1000 where nothing is noise. */
+/* The network is told 1000 where nothing is noise, Lumina-Image 1. */
 graft_vid graft_zimage_time(const graft_zimage_blocks *m, graft_vid t)
 {
     const graft_build *b = &m->b;
-    t = graft_build_scale(&m->b, t, -1, 1000);
+    t = graft_zimage_of_lumina2(m) ? graft_build_scale(b, t, -0.001f, 1)
+                                   : graft_build_scale(b, t, -1, 1000);
     t = graft_build_cast(b, graft_build_waves(b, t, m->a->time_dim), b->act_dtype);
     t = graft_build_linear(b, NAME("t_embedder.mlp.0"), t, m->a->time_mlp, true);
     t = graft_build_act(b, t, GRAFT_ACT_SILU);
@@ -152,10 +179,11 @@ static graft_vid filled(const graft_zimage_blocks *m, graft_vid h, graft_vid y)
 void graft_zimage_prompt(const graft_zimage_blocks *m, graft_vid context, graft_vid y,
                          graft_zimage_sequence *q)
 {
+    if (graft_zimage_of_lumina2(m)) context = graft_stream_reversed(&m->b, context, m->own);
     context = normed(m, NAME("cap_embedder.0"), context, 1);
     context = graft_build_cast(&m->b, context, m->b.act_dtype);
     context = graft_build_linear(&m->b, NAME("cap_embedder.1"), context, m->a->hidden, true);
-    q->s.h = filled(m, context, y);
+    q->s.h = graft_zimage_of_lumina2(m) ? context : filled(m, context, y);
     for (int i = 0; i < m->a->context_depth; i++) graft_zimage_block(m, "context_refiner", i, q);
 }
 

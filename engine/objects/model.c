@@ -568,7 +568,8 @@ graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan 
     return GRAFT_OK;
 }
 
-#define SHORT_WORDS 64 /* of a short prompt, filled up */
+#define SHORT_WORDS 64  /* of a short prompt, filled up */
+#define TOLD_WORDS  128 /* of one behind what the model is to be */
 
 static int64_t usual_words(const graft_net_arch *a)
 {
@@ -578,6 +579,7 @@ static int64_t usual_words(const graft_net_arch *a)
                : a->flux.approximator ? SHORT_WORDS
                                       : GRAFT_FLUX_TOKENS;
     case GRAFT_NET_ZIMAGE:
+        return a->zimage.key_heads ? TOLD_WORDS : SHORT_WORDS;
     case GRAFT_NET_QWEN_IMAGE:
     case GRAFT_NET_KREA2:
     case GRAFT_NET_ANIMA:
@@ -599,7 +601,7 @@ static int64_t usual_words(const graft_net_arch *a)
 static bool usually_alone(const graft_net_arch *a)
 {
     return (a->kind == GRAFT_NET_FLUX && !a->flux.approximator && !a->flux.words) ||
-           a->kind == GRAFT_NET_ZIMAGE || a->kind == GRAFT_NET_FLUX2 ||
+           (a->kind == GRAFT_NET_ZIMAGE && !a->zimage.key_heads) || a->kind == GRAFT_NET_FLUX2 ||
            a->kind == GRAFT_NET_KREA2 || a->kind == GRAFT_NET_IDEOGRAM4 ||
            a->kind == GRAFT_NET_QWEN_IMAGE21;
 }

@@ -1,6 +1,7 @@
 /* Z-Image's, FLUX.2's, Qwen-Image's, Qwen-Image 2.1's, Krea 2's, Ideogram 4's, LongCat-Image's,
- * Ovis-Image's and ERNIE-Image's text encoder: the tokens of Qwen, or of Mistral, are all that the
- * network reads. */
+ * Ovis-Image's, ERNIE-Image's and Lumina-Image 2.0's text encoder: the tokens of Qwen, Mistral or
+ * Gemma are all that the network reads. */
+#include "engine/prompts/gemma2.h"
 #include "engine/prompts/longcat.h"
 #include "engine/prompts/mistral.h"
 #include "engine/prompts/ovis.h"
@@ -10,7 +11,8 @@ graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, cons
 {
     float *hidden = NULL;
     int64_t tokens = 0;
-    graft_status st = (c->qwen3->arch.ministral             ? graft_ministral_encode
+    graft_status st = (c->qwen3->arch.gemma                 ? graft_gemma2_encode
+                       : c->qwen3->arch.ministral           ? graft_ministral_encode
                        : c->qwen3->arch.mistral             ? graft_mistral_encode
                        : c->kind == GRAFT_CLIP_FLUX2        ? graft_qwen3_encode_joined
                        : c->kind == GRAFT_CLIP_QWEN_IMAGE   ? graft_qwen3_encode_described

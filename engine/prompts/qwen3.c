@@ -12,8 +12,8 @@ typedef struct qwen3_run {
     const graft_qwen3_arch *arch;
     graft_weights *weights;
     graft_qwen3_taken taken;
-    int64_t padded;                     /* tokens */
-    int64_t words;                      /* of JOINED, LED and PADDED: so many of the first */
+    int64_t padded; /* tokens */
+    int64_t words;  /* of JOINED, LED and PADDED, and of a Gemma: so many of the first */
     const graft_qwen3_picture *picture; /* of prompts with pictures */
     size_t n_pictures;
 } qwen3_run;
@@ -165,7 +165,8 @@ static graft_status make_values(const qwen3_run *r, qwen3_values *v, graft_err *
     const bool placed = is_placed(r);
     v->x = graft_calloc(padded, from * sizeof *v->x);
     v->out = graft_malloc_array(padded, width * sizeof *v->out);
-    const bool biased = r->taken == GRAFT_QWEN3_TAKE_JOINED || forms[r->taken].padded;
+    const bool biased =
+        r->taken == GRAFT_QWEN3_TAKE_JOINED || forms[r->taken].padded || r->arch->gemma;
     const bool led = r->taken == GRAFT_QWEN3_TAKE_LED;
     if (biased)
         v->bias = graft_malloc_array(padded * padded, (size_t)r->arch->heads * sizeof *v->bias);
@@ -263,6 +264,7 @@ static graft_status run(qwen3_run *r, const int32_t *ids, int64_t tokens, const 
     qwen3_values v = {0};
     graft_status st = check_tokens(r, tokens, e);
     if (st) return st;
+    if (r->arch->gemma && !r->words) r->words = tokens;
     r->padded = (tokens + GRAFT_QWEN3_STEP - 1) / GRAFT_QWEN3_STEP * GRAFT_QWEN3_STEP;
     GRAFT_TRY(make_values(r, &v, e));
     GRAFT_TRY(look_up(r, ids, tokens, v.x, e));
@@ -344,6 +346,16 @@ graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_opti
         return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)words,
                           (long long)tokens);
     return run(&r, ids, tokens, task, hidden, e);
+}
+
+graft_status graft_qwen3_run_empty(graft_engine *engine, const graft_build_options *options,
+                                   const graft_qwen3_arch *arch, graft_weights *weights,
+                                   const int32_t ids[2], const graft_task *task, float *hidden,
+                                   graft_err *e)
+{
+    qwen3_run r = {
+        .engine = engine, .options = options, .arch = arch, .weights = weights, .words = 1};
+    return run(&r, ids, 2, task, hidden, e);
 }
 
 /* Runs words and one token of padding, which stands for all there is: behind the words it changes

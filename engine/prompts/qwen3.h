@@ -1,4 +1,4 @@
-/* Qwen 3 and Qwen 2.5, and Mistral, as text encoders: their files, and prompts. */
+/* Qwen 3 and Qwen 2.5, Mistral and Gemma 2, as text encoders: their files, and prompts. */
 #ifndef GRAFT_PROMPTS_QWEN3_H
 #define GRAFT_PROMPTS_QWEN3_H
 #include "engine/models/qwen3.h"
@@ -24,7 +24,8 @@
 
 /* What is taken of the stream that layers add to, and for whom. */
 typedef enum graft_qwen3_taken {
-    GRAFT_QWEN3_TAKE_MOST = 0,    /* behind all layers but the last: Z-Image, ERNIE-Image */
+    /* behind all layers but the last: Z-Image, ERNIE-Image, Lumina-Image 2.0 */
+    GRAFT_QWEN3_TAKE_MOST = 0,
     GRAFT_QWEN3_TAKE_NORMED = 1,  /* behind all and their norm: Qwen-Image, Anima */
     GRAFT_QWEN3_TAKE_WHOLE = 2,   /* behind all, without the norm: Qwen-Image 2.1 */
     GRAFT_QWEN3_TAKE_LAYERED = 3, /* behind 12 of them, side by side: Krea 2 */
@@ -83,6 +84,13 @@ graft_status graft_qwen3_run_padded(graft_engine *engine, const graft_build_opti
                                     int32_t padding, int64_t tokens, const graft_task *task,
                                     float *hidden, graft_err *e);
 
+/* What a Gemma makes of the mark that texts begin with, and of padding behind it that sees nothing
+ * else, which is the same wherever it stands: hidden (2, arch->width). */
+graft_status graft_qwen3_run_empty(graft_engine *engine, const graft_build_options *options,
+                                   const graft_qwen3_arch *arch, graft_weights *weights,
+                                   const int32_t ids[2], const graft_task *task, float *hidden,
+                                   graft_err *e);
+
 /* Its part of a file, and its tokenizer. Immutable; any thread. */
 typedef struct graft_qwen3 {
     _Atomic int refs;
@@ -95,7 +103,7 @@ typedef struct graft_qwen3 {
     graft_qwen3_vision_arch vision3;
     graft_weights *sight; /* NULL: it sees none */
     graft_err blind;      /* why what there is of it cannot be used; GRAFT_OK: there is nothing */
-    /* T5's, whose words Anima is told besides, and its file (t5.h); or NULL. */
+    /* T5's, whose words Anima is told besides, or Gemma's own, and its file (t5.h); or NULL. */
     struct graft_unigram *words;
     graft_st_tensor words_file;
 } graft_qwen3;
@@ -112,7 +120,8 @@ graft_status graft_qwen3_hidden(graft_engine *engine, const graft_build_options 
  * of the file (GGUF files have theirs as such), or tokenizer.json, or vocab.json and merges.txt,
  * beside it, or what was built in. Files beside it that are of another tokenizer are left out with
  * a warning. GRAFT_E_NOTFOUND: there is none. Of a Mistral mistral.h says where its tokenizer is,
- * what looks at pictures is left out, and graft_qwen3_check() is still to be asked. */
+ * and gemma2.h of a Gemma; of a Mistral what looks at pictures is left out, and graft_qwen3_check()
+ * is still to be asked. */
 graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const char *place,
                               const graft_task *task, graft_qwen3 **out, graft_err *e);
 /* Makes it, before it is shared, Anima's: all layers and the norm behind them must be in the file,

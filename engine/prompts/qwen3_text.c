@@ -1,4 +1,4 @@
-/* Qwen 3 and Qwen 2.5 as text encoders: their files, and prompts. */
+/* Qwen 3, Qwen 2.5 and their relatives as text encoders: their files, and prompts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +8,7 @@
 #include "engine/models/flux2.h"
 #include "engine/models/qwen3_vision.h"
 #include "engine/models/qwen_vision.h"
+#include "engine/prompts/gemma2.h"
 #include "engine/prompts/mistral.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
@@ -152,6 +153,7 @@ static graft_status load_beside(graft_engine *engine, graft_qwen3 *q, graft_weig
 {
     const graft_safetensors *f = graft_weights_file(file);
     if (q->arch.mistral) return graft_mistral_load_tokenizer(q, f, place, e);
+    if (q->arch.gemma) return graft_gemma2_load_tokenizer(q, f, place, task, e);
     graft_status st = load_sight(q, file, place, e);
     if (!st) st = load_tokenizer(engine, q, f, place, task, e);
     if (!st && graft_qwen_tokens(q->tokenizer) > q->arch.vocab)
@@ -187,7 +189,8 @@ graft_status graft_qwen3_take_words(graft_qwen3 *q, const graft_safetensors *f, 
 {
     graft_status st = graft_qwen3_check(q, GRAFT_QWEN3_TAKE_NORMED, e);
     return st ? st
-              : graft_t5_tokenizer_load(f, place, "Anima's text encoder without T5's", task,
+              : graft_t5_tokenizer_load(f, place,
+                                        GRAFT_T5_SPIECE("Anima's text encoder without T5's"), task,
                                         &q->words, &q->words_file, e);
 }
 
@@ -212,6 +215,7 @@ void graft_qwen3_release(graft_qwen3 *q)
 const char *graft_qwen3_name(const graft_qwen3 *q)
 {
     if (q->arch.mistral) return q->arch.ministral ? "ministral3_3b" : "mistral3_24b";
+    if (q->arch.gemma) return "gemma2_2b";
     if (q->arch.biased) return "qwen25_7b";
     return q->arch.width == 2048   ? "qwen3_2b"
            : q->arch.width == 2560 ? "qwen3_4b"

@@ -28,9 +28,8 @@ typedef struct graft_t5 {
     struct graft_t5 *of;   /* whose tokenizer and file these are, retained; NULL: its own */
 } graft_t5;
 /* What is below `place` of the file. The tokenizer is a tensor GRAFT_T5_TOKENIZER of the file,
- * beside T5's others, without a prefix or as one of the text encoders', or the file spiece.model
- * beside it, of UMT5 tokenizer.model, or the one that the task knows. GRAFT_E_NOTFOUND: there is
- * none. */
+ * beside T5's others, below "text_encoders." or without a prefix, or the file spiece.model beside
+ * it, of UMT5 tokenizer.model, or the one that the task knows. GRAFT_E_NOTFOUND: there is none. */
 graft_status graft_t5_load(graft_weights *file, const char *place, const graft_task *task,
                            graft_t5 **out, graft_err *e);
 /* The same with other weights of its shape, which are retained. */
@@ -39,12 +38,19 @@ graft_status graft_t5_with_weights(graft_t5 *t, graft_weights *weights, graft_t5
 graft_t5 *graft_t5_retain(graft_t5 *t); /* NULL is fine */
 void graft_t5_release(graft_t5 *t);     /* NULL is fine */
 
+/* A SentencePiece tokenizer as a loader looks for it. */
+typedef struct graft_spiece_wanted {
+    const char *file; /* what it is called as a file */
+    const char *what; /* begins to say that there is none: "T5 without its" */
+    const char *of;   /* whose file it may be */
+} graft_spiece_wanted;
+/* T5's, which others have, too. */
+#define GRAFT_T5_SPIECE(said) (&(graft_spiece_wanted){"spiece.model", said, "T5 version 1.1"})
 /* The tokenizer alone, as graft_t5_load() finds it; *model: its file as a tensor, whose data are
- * freed with graft_free(). GRAFT_E_NOTFOUND: there is none, which is told beginning with `what`:
- * "T5 without its". */
+ * freed with graft_free(). GRAFT_E_NOTFOUND: there is none. */
 graft_status graft_t5_tokenizer_load(const graft_safetensors *f, const char *place,
-                                     const char *what, const graft_task *task, graft_unigram **out,
-                                     graft_st_tensor *model, graft_err *e);
+                                     const graft_spiece_wanted *wanted, const graft_task *task,
+                                     graft_unigram **out, graft_st_tensor *model, graft_err *e);
 
 /* A prompt's tokens in the syntax of engine/text/tokenizer.h, and their weights. */
 typedef struct graft_t5_words {
@@ -53,6 +59,7 @@ typedef struct graft_t5_words {
     float *weight;
     size_t n, cap_id, cap_weight;
     bool weighted; /* not all weights are 1 */
+    bool begun;    /* they have the mark that texts begin with, and no end: Gemma's (gemma2.h) */
 } graft_t5_words;
 /* Adds its segments one by one, then the end. To be finished in any case. */
 graft_status graft_t5_words_add(graft_t5_words *w, const char *text, graft_err *e);

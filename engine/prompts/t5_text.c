@@ -11,9 +11,9 @@
 
 /* A tokenizer, and its file. */
 typedef struct loading {
+    const graft_spiece_wanted *wanted;
     graft_unigram **out;
     graft_st_tensor *model;
-    const char *file, *of; /* what it is called where it is a file of its own; whose it is */
 } loading;
 
 /* Takes the tokenizer's n bytes, whose name is `from`. */
@@ -41,7 +41,7 @@ static graft_status from_file(const loading *t, const char *path, graft_err *e)
 /* The tokenizer's file in the folder that `path` is in. */
 static graft_status beside(const loading *t, const char *path, graft_err *e)
 {
-    char *name = graft_path_beside(path, t->file);
+    char *name = graft_path_beside(path, t->wanted->file);
     graft_status st = name ? from_file(t, name, e) : graft_fail_nomem(e, "a file's name");
     graft_free(name);
     return st;
@@ -51,7 +51,7 @@ static graft_status known(const loading *t, const graft_task *task, graft_err *e
 {
     char *path = NULL;
     if (!task || !task->text_file) return graft_fail(e, GRAFT_E_NOTFOUND, "no tokenizer");
-    graft_status st = task->text_file(task->ctx, t->file, &path, e);
+    graft_status st = task->text_file(task->ctx, t->wanted->file, &path, e);
     if (!st) st = from_file(t, path, e);
     graft_free(path);
     return st;
@@ -59,40 +59,35 @@ static graft_status known(const loading *t, const graft_task *task, graft_err *e
 
 static const graft_st_tensor *tokenizer_in(const graft_safetensors *f, const char *place)
 {
-    char name[128];
-    snprintf(name, sizeof name, "%s" GRAFT_T5_TOKENIZER, place);
-    const graft_st_tensor *t = graft_safetensors_find(f, name);
-    if (!t) t = graft_safetensors_find(f, GRAFT_T5_TOKENIZER);
-    if (!t) t = graft_safetensors_find(f, "text_encoders." GRAFT_T5_TOKENIZER);
+    const char *const prefix[] = {place, "text_encoders.", ""};
+    const graft_st_tensor *t = NULL;
+    for (size_t i = 0; i < sizeof prefix / sizeof *prefix && !t; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "%s" GRAFT_T5_TOKENIZER, prefix[i]);
+        t = graft_safetensors_find(f, name);
+    }
     return t && t->bytes && graft_dtype_size(t->dtype) == 1 ? t : NULL;
 }
 
-/* As graft_t5_tokenizer_load(). */
-static graft_status load_tokenizer(const graft_safetensors *f, const char *place, const char *what,
-                                   const graft_task *task, const loading *t, graft_err *e)
+graft_status graft_t5_tokenizer_load(const graft_safetensors *f, const char *place,
+                                     const graft_spiece_wanted *wanted, const graft_task *task,
+                                     graft_unigram **out, graft_st_tensor *model, graft_err *e)
 {
+    const loading t = {wanted, out, model};
     const graft_st_tensor *in = tokenizer_in(f, place);
     if (in) {
         char *data = graft_malloc((size_t)in->bytes);
         if (!data) return graft_fail_nomem(e, "a tokenizer");
         memcpy(data, in->data, (size_t)in->bytes);
-        graft_status st = take_model(t, data, (size_t)in->bytes, GRAFT_T5_TOKENIZER, e);
+        graft_status st = take_model(&t, data, (size_t)in->bytes, GRAFT_T5_TOKENIZER, e);
         return st ? graft_err_prefix(e, st, "%s", graft_safetensors_path(f)) : GRAFT_OK;
     }
-    graft_status st = beside(t, graft_safetensors_path(f), e);
-    if (st == GRAFT_E_NOTFOUND) st = known(t, task, e);
+    graft_status st = beside(&t, graft_safetensors_path(f), e);
+    if (st == GRAFT_E_NOTFOUND) st = known(&t, task, e);
     if (st != GRAFT_E_NOTFOUND) return st;
     return graft_fail(e, GRAFT_E_NOTFOUND,
                       "%s: %s tokenizer: put %s of %s beside it or into models/text_encoders",
-                      graft_safetensors_path(f), what, t->file, t->of);
-}
-
-graft_status graft_t5_tokenizer_load(const graft_safetensors *f, const char *place,
-                                     const char *what, const graft_task *task, graft_unigram **out,
-                                     graft_st_tensor *model, graft_err *e)
-{
-    const loading t = {out, model, "spiece.model", "T5 version 1.1"};
-    return load_tokenizer(f, place, what, task, &t, e);
+                      graft_safetensors_path(f), wanted->what, wanted->file, wanted->of);
 }
 
 static graft_status check_weights(const graft_t5 *t, graft_err *e)
@@ -103,6 +98,24 @@ static graft_status check_weights(const graft_t5 *t, graft_err *e)
     if (!st) st = graft_weights_check(t->weights, g, e);
     graft_graph_destroy(g);
     return st;
+}
+
+/* A file that is called as Pile-T5's may be of another model that lies in the same folder: Gemma's,
+ * which has more tokens. */
+static graft_status find_tokenizer(graft_t5 *t, const graft_safetensors *f, const char *place,
+                                   const graft_task *task, graft_err *e)
+{
+    static const graft_spiece_wanted pile = {"tokenizer.model", "Pile-T5 without its", "Pile-T5"};
+    const bool own = t->arch.own_bias;
+    const graft_spiece_wanted *wanted = own ? &pile : GRAFT_T5_SPIECE("T5 without its");
+    graft_status st = graft_t5_tokenizer_load(f, place, wanted, task, &t->tokenizer, &t->model, e);
+    if (st) return st;
+    const int32_t count = graft_unigram_tokens_of(t->tokenizer).count;
+    if (count <= t->arch.vocab) return GRAFT_OK;
+    return graft_fail(e, own ? GRAFT_E_NOTFOUND : GRAFT_E_FORMAT,
+                      "%s: its table has %d tokens, fewer than the %d of its tokenizer%s",
+                      graft_safetensors_path(f), t->arch.vocab, count,
+                      own ? ": put tokenizer.model of Pile-T5 beside it" : "");
 }
 
 graft_status graft_t5_load(graft_weights *file, const char *place, const graft_task *task,
@@ -116,19 +129,7 @@ graft_status graft_t5_load(graft_weights *file, const char *place, const graft_t
     GRAFT_TRY(graft_t5_detect(f, place, &t->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &t->weights, e));
     GRAFT_TRY(check_weights(t, e));
-    if (t->arch.own_bias) {
-        const loading own = {&t->tokenizer, &t->model, "tokenizer.model", "Pile-T5"};
-        GRAFT_TRY(load_tokenizer(f, place, "Pile-T5 without its", task, &own, e));
-    } else {
-        GRAFT_TRY(
-            graft_t5_tokenizer_load(f, place, "T5 without its", task, &t->tokenizer, &t->model, e));
-    }
-    if (graft_unigram_tokens_of(t->tokenizer).count > t->arch.vocab) {
-        st = graft_fail(
-            e, GRAFT_E_FORMAT, "%s: its table has %d tokens, fewer than the %d of its tokenizer",
-            graft_safetensors_path(f), t->arch.vocab, graft_unigram_tokens_of(t->tokenizer).count);
-        goto out;
-    }
+    GRAFT_TRY(find_tokenizer(t, f, place, task, e));
     *out = t;
     t = NULL;
 out:
@@ -208,8 +209,10 @@ static int32_t end_of(const graft_unigram *t)
 
 graft_status graft_t5_words_add(graft_t5_words *w, const char *text, graft_err *e)
 {
-    graft_status st = graft_prompt_segments(text, add_segment, w, e);
-    return st ? st : add(w, end_of(w->tokenizer), 1, e);
+    graft_status st =
+        w->begun ? add(w, graft_unigram_tokens_of(w->tokenizer).begin, 1, e) : GRAFT_OK;
+    if (!st) st = graft_prompt_segments(text, add_segment, w, e);
+    return st || w->begun ? st : add(w, end_of(w->tokenizer), 1, e);
 }
 
 void graft_t5_words_finish(graft_t5_words *w)

@@ -67,14 +67,15 @@ typedef struct graft_st_alias {
     bool exchanged; /* the two halves of its rows change places */
     int64_t paired; /* not 0: of each so many rows, a head's, those of pairs that stand side by side
                        become halves: rows 0, 2, 4 and so on, and behind them 1, 3, 5 */
+    bool less;      /* of float32, each of its values becomes one less */
     bool piece;     /* it is `next` of another; it has no name */
     bool slices; /* it and those behind it, (a,b,...) each, become (a,b,n,...), and not more rows */
     size_t next; /* 0, or 1 + the number of a tensor whose rows come behind its own */
 } graft_st_alias;
 /* Gives tensor i the name alias[i], one for each of graft_safetensors_count(); names are copied.
  * A tensor that is `next` of another becomes part of it and is none any more; one with a `second`
- * becomes two, which lie where it lay. What is joined, exchanged or paired is copied into memory,
- * which lasts as long as the file is open.
+ * becomes two, which lie where it lay. What is joined, exchanged, paired or less is copied into
+ * memory, which lasts as long as the file is open.
  *
  * Before anybody else knows of the file. GRAFT_E_FORMAT when two have the same name then, and for
  * rows that do not fit each other in shape or dtype; the file can only be closed after a failure.

@@ -74,6 +74,10 @@ static graft_status joined(const list *l, size_t i, graft_st_tensor *out)
     const char *file = graft_safetensors_path(l->f);
     *out = l->tensor[i];
     if (alias[i].slices) return sliced(l, i, out);
+    if (alias[i].less && (out->dtype != GRAFT_F32 || graft_st_packed(out) || out->scale != 0))
+        return graft_fail(l->e, GRAFT_E_UNSUPPORTED,
+                          "%s: the values of tensor %.200s are no float32", file,
+                          graft_st_called(out));
     bool fits = moves(out);
     for (size_t k = alias[i].next; k; k = alias[k - 1].next) {
         const graft_st_tensor *t = &l->tensor[k - 1];
@@ -106,7 +110,7 @@ static graft_status joined(const list *l, size_t i, graft_st_tensor *out)
 
 static bool has_new_rows(const graft_st_alias *alias)
 {
-    return !alias->piece && (alias->next || alias->exchanged || alias->paired);
+    return !alias->piece && (alias->next || alias->exchanged || alias->paired || alias->less);
 }
 
 static size_t aligned(size_t bytes)
@@ -151,6 +155,13 @@ static void copy_slices(const list *l, size_t i, const graft_st_tensor *whole, u
             memcpy(to + j * n * bytes, (const uint8_t *)l->tensor[k - 1].data + j * bytes, bytes);
 }
 
+/* Of float32, which are aligned. */
+static void take_one(uint8_t *p, size_t bytes)
+{
+    float *v = (float *)(void *)p;
+    for (size_t i = 0; i < bytes / sizeof *v; i++) v[i] -= 1;
+}
+
 static void copy_rows(const list *l, size_t i, const graft_st_tensor *whole, uint8_t *to)
 {
     uint8_t *p = to;
@@ -170,6 +181,7 @@ static void copy_rows(const list *l, size_t i, const graft_st_tensor *whole, uin
         graft_safetensors_forget(l->f, t);
     }
     if (l->alias[i].exchanged) exchange(to, (size_t)whole->bytes);
+    if (l->alias[i].less) take_one(to, (size_t)whole->bytes);
 }
 
 /* Its scales, and what is known of it: it has a place of its own among the file's. */

@@ -1,6 +1,6 @@
 /* Tensors of a file whose rows are others than the file has them: joined from several, as rows or
- * as slices, with their halves exchanged, or with pairs as halves (graft_st_alias). What is paired
- * is neither joined nor exchanged. */
+ * as slices, with their halves exchanged, or with pairs as halves (graft_st_alias), or whose values
+ * are. What is paired, or less, is neither joined nor exchanged. */
 #ifndef GRAFT_WEIGHTS_SAFETENSORS_ROWS_H
 #define GRAFT_WEIGHTS_SAFETENSORS_ROWS_H
 #include "engine/weights/coded.h"

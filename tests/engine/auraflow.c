@@ -66,7 +66,7 @@ static const damage damaged[] = {
 
 /* Each length has a graph of its own; two of the same are one batch. */
 static const prompt_pair pairs[] = {
-    {{5, 9}, {1, 1}}, {{7, 7}, {1, 1}}, {{9, 5}, {0, 0}}, {{1, 33}, {1, 1}}, {{0}}};
+    {{5, 9}, {0, 1}}, {{7, 7}, {1, 1}}, {{9, 5}, {0, 0}}, {{1, 33}, {1, 1}}, {{0}}};
 
 static const family tested = {
     .name = "auraflow",

@@ -1,6 +1,8 @@
 /* AuraFlow's text encoder: Pile-T5, with LLaMA's tokenizer, and the prompts that it makes. What the
  * encoder computes is held against golden/small/umt5, what the tokenizer cuts against
  * golden/small/unigram/llama. */
+#include <sys/stat.h>
+
 #include "base/file.h"
 #include "engine/models/auraflow.h"
 #include "engine/prompts/t5.h"
@@ -12,7 +14,7 @@
 #define NET   GRAFT_SOURCE_DIR "/golden/small/auraflow_two.safetensors"
 #define PLACE "text_encoders.pile_t5xl.transformer."
 
-enum { WIDTH = 24, MOST = GRAFT_AURAFLOW_TOKENS };
+enum { WIDTH = 32, MOST = GRAFT_AURAFLOW_TOKENS };
 
 static graft_engine *engine;
 
@@ -61,7 +63,7 @@ static void types(void)
     static const char *const type[] = {"stable_diffusion", "sd3", "chroma"};
     graft_clip *c = pile();
     CHECK(c->kind == GRAFT_CLIP_AURAFLOW && c->t5->arch.own_bias && c->width == WIDTH);
-    CHECK(c->t5->arch.layers == 3 && c->t5->arch.heads == 2 && !c->n_encoders && !c->qwen3);
+    CHECK(c->t5->arch.layers == 2 && c->t5->arch.heads == 4 && !c->n_encoders && !c->qwen3);
     CHECK_STR(graft_clip_encoder_name(c, 0), "pile_t5xl");
     for (size_t i = 0; i < sizeof type / sizeof *type; i++)
         found_in(engine, pile_at(""), type[i], c);
@@ -106,15 +108,14 @@ static void too_wide(void)
 
 static void tokenizers(void)
 {
-    char *folder = graft_str_format("%s.d", temp_path("pile")), *path = NULL, *words = NULL;
+    char folder[500], path[600], words[600], *data = NULL;
     graft_clip *c = pile(), *other = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    char *data = NULL;
     size_t n = 0;
-    mkdir(folder, 0777);
-    path = graft_str_format("%s/encoder.safetensors", folder);
-    words = graft_str_format("%s/tokenizer.model", folder);
-    unlink(words);
+    snprintf(folder, sizeof folder, "%s.d", temp_path("pile"));
+    snprintf(path, sizeof path, "%s/encoder.safetensors", folder);
+    snprintf(words, sizeof words, "%s/tokenizer.model", folder);
+    CHECK(!mkdir(folder, 0700));
     clip_refused(engine, wordless_at(UMT5, ""), "sd3", GRAFT_E_NOTFOUND,
                  "Pile-T5 without its tokenizer: put tokenizer.model of Pile-T5 beside it");
     write_file(wordless_at(UMT5, ""), path, NULL);
@@ -126,14 +127,12 @@ static void tokenizers(void)
     made_file *small = pile_at("");
     drop_tensor(small, "shared.weight");
     add_tensor(small, "shared.weight", 2, (int64_t[]){499, WIDTH}, NULL, 1);
-    clip_refused(engine, small, "sd3", GRAFT_E_FORMAT, "fewer than the 500 of its tokenizer");
+    clip_refused(engine, small, "sd3", GRAFT_E_NOTFOUND,
+                 "499 tokens, fewer than the 500 of its tokenizer: put tokenizer.model of Pile-T5");
     unlink(path);
     unlink(words);
     rmdir(folder);
     graft_free(data);
-    graft_free(words);
-    graft_free(path);
-    graft_free(folder);
     graft_clip_release(c);
 }
 

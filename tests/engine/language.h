@@ -43,12 +43,12 @@ static inline made_file *language_at(const char *golden, const char *place)
     return f;
 }
 
-/* Takes f. */
-static inline graft_status try_clip(graft_engine *g, made_file *f, const char *type,
-                                    graft_clip **out, graft_err *e)
+/* With this config. Takes f. */
+static inline graft_status try_clip_with(graft_engine *g, made_file *f, const char *config,
+                                         const char *type, graft_clip **out, graft_err *e)
 {
     const char *path = temp_path("encoder.safetensors");
-    write_file(f, path, NULL);
+    write_file(f, path, config);
     *out = NULL;
     graft_status st = graft_clip_load(g, &path, 1, type, NULL, out, e);
     unlink(path);
@@ -56,25 +56,46 @@ static inline graft_status try_clip(graft_engine *g, made_file *f, const char *t
 }
 
 /* Takes f. */
-static inline graft_clip *clip_as(graft_engine *g, made_file *f, const char *type)
+static inline graft_status try_clip(graft_engine *g, made_file *f, const char *type,
+                                    graft_clip **out, graft_err *e)
+{
+    return try_clip_with(g, f, NULL, type, out, e);
+}
+
+/* Takes f. */
+static inline graft_clip *clip_with(graft_engine *g, made_file *f, const char *config,
+                                    const char *type)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_clip *c = NULL;
-    CHECK_OK(try_clip(g, f, type, &c, &e), &e);
+    CHECK_OK(try_clip_with(g, f, config, type, &c, &e), &e);
     if (!c) abort();
     return c;
 }
 
+/* Takes f. */
+static inline graft_clip *clip_as(graft_engine *g, made_file *f, const char *type)
+{
+    return clip_with(g, f, NULL, type);
+}
+
 /* That it is not loaded as this type, for a reason that says `words`. Takes f. */
-static inline void clip_refused(graft_engine *g, made_file *f, const char *type,
-                                graft_status status, const char *words)
+static inline void clip_with_refused(graft_engine *g, made_file *f, const char *config,
+                                     const char *type, graft_status status, const char *words)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_clip *c = NULL;
-    CHECK_INT(try_clip(g, f, type, &c, &e), status);
+    CHECK_INT(try_clip_with(g, f, config, type, &c, &e), status);
     CHECK(!c && strstr(e.text, words));
     if (!strstr(e.text, words)) fprintf(stderr, "  as %s no \"%s\" in: %s\n", type, words, e.text);
     graft_clip_release(c);
+}
+
+/* Takes f. */
+static inline void clip_refused(graft_engine *g, made_file *f, const char *type,
+                                graft_status status, const char *words)
+{
+    clip_with_refused(g, f, NULL, type, status, words);
 }
 
 /* Without any of the tensors that are read, which is named; `tells`: that by which a model is known

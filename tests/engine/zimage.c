@@ -18,7 +18,11 @@ static const renaming names[] = {
     {NULL}};
 
 static const damage damaged[] = {
-    {NULL, {0}, GRAFT_E_UNSUPPORTED, "Lumina-Image 2.0", {"cap_pad_token", "x_pad_token"}},
+    {NULL,
+     {0},
+     GRAFT_E_UNSUPPORTED,
+     "without its padding tokens",
+     {"cap_pad_token", "x_pad_token"}},
     /* Fewer heads of keys and values than of queries. */
     {"layers.0.attention.qkv.weight", {48 + 2 * 16, 48}, GRAFT_E_UNSUPPORTED, "80 rows of queries"},
     {"layers.1.attention.qkv.weight", {48 + 2 * 16, 48}, GRAFT_E_FORMAT},

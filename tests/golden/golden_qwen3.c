@@ -1,4 +1,4 @@
-/* Qwen 3, Qwen 2.5 and Mistral: hidden states from tokens. */
+/* Qwen 3, Qwen 2.5, Mistral and Gemma 2: hidden states from tokens. */
 #include <stdio.h>
 #include <string.h>
 
@@ -154,6 +154,27 @@ static graft_status padded_case(golden *g, const qwen3_file *q, int k, graft_err
     return st;
 }
 
+/* Of Gemma, the mark that texts begin with and a token of padding. */
+static graft_status empty_case(golden *g, const qwen3_file *q, int k, graft_err *e)
+{
+    const graft_st_tensor *tokens = golden_case(q->f, k, "tokens");
+    const graft_st_tensor *want = golden_case(q->f, k, "empty");
+    if (golden_count(tokens) != 2 || golden_count(want) != 2 * (size_t)q->arch.width)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: case %d is no empty prompt", g->file, k);
+    int32_t *ids = golden_tokens(tokens);
+    float *hidden = graft_malloc_array(golden_count(want), sizeof *hidden);
+    float *expected = golden_copy(want);
+    graft_status st = ids && hidden && expected ? GRAFT_OK : graft_fail_nomem(e, "hidden states");
+    if (!st)
+        st = graft_qwen3_run_empty(g->engine, &q->options, &q->arch, q->weights, ids, NULL, hidden,
+                                   e);
+    if (!st) note(g, k, "empty", golden_error(hidden, expected, golden_count(want)));
+    graft_free(ids);
+    graft_free(hidden);
+    graft_free(expected);
+    return st;
+}
+
 /* As FLUX.2 reads it: `words` of the tokens are no padding, which stands behind them, or before
  * them (led). */
 static graft_status joined_case(golden *g, const qwen3_file *q, int k, graft_err *e)
@@ -197,6 +218,7 @@ graft_status golden_qwen3(golden *g, graft_safetensors *f, graft_err *e)
     GRAFT_TRY(graft_qwen3_detect(f, "", &q.arch, e));
     for (int k = 0; golden_case(f, k, "tokens"); k++)
         GRAFT_TRY((golden_case(f, k, "padded")     ? padded_case
+                   : golden_case(f, k, "empty")    ? empty_case
                    : golden_case(f, k, "words")    ? joined_case
                    : golden_case(f, k, "pictures") ? seen_case
                                                    : hidden_case)(g, &q, k, e));

@@ -249,6 +249,10 @@ static void edit_control(const graft_node *n, graft_arg *in)
     if (fake_host_input(n, "end_percent") < 0) return;
     set_f(n, in, "start_percent", 0.125), set_f(n, in, "end_percent", 0.5);
 }
+static void edit_alignment(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "system_prompt", "alignment"), set_s(n, in, "user_prompt", "a cat");
+}
 static void edit_two_texts(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "clip_l", "l"), set_s(n, in, "t5xxl", "t5");
@@ -429,6 +433,8 @@ static void prompts_pass_arguments_on(void)
     expect("CLIPTextEncodeSD3", edit_t5_alone, "encode_sd3 '-' '-' 't5'\n", "encode ");
     expect("CLIPTextEncodeSD3", edit_padded, "encode_sd3 'l' '' 't5'\n", "encode ");
     expect("CLIPTextEncodeFlux", edit_two_texts, "encode_flux 'l' 't5'\nguidance 3.5\n", "encode ");
+    expect("CLIPTextEncodeLumina2", NULL, "encode_lumina2 0 ''\n", "encode ");
+    expect("CLIPTextEncodeLumina2", edit_alignment, "encode_lumina2 1 'a cat'\n", "encode ");
     expect("TextEncodeQwenImageEdit", NULL, "encode_edit '' 1 vae\n", "encode ");
     expect("TextEncodeQwenImageEdit", edit_one_picture, "encode_edit 'blue' 1\n", "encode ");
     expect("TextEncodeQwenImageEdit", edit_no_picture, "encode_edit '' 0 vae\n", "encode ");

@@ -60,6 +60,15 @@ graft_status graft_clip_encode_flux(const graft_clip *c, const char *text_l, con
     return fake_make_cond(out, e);
 }
 
+graft_status graft_clip_encode_lumina2(const graft_clip *c, graft_lumina2_wish wish,
+                                       const char *text, const graft_task *task, graft_cond **out,
+                                       graft_err *e)
+{
+    (void)c, (void)task;
+    trace("encode_lumina2 %d '%s'\n", (int)wish, text);
+    return fake_make_cond(out, e);
+}
+
 graft_status graft_clip_encode_edit(const graft_clip *c, const graft_edit_prompt *p,
                                     const graft_task *task, graft_cond **out, graft_err *e)
 {

@@ -7,9 +7,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "engine/text/unigram.h"
-#include "engine/text/unigram_file.h"
-#include "tests/gguf_file.h"
+#include "tests/spiece_gguf.h"
 #include "tests/test.h"
 
 #define FOLDER GRAFT_SOURCE_DIR "/golden/small/unigram/"
@@ -118,59 +116,6 @@ static void golden(void)
 
 /* ------------------------------------------------------------------ in GGUF files */
 
-static void put_list(gguf_file *f, const char *key, uint32_t type, uint64_t n)
-{
-    gguf_put_text(f, key);
-    gguf_put_number(f, 9, 4);
-    gguf_put_number(f, type, 4);
-    gguf_put_number(f, n, 8);
-}
-
-static void put_flag(gguf_file *f, const char *key, bool value)
-{
-    gguf_put_text(f, key);
-    gguf_put_number(f, 7, 4);
-    gguf_put_number(f, value, 1);
-}
-
-static void put_small(gguf_file *f, const char *key, uint32_t value)
-{
-    gguf_put_text(f, key);
-    gguf_put_number(f, 4, 4);
-    gguf_put_number(f, value, 4);
-}
-
-/* The model as llama.cpp writes it; `scores`: how many of them. */
-static gguf_file gguf_of_model(const graft_unigram_file *m, size_t scores,
-                               const graft_unigram_tokens *t)
-{
-    const bool pairs = m->model_type == GRAFT_MODEL_PAIRS;
-    gguf_file f = {0};
-    gguf_begin_with(&f, "t5encoder", 0, 10);
-    gguf_put_text(&f, "tokenizer.ggml.model");
-    gguf_put_number(&f, 8, 4);
-    gguf_put_text(&f, pairs ? "llama" : "t5");
-    put_small(&f, "tokenizer.ggml.bos_token_id", (uint32_t)t->begin);
-    put_small(&f, "tokenizer.ggml.padding_token_id", (uint32_t)t->pad);
-    put_list(&f, "tokenizer.ggml.tokens", 8, m->count);
-    for (size_t i = 0; i < m->count; i++) {
-        gguf_put_number(&f, m->piece[i].text.n, 8);
-        gguf_put(&f, m->piece[i].text.at, m->piece[i].text.n);
-    }
-    put_list(&f, "tokenizer.ggml.scores", 6, scores);
-    for (size_t i = 0; i < scores; i++) gguf_put(&f, &m->piece[i].score, 4);
-    put_list(&f, "tokenizer.ggml.token_type", 5, m->count);
-    for (size_t i = 0; i < m->count; i++) gguf_put_number(&f, m->piece[i].type, 4);
-    put_list(&f, "tokenizer.ggml.precompiled_charsmap", 0, m->charsmap.n);
-    gguf_put(&f, m->charsmap.at, m->charsmap.n);
-    put_flag(&f, "tokenizer.ggml.add_space_prefix", m->dummy_prefix);
-    if (pairs)
-        put_flag(&f, "tokenizer.ggml.add_bos_token", true); /* says nothing of white space */
-    else
-        put_flag(&f, "tokenizer.ggml.remove_extra_whitespaces", m->trim);
-    return f;
-}
-
 /* What loaders find in a GGUF file is the model that the file was made from. */
 static void kept_in_gguf(void)
 {
@@ -188,13 +133,16 @@ static void kept_in_gguf(void)
         const graft_unigram_tokens tokens = graft_unigram_tokens_of(own);
         graft_unigram_destroy(own);
         for (int less = 0; less < 2; less++) {
-            gguf_file bytes = gguf_of_model(&m, m.count - (size_t)less, &tokens);
+            gguf_pairs pairs = {0};
+            add_spiece(&pairs, &m, m.count - (size_t)less, &tokens);
+            gguf_file bytes = gguf_with("t5encoder", NULL, NULL, 0, NULL, &pairs);
             CHECK_OK(graft_safetensors_open_memory(bytes.data, bytes.n, "a", &f, &e), &e);
             const graft_st_tensor *t = graft_safetensors_find(f, "spiece_model");
             CHECK((t == NULL) == (less == 1)); /* a list that is too short is none */
             if (t) CHECK_OK(graft_unigram_create(t->data, (size_t)t->bytes, &u, &e), &e);
             graft_safetensors_close(f);
             free(bytes.data);
+            free(pairs.bytes.data);
         }
         if (u) check_golden(u, names[i]);
         graft_unigram_destroy(u);

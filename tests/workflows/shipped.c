@@ -190,6 +190,12 @@ static const struct workflow {
      80, /* odd numbers of squares of the latent */
      112,
      {TINY("auraflow"), "7.steps=2", "4.width=80", "4.height=112", "6.width=80", "6.height=112"}},
+    {"lumina2.json",
+     1,
+     72,
+     104,
+     {"1.unet_name=tiny-lumina2.safetensors", "2.clip_name=tiny-gemma2.safetensors",
+      "3.vae_name=tiny-flux-vae.safetensors", "9.steps=2", SIZED("6"), SIZED("8")}},
     {"unclip.json", 1, 64, 64, {TINY("unclip"), "5.steps=2", "4.width=64", "4.height=64"}},
     {"ip-adapter.json",
      1,
