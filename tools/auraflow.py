@@ -148,7 +148,7 @@ class AuraFlow(nn.Module):
         return x.permute(0, 5, 1, 3, 2, 4).reshape(n, channels, rows * PATCH, columns * PATCH)
 
 
-FAINT = 0.1        # of what is normalized next
+FAINT = 0.25        # of what is normalized next
 
 
 def randomize(net, g, faint):
@@ -163,8 +163,8 @@ def randomize(net, g, faint):
             r = r / p[0].numel() ** 0.5
         else:
             r = r * 0.2
-        if ".mod" in name:
-            r = r * 0.7
+        if ".mod" in name:      # gates, which would leave little of what a block adds
+            r = r * (1.2 if faint else 2)
         seen_first = ("positional_encoding", "register_tokens", "init_x_linear", "cond_seq_linear")
         if faint and (name.split(".")[0] in seen_first or name.endswith(("q.weight", "k.weight"))):
             r = r * FAINT

@@ -25,7 +25,7 @@ CONFIGS = {
 CASES = {
     "two": [dict(h=4, w=6, words=5, t=[501.0, 37.25]), dict(h=16, w=16, words=1, t=[1000.0]),
             dict(h=2, w=10, words=256, t=[0.0]), dict(h=6, w=4, words=40, t=[250.5, 999.0])],
-    "one": [dict(h=6, w=8, words=7, t=[88.5, 640.0]), dict(h=14, w=2, words=12, t=[750.0])],
+    "one": [dict(h=6, w=8, words=7, t=[88.5, 640.0]), dict(h=14, w=2, words=12, t=[75.0])],
 }
 SHOWN = ("num_heads", "num_head_channels")      # what shapes do not tell
 
