@@ -471,7 +471,8 @@ static graft_status add_t5(const graft_t5_arch *a, const char *prefix, list *l, 
     if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no T5");
     graft_status st = graft_t5_build(a, &shape, &g, e);
     if (!st) st = add_slots(l, prefix, g, true, e);
-    if (!st) st = add(l, prefix, graft_t5_embeddings_name(a), 2, (int64_t[]){a->vocab, a->width}, e);
+    if (!st)
+        st = add(l, prefix, graft_t5_embeddings_name(a), 2, (int64_t[]){a->vocab, a->width}, e);
     if (!st) l->at[l->n - 1].spread = 1.0f;
     if (!st && !a->own_bias)
         st = add(l, prefix, graft_t5_bias_name(), 2, (int64_t[]){a->buckets, a->heads}, e);
@@ -516,8 +517,8 @@ static graft_status add_unclip(list *l, graft_err *e)
     return st;
 }
 
-/* With the last layer and the norm, which prompts do not need where they are Qwen 3's, Ministral 3's
- * or Gemma 2's; of Mistral without, as its files for FLUX.2 are. */
+/* With the last layer and the norm, which prompts do not need where they are Qwen 3's, Ministral
+ * 3's or Gemma 2's; of Mistral without, as its files for FLUX.2 are. */
 static graft_status add_qwen3(const graft_qwen3_arch *a, list *l, graft_err *e)
 {
     const graft_qwen3_shape shape = {.batch = 1,

@@ -10,10 +10,8 @@ PyTorch's version and the processor; those in the repository are from 1.13.
 """
 import sys
 
-import torch
-
 from auraflow import AuraFlow, randomize
-from golden_file import main, make_network, network_holds
+from golden_file import main, make_network, network_holds, of_prompted, prompted
 
 CONFIGS = {
     "two": dict(channels=4, num_heads=2, num_head_channels=16, mlp=64, depth=2, single=2, text_width=32,
@@ -30,26 +28,15 @@ CASES = {
 SHOWN = ("num_heads", "num_head_channels")      # what shapes do not tell
 
 
-def inputs(cfg, case, g):
-    n = len(case["t"])
-    return dict(x=torch.randn((n, cfg["channels"], case["h"], case["w"]), generator=g),
-                timesteps=torch.tensor(case["t"]),
-                context=torch.randn((n, case["words"], cfg["text_width"]), generator=g))
-
-
-def output(net, i):
-    return net(i["x"], i["timesteps"], i["context"])
-
-
 def make(folder):
     for seed, (name, cfg) in enumerate(CONFIGS.items()):
         make_network(f"{folder}/auraflow_{name}.safetensors", AuraFlow, cfg, 2409 + seed,
-                     lambda net, g: randomize(net, g, faint=name == "one"), CASES[name], inputs, output,
+                     lambda net, g: randomize(net, g, faint=name == "one"), CASES[name], prompted, of_prompted,
                      {key: cfg[key] for key in SHOWN})
 
 
 def check(path):
-    return network_holds(path, AuraFlow, output)
+    return network_holds(path, AuraFlow, of_prompted)
 
 
 if __name__ == "__main__":
