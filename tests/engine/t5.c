@@ -312,7 +312,7 @@ static void a_bias_each(void)
     graft_t5_arch a;
     for (int i = 0; i < 3; i++) {
         made_file *f = make_file("shared.weight");
-        
+
         CHECK_STR(f->tensor[1].name + strlen(PREFIX), BIAS);
         if (i) {
             add(f, GRAFT_UMT5_TENSOR, 32, HEADS, 2.0f);
@@ -406,8 +406,9 @@ static void name_as_llama(const char *name, char *out, size_t size)
 }
 
 /* In a GGUF file, by llama.cpp's names and with the table of tokens in blocks, an encoder gives
- * what it gives in a file of its authors' names and of the same values. */
-static void same_in_gguf(void)
+ * what it gives in a file of its authors' names and of the same values; one whose layers have a
+ * bias each, too. */
+static void check_gguf(bool own_bias)
 {
     const int32_t ids[T] = {4, 49, 0, 7, 1};
     float want[T * WIDTH], got[T * WIDTH];
@@ -417,6 +418,10 @@ static void same_in_gguf(void)
     graft_safetensors *file = NULL;
     graft_weights *all = NULL;
     char name[100];
+    random_state = 11;
+    if (own_bias) add(f, GRAFT_UMT5_TENSOR, 32, HEADS, 2.0f);
+    random_state = 11;
+    if (own_bias) add(g, GRAFT_UMT5_TENSOR, 32, HEADS, 2.0f);
     for (size_t i = 0; i < f->n; i++) {
         graft_st_tensor *t = &g->tensor[i], *plain = &f->tensor[i];
         name_as_llama(t->name, name, sizeof name);
@@ -432,11 +437,18 @@ static void same_in_gguf(void)
     CHECK_OK(run(&a, w, ids, 1, T, want, &e), &e);
     CHECK_OK(run(&b, all, ids, 1, T, got, &e), &e);
     CHECK(memcmp(&a, &b, sizeof a) == 0 && memcmp(got, want, sizeof got) == 0);
+    CHECK(a.own_bias == own_bias);
     graft_weights_release(w);
     graft_weights_release(all);
     finish_file(f);
     finish_file(g);
     free(bytes.data);
+}
+
+static void same_in_gguf(void)
+{
+    check_gguf(false);
+    check_gguf(true);
 }
 
 static void refuses_runs(void)
