@@ -1,6 +1,7 @@
 #include "engine/models/auraflow.h"
 
 #include "base/alloc.h"
+#include "engine/models/rows.h"
 #include "engine/models/stream.h"
 #include "engine/models/transformer.h"
 
@@ -129,6 +130,44 @@ static void block_of_one(const auraflow *m, int i, graft_stream *both)
     finish_block(m, both, &of_both, attended(m, qkv));
 }
 
+/* What the rows that the next block sees are told. own: (N,1) tokens of the prompt, where they are
+ * counted. */
+static void tell(auraflow *m, const graft_rows *r, graft_vid own, int64_t before)
+{
+    m->vec = graft_rows_vec(r);
+    if (m->counts) m->count = graft_stream_count(&m->b, graft_rows_each(r, own), before);
+}
+
+/* Returns the picture's tokens. */
+static graft_vid all_blocks(auraflow *m, const graft_unet_shape *shape, graft_vid own,
+                            graft_stream *text, graft_stream *picture)
+{
+    const int64_t words = graft_build_dim(&m->b, text->h, 1);
+    const int64_t cells = graft_build_dim(&m->b, picture->h, 1);
+    const int64_t before = cells + m->a->registers;
+    graft_rows r;
+    graft_rows_init(&r, &m->b, m->vec, shape->perturbed, text, picture);
+    for (int i = 0; i < m->a->depth; i++) {
+        const bool skipped = graft_transformer_skips(shape, i);
+        graft_rows_before(&r, skipped);
+        tell(m, &r, own, before);
+        if (!skipped || r.again) block_of_two(m, i, text, picture);
+    }
+    graft_rows_unite(&r);
+    picture->h = joined(m, text->h, picture->h);
+    r.stream[0] = picture;
+    r.n_streams = 1;
+    for (int i = 0; i < m->a->single_depth; i++) {
+        const bool skipped = graft_transformer_skips(shape, m->a->depth + i);
+        graft_rows_before(&r, skipped);
+        tell(m, &r, own, before);
+        if (!skipped || r.again) block_of_one(m, i, picture);
+    }
+    graft_rows_unite(&r);
+    m->vec = graft_rows_vec(&r);
+    return picture_of(m, picture->h, words, cells);
+}
+
 /* ------------------------------------------------------------------ in and out */
 
 static void condition(auraflow *m, graft_vid t)
@@ -202,7 +241,8 @@ static void check_shape(graft_graph *g, const graft_auraflow_arch *a, const graf
     graft_transformer_check_side(g, s, a->patch, SIDE_MAX);
     graft_transformer_check_table(g, s, a->patch, a->table);
     graft_transformer_check_tokens(g, s, 1, SIDE_MAX);
-    graft_transformer_check_unchanged(g, s, s->control || s->perturbed);
+    graft_transformer_check_skipped(g, s, a->depth + a->single_depth);
+    graft_transformer_check_unchanged(g, s, s->control);
 }
 
 /* m->ones and m->zeros. */
@@ -224,7 +264,8 @@ graft_status graft_auraflow_build(const graft_auraflow_arch *a, const graft_unet
     graft_graph *g = graft_graph_create();
     if (!g) return graft_fail_nomem(e, "transformer graph");
     const int64_t n = shape->batch, h = shape->height, w = shape->width, one = 1;
-    const int64_t rows = h / a->patch, columns = w / a->patch, cells = rows * columns;
+    const int64_t rows = h / a->patch, columns = w / a->patch;
+    graft_vid own = GRAFT_NO_VALUE;
     auraflow m = {.b = {g, shape->act_dtype}, .a = a};
     check_shape(g, a, shape);
     const graft_vid x = graft_graph_input(g, GRAFT_F32, 4, (int64_t[]){n, a->channels, h, w});
@@ -232,19 +273,13 @@ graft_status graft_auraflow_build(const graft_auraflow_arch *a, const graft_unet
     const graft_vid c =
         graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, shape->tokens, a->context_dim});
     m.counts = graft_auraflow_counts_tokens(shape->tokens);
-    if (m.counts) {
-        const graft_vid y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, one});
-        m.count = graft_stream_count(&m.b, y, cells + a->registers);
-    }
+    if (m.counts) own = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, one});
     make_constants(&m);
     condition(&m, t);
     graft_stream text = {.h = text_tokens(&m, c)};
     graft_stream picture = {.h = picture_tokens(&m, x, rows, columns)};
-    for (int i = 0; i < a->depth; i++) block_of_two(&m, i, &text, &picture);
-    graft_stream both = {.h = joined(&m, text.h, picture.h)};
-    for (int i = 0; i < a->single_depth; i++) block_of_one(&m, i, &both);
-    picture.h = picture_of(&m, both.h, shape->tokens + a->registers, cells);
-    graft_graph_output(g, final_layer(&m, picture.h, rows, columns));
+    const graft_vid seen = all_blocks(&m, shape, own, &text, &picture);
+    graft_graph_output(g, final_layer(&m, seen, rows, columns));
     graft_status st = graft_graph_status(g, e);
     if (!st) {
         *out = g;

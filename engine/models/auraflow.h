@@ -12,9 +12,10 @@
 
 /* Inputs: x (N,channels,h,w), timesteps (N) of 0 to 1000, context (N,tokens,context_dim), and with
  * counted tokens y (N,1): how many of the prompt's are its own, behind which all are as if they
- * were not there. Output: (N,channels,h,w), of a flow as SD 3's have it. h and w are multiples of
- * the patch, and within the table of positions. Of the shape batch, height, width, tokens and
- * act_dtype count; all else must be zero, or GRAFT_E_UNSUPPORTED. */
+ * were not there. Output: (N + perturbed,channels,h,w), of a flow as SD 3's have it. h and w are
+ * multiples of the patch, and within the table of positions. Of the shape batch, height, width,
+ * tokens, act_dtype, perturbed and skip count; all else must be zero, or GRAFT_E_UNSUPPORTED. Rows
+ * leave blocks out as in graft_mmdit_build(), those of one stream behind those of two. */
 graft_status graft_auraflow_build(const graft_auraflow_arch *a, const graft_unet_shape *shape,
                                   graft_graph **out, graft_err *e);
 /* A prompt is filled up with zeros to so many tokens, which the network sees: it was trained with

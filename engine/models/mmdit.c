@@ -33,7 +33,7 @@ static graft_vid all_blocks(graft_mmdit_blocks *m, const graft_unet_shape *shape
     graft_rows r;
     graft_rows_init(&r, &m->b, m->vec, shape->perturbed, text, picture);
     for (int i = 0; i < m->a->depth; i++) {
-        const bool skipped = i < 64 && shape->skip >> i & 1, last = i + 1 == m->a->depth;
+        const bool skipped = graft_transformer_skips(shape, i), last = i + 1 == m->a->depth;
         const int k = last ? -1 : graft_steered_by(&shape->steered, 0, i);
         graft_rows_before(&r, skipped);
         m->vec = graft_rows_vec(&r);

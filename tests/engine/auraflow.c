@@ -232,6 +232,26 @@ static void places(void)
     }
 }
 
+/* What a block adds is its MLP's alone. */
+static bool is_added(const char *name)
+{
+    return strstr(name, ".c_proj.") &&
+           (strstr(name, "double_layers.1.") || strstr(name, "single_layers.0."));
+}
+
+static void blocks_left_out(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, TWO), *out = NULL;
+    const graft_skip_options none = {"2", "2, 9", 2, 0, 1, 0};
+    left_out("1", "0", is_added);
+    CHECK_INT(graft_model_skip_blocks(m, &none, &out, &e), GRAFT_E_ARG);
+    CHECK(!out && strstr(e.text, "name none of this model's blocks, which are 0 to 1 and 0 to 1"));
+    CHECK_INT(graft_model_skip_layers(m, "1", 3, 0, 1, &out, &e), GRAFT_E_UNSUPPORTED);
+    CHECK(!out && strstr(e.text, "AuraFlow's there is SkipLayerGuidanceDiT"));
+    graft_model_release(m);
+}
+
 int main(void)
 {
     engine = make_engine("cpu");
@@ -241,6 +261,7 @@ int main(void)
     RUN(without_single_blocks);
     run_family();
     RUN(places);
+    RUN(blocks_left_out);
     graft_engine_destroy(engine);
     return test_end();
 }
