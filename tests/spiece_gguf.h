@@ -20,6 +20,7 @@ static inline void add_spiece(gguf_pairs *p, const graft_unigram_file *m, size_t
     const bool pairs = m->model_type == GRAFT_MODEL_PAIRS;
     gguf_add_text(p, "tokenizer.ggml.model", pairs ? "llama" : "t5");
     gguf_add_u32(p, "tokenizer.ggml.bos_token_id", (uint32_t)t->begin);
+    gguf_add_u32(p, "tokenizer.ggml.eos_token_id", (uint32_t)t->end);
     gguf_add_u32(p, "tokenizer.ggml.padding_token_id", (uint32_t)t->pad);
     gguf_add_list(p, "tokenizer.ggml.tokens", 8, m->count);
     for (size_t i = 0; i < m->count; i++) {

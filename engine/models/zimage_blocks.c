@@ -68,6 +68,7 @@ static graft_vid attend(const graft_zimage_blocks *m, const graft_zimage_sequenc
                         graft_vid in[3])
 {
     const int32_t heads = m->a->heads;
+    if (m->a->key_heads < heads) in[2] = graft_build_dense(&m->b, in[2], GRAFT_DTYPE_NONE);
     for (int i = 1; i < 3; i++)
         in[i] = graft_stream_heads_shared(&m->b, in[i], heads, m->a->key_heads);
     if (!q->words) return graft_build_attention(&m->b, in[0], in[1], in[2], heads, false);

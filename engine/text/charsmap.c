@@ -10,7 +10,7 @@ static uint32_t read_u32(const uint8_t *p)
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-graft_status graft_charsmap_init(graft_charsmap *m, graft_span blob, graft_err *e)
+graft_status graft_charsmap_init(graft_charsmap *m, graft_bytes blob, graft_err *e)
 {
     const size_t head = sizeof(uint32_t);
     *m = (graft_charsmap){0};
@@ -50,12 +50,12 @@ static graft_status damaged(size_t at, graft_err *e)
                       at);
 }
 
-graft_status graft_charsmap_find(const graft_charsmap *m, graft_span text, size_t *length,
-                                 graft_span *result, graft_err *e)
+graft_status graft_charsmap_find(const graft_charsmap *m, graft_bytes text, size_t *length,
+                                 graft_bytes *result, graft_err *e)
 {
     assert(m && length && result);
     *length = 0;
-    *result = (graft_span){(const uint8_t *)"", 0};
+    *result = (graft_bytes){(const uint8_t *)"", 0};
     if (m->n_units == 0) return GRAFT_OK;
     const size_t n = text.n < GRAFT_CHARSMAP_MAX_KEY ? text.n : GRAFT_CHARSMAP_MAX_KEY;
     size_t at = offset_of(m->unit[0]), found = 0;
@@ -72,6 +72,6 @@ graft_status graft_charsmap_find(const graft_charsmap *m, graft_span text, size_
     }
     if (*length == 0) return GRAFT_OK;
     if (found >= m->n_results) return damaged(found, e);
-    *result = (graft_span){(const uint8_t *)m->results + found, strlen(m->results + found)};
+    *result = (graft_bytes){(const uint8_t *)m->results + found, strlen(m->results + found)};
     return GRAFT_OK;
 }

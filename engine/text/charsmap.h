@@ -23,10 +23,10 @@ typedef struct graft_charsmap {
 } graft_charsmap;
 
 /* Copies what it needs of `blob`; an empty one gives an empty table. GRAFT_E_FORMAT. */
-graft_status graft_charsmap_init(graft_charsmap *m, graft_span blob, graft_err *e);
+graft_status graft_charsmap_init(graft_charsmap *m, graft_bytes blob, graft_err *e);
 void graft_charsmap_finish(graft_charsmap *m);
 /* The longest key at the beginning of `text`: its length is in *length, 0 when there is none, and
  * what it becomes in *result, which the table holds. GRAFT_E_FORMAT where the table is damaged. */
-graft_status graft_charsmap_find(const graft_charsmap *m, graft_span text, size_t *length,
-                                 graft_span *result, graft_err *e);
+graft_status graft_charsmap_find(const graft_charsmap *m, graft_bytes text, size_t *length,
+                                 graft_bytes *result, graft_err *e);
 #endif

@@ -23,7 +23,7 @@ typedef struct maker {
 
 static int by_text(const void *a, const void *b)
 {
-    const graft_span x = ((const graft_piece *)a)->text, y = ((const graft_piece *)b)->text;
+    const graft_bytes x = ((const graft_piece *)a)->text, y = ((const graft_piece *)b)->text;
     const int order = memcmp(x.at, y.at, x.n < y.n ? x.n : y.n);
     return order != 0 ? order : (x.n > y.n) - (x.n < y.n);
 }
@@ -109,7 +109,7 @@ uint32_t graft_pieces_step(const graft_pieces *p, uint32_t node, uint8_t byte)
     return GRAFT_PIECES_ROOT;
 }
 
-size_t graft_pieces_longest(const graft_pieces *p, graft_span text)
+size_t graft_pieces_longest(const graft_pieces *p, graft_bytes text)
 {
     size_t length = 0;
     uint32_t node = GRAFT_PIECES_ROOT;

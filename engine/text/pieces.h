@@ -9,8 +9,8 @@
 #define GRAFT_PIECES_NONE (-1)
 
 typedef struct graft_piece {
-    graft_span text; /* not empty */
-    int32_t id;      /* at least 0 */
+    graft_bytes text; /* not empty */
+    int32_t id;       /* at least 0 */
 } graft_piece;
 
 typedef struct graft_pieces_node {
@@ -32,5 +32,5 @@ void graft_pieces_finish(graft_pieces *p);
 /* One byte on from a node; GRAFT_PIECES_ROOT, to which nothing leads, when no member goes on so. */
 uint32_t graft_pieces_step(const graft_pieces *p, uint32_t node, uint8_t byte);
 /* Bytes of the longest member that the text begins with; 0: there is none. */
-size_t graft_pieces_longest(const graft_pieces *p, graft_span text);
+size_t graft_pieces_longest(const graft_pieces *p, graft_bytes text);
 #endif

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-static bool read_varint(graft_span *s, uint64_t *out)
+static bool read_varint(graft_bytes *s, uint64_t *out)
 {
     *out = 0;
     for (unsigned shift = 0; s->n > 0 && shift < 64; shift += 7) {
@@ -17,7 +17,7 @@ static bool read_varint(graft_span *s, uint64_t *out)
 }
 
 /* Little-endian, whatever this machine is. */
-static bool read_fixed(graft_span *s, size_t bytes, uint64_t *out)
+static bool read_fixed(graft_bytes *s, size_t bytes, uint64_t *out)
 {
     *out = 0;
     if (s->n < bytes) return false;
@@ -27,17 +27,17 @@ static bool read_fixed(graft_span *s, size_t bytes, uint64_t *out)
     return true;
 }
 
-static bool read_bytes(graft_span *s, graft_span *out)
+static bool read_bytes(graft_bytes *s, graft_bytes *out)
 {
     uint64_t n;
     if (!read_varint(s, &n) || n > s->n) return false;
-    *out = (graft_span){s->at, (size_t)n};
+    *out = (graft_bytes){s->at, (size_t)n};
     s->at += n;
     s->n -= (size_t)n;
     return true;
 }
 
-static bool read_field(graft_span *s, graft_protobuf_field *out)
+static bool read_field(graft_bytes *s, graft_protobuf_field *out)
 {
     uint64_t key;
     if (!read_varint(s, &key) || key >> 3 == 0 || key >> 3 >= 1u << 29) return false;

@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct graft_span {
+typedef struct graft_bytes {
     const uint8_t *at;
     size_t n;
-} graft_span;
+} graft_bytes;
 
 /* Groups, which are numbers 3 and 4, went out of use before the files that are read here. */
 typedef enum graft_wire {
@@ -24,16 +24,16 @@ typedef enum graft_wire {
 typedef struct graft_protobuf_field {
     uint32_t number;
     graft_wire wire;
-    uint64_t value;   /* of all but BYTES */
-    graft_span bytes; /* BYTES: in the message */
+    uint64_t value;    /* of all but BYTES */
+    graft_bytes bytes; /* BYTES: in the message */
 } graft_protobuf_field;
 
 typedef struct graft_protobuf {
-    graft_span rest;
+    graft_bytes rest;
     bool bad; /* the message is damaged from `rest` on */
 } graft_protobuf;
 
-static inline graft_protobuf graft_protobuf_init(graft_span message)
+static inline graft_protobuf graft_protobuf_init(graft_bytes message)
 {
     return (graft_protobuf){message, false};
 }

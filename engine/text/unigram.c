@@ -38,12 +38,12 @@ struct graft_unigram {
 
 /* ------------------------------------------------------------------ the model */
 
-static bool same(graft_span a, graft_span b)
+static bool same(graft_bytes a, graft_bytes b)
 {
     return a.n == b.n && memcmp(a.at, b.at, a.n) == 0;
 }
 
-static int32_t control(const graft_unigram_file *f, graft_span name)
+static int32_t control(const graft_unigram_file *f, graft_bytes name)
 {
     for (size_t i = 0; i < f->count; i++)
         if (f->piece[i].type == GRAFT_PIECE_CONTROL && same(f->piece[i].text, name))
@@ -60,7 +60,7 @@ static graft_status find_bytes(graft_unigram *u, const graft_unigram_file *f, gr
         for (int b = 0; f->piece[i].type == GRAFT_PIECE_BYTE && b < BYTES; b++) {
             char name[16];
             const int n = snprintf(name, sizeof name, "<0x%02X>", b);
-            if (same(f->piece[i].text, (graft_span){(const uint8_t *)name, (size_t)n}))
+            if (same(f->piece[i].text, (graft_bytes){(const uint8_t *)name, (size_t)n}))
                 u->byte_token[b] = (int32_t)i;
         }
     for (int b = 0; b < BYTES; b++)
@@ -166,7 +166,7 @@ graft_status graft_unigram_create(const void *model, size_t n, graft_unigram **o
     graft_unigram *u = NULL;
     assert(out && (model || n == 0));
     *out = NULL;
-    GRAFT_TRY(graft_unigram_file_read((graft_span){model, n}, &f, e));
+    GRAFT_TRY(graft_unigram_file_read((graft_bytes){model, n}, &f, e));
     u = graft_calloc(1, sizeof *u);
     if (!u) {
         st = graft_fail_nomem(e, "a tokenizer");
@@ -203,7 +203,7 @@ graft_unigram_tokens graft_unigram_tokens_of(const graft_unigram *u)
 /* The beginning of a text, and what it becomes. */
 typedef struct part {
     size_t length; /* at least 1 */
-    graft_span normal;
+    graft_bytes normal;
 } part;
 
 typedef struct normal_text {
@@ -211,7 +211,7 @@ typedef struct normal_text {
     size_t n, cap;
 } normal_text;
 
-static graft_status append(normal_text *t, graft_span s, graft_err *e)
+static graft_status append(normal_text *t, graft_bytes s, graft_err *e)
 {
     if (s.n > GRAFT_UNIGRAM_MAX_NORMAL - t->n)
         return graft_fail(e, GRAFT_E_LIMIT, "a text gets longer than %zu bytes when normalized",
@@ -223,41 +223,41 @@ static graft_status append(normal_text *t, graft_span s, graft_err *e)
     return GRAFT_OK;
 }
 
-static graft_span space_of(const graft_unigram *u)
+static graft_bytes space_of(const graft_unigram *u)
 {
-    return u->escape ? (graft_span){space_mark, sizeof space_mark}
-                     : (graft_span){space, sizeof space};
+    return u->escape ? (graft_bytes){space_mark, sizeof space_mark}
+                     : (graft_bytes){space, sizeof space};
 }
 
-static graft_status next_part(const graft_unigram *u, graft_span text, part *out, graft_err *e)
+static graft_status next_part(const graft_unigram *u, graft_bytes text, part *out, graft_err *e)
 {
     out->length = graft_pieces_longest(&u->symbols, text);
-    out->normal = (graft_span){text.at, out->length};
+    out->normal = (graft_bytes){text.at, out->length};
     if (out->length > 0) return GRAFT_OK;
     graft_status st = graft_charsmap_find(&u->charsmap, text, &out->length, &out->normal, e);
     if (st || out->length > 0) return st;
     uint32_t cp;
     out->length = graft_unicode_decode(text.at, text.n, &cp);
-    out->normal = cp == GRAFT_UNICODE_INVALID ? (graft_span){replacement, sizeof replacement}
-                                              : (graft_span){text.at, out->length};
+    out->normal = cp == GRAFT_UNICODE_INVALID ? (graft_bytes){replacement, sizeof replacement}
+                                              : (graft_bytes){text.at, out->length};
     return GRAFT_OK;
 }
 
-static graft_status append_part(const graft_unigram *u, normal_text *t, graft_span s, graft_err *e)
+static graft_status append_part(const graft_unigram *u, normal_text *t, graft_bytes s, graft_err *e)
 {
     graft_status st = GRAFT_OK;
     for (size_t i = 0; i < s.n && !st; i++)
-        st = append(t, s.at[i] == ' ' ? space_of(u) : (graft_span){s.at + i, 1}, e);
+        st = append(t, s.at[i] == ' ' ? space_of(u) : (graft_bytes){s.at + i, 1}, e);
     return st;
 }
 
-static graft_span behind(graft_span s, size_t n)
+static graft_bytes behind(graft_bytes s, size_t n)
 {
-    return (graft_span){s.at + n, s.n - n};
+    return (graft_bytes){s.at + n, s.n - n};
 }
 
 /* Skips white space at the beginning. */
-static graft_status skip_space(const graft_unigram *u, graft_span *text, graft_err *e)
+static graft_status skip_space(const graft_unigram *u, graft_bytes *text, graft_err *e)
 {
     while (text->n > 0) {
         part p;
@@ -271,11 +271,11 @@ static graft_status skip_space(const graft_unigram *u, graft_span *text, graft_e
 
 static void trim_end(const graft_unigram *u, normal_text *t)
 {
-    const graft_span s = space_of(u);
+    const graft_bytes s = space_of(u);
     while (t->n >= s.n && memcmp(t->at + t->n - s.n, s.at, s.n) == 0) t->n -= s.n;
 }
 
-static graft_status normalize(const graft_unigram *u, graft_span text, normal_text *out,
+static graft_status normalize(const graft_unigram *u, graft_bytes text, normal_text *out,
                               graft_err *e)
 {
     graft_status st = GRAFT_OK;
@@ -311,7 +311,7 @@ static void offer(place *to, double score, int32_t token, size_t from)
 
 /* Goes on from `at` by each piece that the text has there. Scores are float, but are compared in
  * the precision in which the library does it. Returns the next character's place. */
-static size_t extend(const graft_unigram *u, graft_span text, place *way, size_t at)
+static size_t extend(const graft_unigram *u, graft_bytes text, place *way, size_t at)
 {
     const float here = way[at].score;
     size_t one = graft_unigram_char(text.at[at]);
@@ -352,7 +352,7 @@ static void turn(place *way, size_t end)
 }
 
 /* The tokens along a turned way, of which there are at most as many as bytes. */
-static size_t collect(const graft_unigram *u, graft_span text, const place *way, int32_t *ids)
+static size_t collect(const graft_unigram *u, graft_bytes text, const place *way, int32_t *ids)
 {
     size_t n = 0;
     bool unknown = false; /* the last token */
@@ -368,7 +368,7 @@ static size_t collect(const graft_unigram *u, graft_span text, const place *way,
 }
 
 /* Both leave the way turned. */
-static graft_status by_score(const graft_unigram *u, graft_span text, place *way)
+static graft_status by_score(const graft_unigram *u, graft_bytes text, place *way)
 {
     for (size_t i = 0; i <= text.n; i++) way[i] = (place){0, NO_TOKEN, NOWHERE};
     for (size_t at = 0; at < text.n;) at = extend(u, text, way, at);
@@ -376,7 +376,7 @@ static graft_status by_score(const graft_unigram *u, graft_span text, place *way
     return GRAFT_OK;
 }
 
-static graft_status by_pairs(const graft_unigram *u, graft_span text, place *way, graft_err *e)
+static graft_status by_pairs(const graft_unigram *u, graft_bytes text, place *way, graft_err *e)
 {
     const graft_unigram_pairs p = {.pieces = u->pieces,
                                    .symbols = u->symbols,
@@ -387,7 +387,7 @@ static graft_status by_pairs(const graft_unigram *u, graft_span text, place *way
     return graft_unigram_pairs_cut(&p, text, way, e);
 }
 
-static graft_status cut(const graft_unigram *u, graft_span text, int32_t **ids, size_t *count,
+static graft_status cut(const graft_unigram *u, graft_bytes text, int32_t **ids, size_t *count,
                         graft_err *e)
 {
     graft_status st = GRAFT_OK;
@@ -419,8 +419,8 @@ graft_status graft_unigram_encode(const graft_unigram *u, const char *text, size
     if (n > GRAFT_UNIGRAM_MAX_TEXT)
         return graft_fail(e, GRAFT_E_LIMIT, "a text of %zu bytes; at most %zu are read", n,
                           GRAFT_UNIGRAM_MAX_TEXT);
-    GRAFT_TRY(normalize(u, (graft_span){(const uint8_t *)text, n}, &t, e));
-    if (t.n > 0) GRAFT_TRY(cut(u, (graft_span){t.at, t.n}, ids, count, e));
+    GRAFT_TRY(normalize(u, (graft_bytes){(const uint8_t *)text, n}, &t, e));
+    if (t.n > 0) GRAFT_TRY(cut(u, (graft_bytes){t.at, t.n}, ids, count, e));
 out:
     graft_free(t.at);
     return st;

@@ -41,7 +41,7 @@ static bool is(const graft_protobuf_field *f, uint32_t number, graft_wire wire)
     return f->number == number && f->wire == wire;
 }
 
-static graft_status read_piece(graft_unigram_file *m, graft_span message, graft_err *e)
+static graft_status read_piece(graft_unigram_file *m, graft_bytes message, graft_err *e)
 {
     graft_protobuf p = graft_protobuf_init(message);
     graft_protobuf_field f;
@@ -72,7 +72,7 @@ static graft_status read_piece(graft_unigram_file *m, graft_span message, graft_
     return GRAFT_OK;
 }
 
-static graft_status read_trainer(graft_unigram_file *m, graft_span message, graft_err *e)
+static graft_status read_trainer(graft_unigram_file *m, graft_bytes message, graft_err *e)
 {
     graft_protobuf p = graft_protobuf_init(message);
     graft_protobuf_field f;
@@ -87,7 +87,7 @@ static graft_status read_trainer(graft_unigram_file *m, graft_span message, graf
     return damaged(&p, "the trainer's part", e);
 }
 
-static graft_status read_normalizer(graft_unigram_file *m, graft_span message, graft_err *e)
+static graft_status read_normalizer(graft_unigram_file *m, graft_bytes message, graft_err *e)
 {
     graft_protobuf p = graft_protobuf_init(message);
     graft_protobuf_field f;
@@ -100,12 +100,12 @@ static graft_status read_normalizer(graft_unigram_file *m, graft_span message, g
     return damaged(&p, "the normalizer's part", e);
 }
 
-static graft_span name(const char *text)
+static graft_bytes name(const char *text)
 {
-    return (graft_span){(const uint8_t *)text, strlen(text)};
+    return (graft_bytes){(const uint8_t *)text, strlen(text)};
 }
 
-graft_status graft_unigram_file_read(graft_span bytes, graft_unigram_file *out, graft_err *e)
+graft_status graft_unigram_file_read(graft_bytes bytes, graft_unigram_file *out, graft_err *e)
 {
     graft_status st = GRAFT_OK;
     graft_protobuf p = graft_protobuf_init(bytes);

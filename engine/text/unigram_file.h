@@ -21,7 +21,7 @@ typedef enum graft_model_type { /* numbers of the file */
 } graft_model_type;
 
 typedef struct graft_unigram_piece {
-    graft_span text;
+    graft_bytes text;
     float score; /* logarithm of a probability, or of pairs the larger the earlier; finite */
     graft_piece_type type;
 } graft_unigram_piece;
@@ -31,13 +31,13 @@ typedef struct graft_unigram_file {
     size_t count, cap;
     uint64_t model_type; /* graft_model_type */
     bool byte_fallback, space_behind;
-    graft_span begin_name, end_name, pad_name;
-    graft_span charsmap;
+    graft_bytes begin_name, end_name, pad_name;
+    graft_bytes charsmap;
     bool dummy_prefix, trim, escape;
 } graft_unigram_file;
 
 /* GRAFT_E_FORMAT: damaged. GRAFT_E_UNSUPPORTED: of another kind. GRAFT_E_LIMIT: over the limits of
  * unigram.h. On failure there is nothing to finish. */
-graft_status graft_unigram_file_read(graft_span bytes, graft_unigram_file *out, graft_err *e);
+graft_status graft_unigram_file_read(graft_bytes bytes, graft_unigram_file *out, graft_err *e);
 void graft_unigram_file_finish(graft_unigram_file *f);
 #endif

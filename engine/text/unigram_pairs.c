@@ -22,7 +22,7 @@ typedef struct pair {
 
 typedef struct cutting {
     const graft_unigram_pairs *p;
-    graft_span text;
+    graft_bytes text;
     symbol *symbol;
     size_t symbols;
     pair *heap; /* the best first */
@@ -110,7 +110,7 @@ static void begin(cutting *c)
     for (size_t at = 0; at < c->text.n;) {
         const size_t left = c->text.n - at;
         const size_t found =
-            graft_pieces_longest(&c->p->symbols, (graft_span){c->text.at + at, left});
+            graft_pieces_longest(&c->p->symbols, (graft_bytes){c->text.at + at, left});
         size_t n = found ? found : graft_unigram_char(c->text.at[at]);
         if (n > left) n = left;
         const int32_t i = (int32_t)c->symbols++;
@@ -163,7 +163,7 @@ static void finish(cutting *c, size_t at, size_t n)
     }
 }
 
-graft_status graft_unigram_pairs_cut(const graft_unigram_pairs *p, graft_span text,
+graft_status graft_unigram_pairs_cut(const graft_unigram_pairs *p, graft_bytes text,
                                      graft_unigram_place *way, graft_err *e)
 {
     graft_status st = GRAFT_OK;

@@ -32,6 +32,6 @@ static inline size_t graft_unigram_char(uint8_t first)
 /* Fills a way through the text, turned round, at all places where its pieces begin; the others stay
  * as they are. `way` has a place for each byte, of which there are fewer than INT32_MAX and at
  * least one. Only memory can fail. */
-graft_status graft_unigram_pairs_cut(const graft_unigram_pairs *p, graft_span text,
+graft_status graft_unigram_pairs_cut(const graft_unigram_pairs *p, graft_bytes text,
                                      graft_unigram_place *way, graft_err *e);
 #endif

@@ -215,6 +215,7 @@ static graft_status read_small(reader *r, text key)
 {
     const uint32_t value = read_u32(r);
     uint32_t *token = is(key, "tokenizer.ggml.bos_token_id")       ? &r->tokenizer.begin
+                      : is(key, "tokenizer.ggml.eos_token_id")     ? &r->tokenizer.end
                       : is(key, "tokenizer.ggml.padding_token_id") ? &r->tokenizer.pad
                                                                    : NULL;
     if (token) *token = value + 1; /* the largest number, which is no token's, becomes none */

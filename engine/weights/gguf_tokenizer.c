@@ -20,6 +20,7 @@ enum {
     TRAINER_MODEL_TYPE = 3 << 3,
     TRAINER_BYTE_FALLBACK = 35 << 3,
     TRAINER_BEGIN_NAME = 46 << 3 | 2,
+    TRAINER_END_NAME = 47 << 3 | 2,
     TRAINER_PAD_NAME = 48 << 3 | 2,
     NORMALIZER_CHARSMAP = 2 << 3 | 2,
     NORMALIZER_DUMMY_PREFIX = 3 << 3,
@@ -111,6 +112,7 @@ static void put_trainer(writer *w, const graft_gguf_tokenizer *t)
     if (!t->pairs) return;
     put_number(w, TRAINER_BYTE_FALLBACK, bytes);
     put_name(w, t, TRAINER_BEGIN_NAME, t->begin);
+    put_name(w, t, TRAINER_END_NAME, t->end);
     put_name(w, t, TRAINER_PAD_NAME, t->pad);
 }
 

@@ -24,8 +24,8 @@ typedef struct graft_gguf_tokenizer {
     bool t5;    /* of this kind: unigram */
     bool pairs; /* of that one, "llama": pairs of characters, which are bytes where they are unknown
                  */
-    uint32_t begin, pad; /* their tokens and one more; 0: it has none */
-    bool bytes;          /* of that one: pairs of bytes, and texts cut up as one of these does */
+    uint32_t begin, end, pad; /* their tokens and one more; 0: it has none */
+    bool bytes; /* of that one: pairs of bytes, and texts cut up as one of these does */
     bool qwen, tekken;
     graft_gguf_list token, score, kind, charsmap; /* charsmap: normalization */
     graft_gguf_list merge;

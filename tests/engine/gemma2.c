@@ -83,7 +83,7 @@ static void kind(void)
     graft_clip_release(other);
     graft_clip_release(c);
     refused(gemma(), "krea2", GRAFT_E_UNSUPPORTED,
-            "it seems to be a Gemma text encoder, which CLIPLoader opens");
+            "it seems to be a Gemma text encoder, which CLIPLoader with type lumina2 opens");
     refused(gemma(), "flux2", GRAFT_E_UNSUPPORTED, "no Qwen 3 or Mistral text encoder");
     refused(gemma(), "qwen_image", GRAFT_E_UNSUPPORTED, "no Qwen 2.5 text encoder");
     /* Heads of 256, where nobody says otherwise. */
@@ -160,7 +160,7 @@ static void as_gguf(void)
             ((float *)(uintptr_t)f->tensor[i].data)[k] += 1;
     for (size_t i = 0; i < f->n; i++) replace_word(&f->tensor[i], words);
     call_as_llama(f);
-    CHECK_OK(graft_unigram_file_read((graft_span){(const uint8_t *)data, n}, &m, &e), &e);
+    CHECK_OK(graft_unigram_file_read((graft_bytes){(const uint8_t *)data, n}, &m, &e), &e);
     add_spiece(&pairs, &m, m.count, &tokens);
     gguf_add_u32(&pairs, "gemma2.attention.key_length", HEAD);
     gguf_file bytes = gguf_with("gemma2", NULL, f->tensor, f->n, NULL, &pairs);

@@ -1,5 +1,6 @@
 /* Lumina-Image 2.0: which files it is found in and under which names, prompts of any length, and
  * what does not go with it. What the network computes is held against golden/small/lumina2_*. */
+#include "engine/models/controlnet.h"
 #include "engine/models/zimage.h"
 #include "tests/engine/family.h"
 
@@ -60,7 +61,7 @@ static const damage damaged[] = {
 /* Without a config a third of a head turns with the row. */
 static const family tested = {
     .name = "lumina2",
-    .title = "Lumina-Image 2.0",
+    .title = "Lumina-Image 2.0 or a relative",
     .two = TWO,
     .one = ONE,
     .plain = TWO,

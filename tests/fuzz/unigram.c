@@ -24,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     const graft_unigram_tokens t = graft_unigram_tokens_of(u);
-    require(t.unknown >= 0 && t.unknown < t.count && t.end < t.count && t.pad < t.count);
+    require(t.unknown >= 0 && t.unknown < t.count);
+    require(t.begin < t.count && t.end < t.count && t.pad < t.count);
     if (graft_unigram_encode(u, (const char *)data, n, &ids, &count, NULL) != GRAFT_OK)
         require(!ids && count == 0);
     for (size_t i = 0; i < count; i++) require(ids[i] >= 0 && ids[i] < t.count);

@@ -212,7 +212,7 @@ bool golden_count_tokens(const graft_net_arch *a, const graft_st_tensor *context
     for (size_t r = 0; ok && r < rows; r++) {
         memcpy(wide + r * (size_t)all * width, in[2] + r * own * width, own * width * sizeof *wide);
         if (told) memcpy(y + r * (told + 1), in[3] + r * told, told * sizeof *y);
-        y[r * (told + 1) + told] = none ? 0 : (float)own;
+        y[r * (told + 1) + told] = none ? 0 : in[3] && !told ? in[3][r] : (float)own;
     }
     graft_free(in[2]);
     graft_free(in[3]);

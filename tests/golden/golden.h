@@ -45,7 +45,8 @@ int32_t *golden_tokens(const graft_st_tensor *t);
  * large they are. */
 float *golden_x(const graft_safetensors *f, int k, graft_unet_use *use);
 /* For a network that counts tokens: in[2] becomes `all` tokens, of which it is not to see those
- * behind its own, and the last number of in[3] tells it (graft_free). False: no memory. */
+ * behind its own, and the last number of in[3] tells it (graft_free). Its own are all that context
+ * has, or where a network is told nothing else, as many as in[3] says. False: no memory. */
 bool golden_count_tokens(const graft_net_arch *a, const graft_st_tensor *context, int64_t all,
                          float *in[4]);
 #define GOLDEN_MANY 275 /* tokens, which all that can count them count */

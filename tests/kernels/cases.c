@@ -526,6 +526,14 @@ static void capped(kernel_case *c, float cap)
     steep(c, 3);
 }
 
+static void capped_attentions(case_list *l)
+{
+    biased(attention(l, 2, 33, 65, 3, 5, 0, 7, 3), 68);
+    capped(&l->item[l->count - 1], 2);
+    biased(attention(l, 1, 40, 40, 8, 256, 0, 0, 0), 40);
+    capped(&l->item[l->count - 1], 0.5f);
+}
+
 static void counted(kernel_case *c)
 {
     size_t n = strlen(c->name);
@@ -547,38 +555,14 @@ static void joins(case_list *l)
         }
 }
 
-static void ropes(case_list *l)
+/* batch, tokens, heads, values of each, rows, columns, values turned by either; the place of the
+ * grid, its first row and column, tokens behind it; the base of the angles; values behind those
+ * that turn; whether pairs go round; whether rows go down */
+typedef int32_t rope_row[16];
+
+static void ropes_of(case_list *l, const rope_row *rows, size_t n)
 {
-    /* batch, tokens, heads, values of each, rows, columns, values turned by either; the place of
-     * the grid, its first row and column, tokens behind it; the base of the angles; values behind
-     * those that turn; whether pairs go round; whether rows go down */
-    static const int32_t rows[][16] = {
-        {2, 77, 24, 128, 7, 9, 56, 56},
-        {1, 12, 3, 10, 3, 4, 4, 6},
-        {2, 9, 1, 512, 2, 3, 256, 256},
-        {3, 5, 2, 6, 1, 5, 0, 4},
-        {1, 31, 4, 8, 5, 1, 8, 0},
-        {1, 66, 2, 32, 64, 1, 16, 12},
-        {1, 300, 1, 18, 1, 300, 2, 12},
-        {1, 4, 5, 2, 1, 1, 0, 2},
-        {2, 40, 24, 128, 3, 5, 56, 56, 1, 0, 0, 12},
-        {1, 20, 2, 32, 3, 4, 12, 14, 3, 64, 0, 0},
-        {2, 21, 3, 24, 2, 3, 6, 10, 0, 0, 9, 15},
-        {1, 30, 1, 16, 4, 4, 0, 0, 7, 5, 2, 1},
-        {1, 96, 4, 128, 1, 96, 0, 128, 0, 0, 0, 0, 1000000},
-        {2, 40, 30, 128, 3, 5, 48, 48, 33, 0, 0, 12, 256},
-        {1, 64, 2, 16, 32, 1, 4, 12, 0, 1, 0, 32, 256},
-        {2, 30, 24, 128, 3, 5, 32, 32, 10, 0, 0, 12, 2000, 32},
-        {1, 29, 3, 128, 3, 7, 32, 32, 0, 0, 0, 0, 2000, 32},
-        {1, 14, 2, 18, 2, 3, 4, 6, 2, 1, 3, 1, 0, 6},
-        {2, 9, 1, 10, 2, 4, 0, 0, 3, 0, 0, 1, 0, 10},
-        {1, 40, 18, 256, 4, 5, 40, 40, 65536, 65536, 65536, 20, 5000000, 0, 1},
-        {2, 9, 3, 22, 2, 3, 8, 6, 5, 2, 7, 1, 0, 0, 1},
-        {1, 7, 2, 12, 3, 2, 4, 4, 0, 1, 0, 0, 100, 0, 1},
-        {2, 40, 24, 96, 37, 1, 32, 0, 0, 36, 0, 0, 10000, 64, 0, 1},
-        {1, 21, 3, 24, 4, 3, 6, 10, 2, 700, 3, 5, 0, 2, 0, 1},
-        {1, 9, 2, 12, 3, 2, 4, 4, 0, 2, 0, 1, 100, 0, 1, 1}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; i < n; i++)
         for (int64_t gap = 0; gap <= 8; gap += 4) {
             const int32_t *r = rows[i];
             kernel_case *c = add_case(l, GRAFT_OP_ROPE);
@@ -601,6 +585,43 @@ static void ropes(case_list *l)
                      r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11],
                      r[12], r[13], r[14], r[15], (int)gap);
         }
+}
+
+static void ropes(case_list *l)
+{
+    static const rope_row rows[] = {
+        {2, 77, 24, 128, 7, 9, 56, 56},
+        {1, 12, 3, 10, 3, 4, 4, 6},
+        {2, 9, 1, 512, 2, 3, 256, 256},
+        {3, 5, 2, 6, 1, 5, 0, 4},
+        {1, 31, 4, 8, 5, 1, 8, 0},
+        {1, 66, 2, 32, 64, 1, 16, 12},
+        {1, 300, 1, 18, 1, 300, 2, 12},
+        {1, 4, 5, 2, 1, 1, 0, 2},
+        {2, 40, 24, 128, 3, 5, 56, 56, 1, 0, 0, 12},
+        {1, 20, 2, 32, 3, 4, 12, 14, 3, 64, 0, 0},
+        {2, 21, 3, 24, 2, 3, 6, 10, 0, 0, 9, 15},
+        {1, 30, 1, 16, 4, 4, 0, 0, 7, 5, 2, 1},
+        {1, 96, 4, 128, 1, 96, 0, 128, 0, 0, 0, 0, 1000000},
+        {2, 40, 30, 128, 3, 5, 48, 48, 33, 0, 0, 12, 256},
+        {1, 64, 2, 16, 32, 1, 4, 12, 0, 1, 0, 32, 256},
+        {2, 30, 24, 128, 3, 5, 32, 32, 10, 0, 0, 12, 2000, 32},
+        {1, 29, 3, 128, 3, 7, 32, 32, 0, 0, 0, 0, 2000, 32},
+        {1, 14, 2, 18, 2, 3, 4, 6, 2, 1, 3, 1, 0, 6},
+        {2, 9, 1, 10, 2, 4, 0, 0, 3, 0, 0, 1, 0, 10},
+        {1, 40, 18, 256, 4, 5, 40, 40, 65536, 65536, 65536, 20, 5000000, 0, 1},
+        {2, 9, 3, 22, 2, 3, 8, 6, 5, 2, 7, 1, 0, 0, 1},
+        {1, 7, 2, 12, 3, 2, 4, 4, 0, 1, 0, 0, 100, 0, 1}};
+    ropes_of(l, rows, sizeof rows / sizeof *rows);
+}
+
+/* Places that go down. */
+static void falling_ropes(case_list *l)
+{
+    static const rope_row rows[] = {{2, 40, 24, 96, 37, 1, 32, 0, 0, 36, 0, 0, 10000, 64, 0, 1},
+                                    {1, 21, 3, 24, 4, 3, 6, 10, 2, 700, 3, 5, 0, 2, 0, 1},
+                                    {1, 9, 2, 12, 3, 2, 4, 4, 0, 2, 0, 1, 100, 0, 1, 1}};
+    ropes_of(l, rows, sizeof rows / sizeof *rows);
 }
 
 /* Gates that are a tanh, and factors, float32 beside any dtype: one of each token, one of each
@@ -656,10 +677,6 @@ static void transformers(case_list *l)
     biased(attention(l, 1, 40, 40, 64, 8, 0, 1024, 1024), 40);
     biased(attention(l, 1, 130, 200, 2, 41, 0, 3, 5), 201);
     biased(attention(l, 3, 1, 1, 1, 8, 0, 0, 0), 1);
-    biased(attention(l, 2, 33, 65, 3, 5, 0, 7, 3), 68);
-    capped(&l->item[l->count - 1], 2);
-    biased(attention(l, 1, 40, 40, 8, 256, 0, 0, 0), 40);
-    capped(&l->item[l->count - 1], 0.5f);
     biased(attention(l, 1, 100, 1, 4, 16, 0, 0, 0), 1);
     biased(attention(l, 1, 70, 400, 1, 512, 0, 0, 0), 400);
     attention(l, 1, 192, 300, 2, 64, 0, 0, 0)->desc.attrs.scale = 1; /* T5 has no other */
@@ -746,6 +763,8 @@ kernel_case *kernel_cases(size_t *count)
     long_heads(&l);
     ropes(&l);
     tokens(&l);
+    capped_attentions(&l);
+    falling_ropes(&l);
     *count = l.count;
     return l.item;
 }

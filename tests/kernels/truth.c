@@ -149,12 +149,13 @@ static double rope(const kernel_case *c, float *const *val, const int64_t *at)
     const graft_tensor_desc *x = &c->desc.in[0];
     int64_t cells = (int64_t)a->up_h * a->up_w, width = x->dim[2] / a->heads;
     int64_t cell = at[1] - (x->dim[1] - a->pad_bottom - cells), place = a->groups;
+    const int64_t down = cell / a->up_w, row = a->stride_w ? a->pad_top - down : a->pad_top + down;
     int64_t end = width - a->pad_right, n = end - a->kernel_h - a->kernel_w, i = at[2] % width;
     if (cell < 0 || cell >= cells || i >= end) return get(x, val[0], at);
     if (a->stride_h) { /* all exponents are those of the whole head */
         const int64_t axis = i / 2 % 3, turn = i / 6;
         n = width;
-        if (axis == 1 && turn < a->kernel_h / 2) place = a->pad_top + cell / a->up_w;
+        if (axis == 1 && turn < a->kernel_h / 2) place = row;
         if (axis == 2 && turn < a->kernel_w / 2) place = a->pad_left + cell % a->up_w;
     } else if (i >= end - a->kernel_w) {
         i -= end - a->kernel_w;
@@ -163,7 +164,7 @@ static double rope(const kernel_case *c, float *const *val, const int64_t *at)
     } else if (i >= n) {
         i -= n;
         n = a->kernel_h;
-        place = a->pad_top + cell / a->up_w;
+        place = row;
     }
     double base = a->scale > 0 ? (double)a->scale : 10000;
     double angle = (double)place * pow(base, -(double)(i / 2 * 2) / (double)n);
@@ -185,6 +186,8 @@ static double attention(const kernel_case *c, float *const *val, const int64_t *
             score += get(q, val[0], (int64_t[3]){at[0], at[1], i}) *
                      get(k, val[1], (int64_t[3]){at[0], s, i});
         score *= (double)c->desc.attrs.scale;
+        const double cap = (double)c->desc.attrs.shift;
+        if (cap > 0) score = cap * tanh(score / cap);
         if (val[3]) score += get(&c->desc.in[3], val[3], (int64_t[3]){first / d, at[1], s});
         /* Test data keeps scores small enough to go without the usual shift. */
         double weight = exp(score);

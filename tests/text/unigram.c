@@ -128,7 +128,7 @@ static void kept_in_gguf(void)
         graft_unigram *u = NULL;
         snprintf(model, sizeof model, "%s.model", names[i]);
         blob b = read_file(model);
-        CHECK_OK(graft_unigram_file_read((graft_span){(const uint8_t *)b.at, b.n}, &m, &e), &e);
+        CHECK_OK(graft_unigram_file_read((graft_bytes){(const uint8_t *)b.at, b.n}, &m, &e), &e);
         graft_unigram *own = open_model(model);
         const graft_unigram_tokens tokens = graft_unigram_tokens_of(own);
         graft_unigram_destroy(own);
