@@ -133,7 +133,7 @@ static graft_status add_slots(list *l, const char *prefix, const graft_graph *g,
             dim[0] = s->dim[1];
             dim[1] = s->dim[0];
         }
-        if (s->kind == GRAFT_SLOT_CROP) {
+        if (graft_gslot_crop(s)) {
             dim[0] = 1;
             dim[1] = s->rows[0] * s->rows[0];
             dim[2] = s->dim[3];
@@ -193,7 +193,13 @@ static bool is_transformer(const kind *k)
 {
     return k->mmdit.depth || k->flux.depth || k->zimage.depth || k->flux2.depth ||
            k->qwen_image.depth || k->qwen_image21.depth || k->krea2.depth || k->anima.depth ||
-           k->ideogram4.depth || k->ernie_image.depth;
+           k->ideogram4.depth || k->ernie_image.depth || k->auraflow.depth;
+}
+
+/* Whether its VAE is SDXL's or older. */
+static bool has_four_planes(const kind *k)
+{
+    return !is_transformer(k) || k->auraflow.depth;
 }
 
 static graft_status add_transformer(const kind *k, list *l, graft_err *e)
@@ -207,6 +213,7 @@ static graft_status add_transformer(const kind *k, list *l, graft_err *e)
         : k->anima.depth       ? graft_anima_build(&k->anima, &shape, &g, e)
         : k->ideogram4.depth   ? graft_ideogram4_build(&k->ideogram4, &shape, &g, e)
         : k->ernie_image.depth ? graft_ernie_image_build(&k->ernie_image, &shape, &g, e)
+        : k->auraflow.depth    ? graft_auraflow_build(&k->auraflow, &shape, &g, e)
         : k->qwen_image.depth  ? graft_qwen_image_build(&k->qwen_image, &shape, &g, e)
         : k->flux2.depth       ? graft_flux2_build(&k->flux2, &shape, &g, e)
         : k->zimage.depth      ? graft_zimage_build(&k->zimage, &shape, &g, e)
@@ -317,10 +324,10 @@ static graft_status add_vae(const kind *k, list *l, graft_err *e)
 {
     const bool residual = k->vae_decoder_channels; /* Qwen-Image 2.1's, with transparency */
     const int32_t colours = residual ? 4 : 3;
-    const int32_t channels = residual            ? GRAFT_QWEN_IMAGE21_PLANES
-                             : k->vae_folds      ? 32
-                             : is_transformer(k) ? 16
-                                                 : 4;
+    const int32_t channels = residual             ? GRAFT_QWEN_IMAGE21_PLANES
+                             : k->vae_folds       ? 32
+                             : has_four_planes(k) ? 4
+                                                  : 16;
     const char *prefix = k->vae_folds ? "" : "first_stage_model.";
     graft_vae_arch a = {.in_channels = colours,
                         .out_channels = colours,
@@ -330,9 +337,9 @@ static graft_status add_vae(const kind *k, list *l, graft_err *e)
                         .residual = residual,
                         .res_blocks = k->vae_res_blocks,
                         .kind = k->vae_wan ? GRAFT_VAE_WAN : GRAFT_VAE_KL,
-                        .quant_conv = k->vae_folds        ? GRAFT_QUANT_CONV_WITHIN
-                                      : is_transformer(k) ? GRAFT_QUANT_CONV_NONE
-                                                          : GRAFT_QUANT_CONV_BESIDE,
+                        .quant_conv = k->vae_folds         ? GRAFT_QUANT_CONV_WITHIN
+                                      : has_four_planes(k) ? GRAFT_QUANT_CONV_BESIDE
+                                                           : GRAFT_QUANT_CONV_NONE,
                         .encoder = 1,
                         .decoder = 1};
     for (int i = 0; i < a.levels; i++) {
@@ -357,7 +364,7 @@ static graft_status add_taesd(const kind *k, list *l, graft_err *e)
 {
     const bool small = graft_str_starts(k->name, "tiny");
     const int32_t width = small ? 8 : 64, pooled = k->vae_folds;
-    const int32_t channels = k->vae_folds ? 32 : is_transformer(k) ? 16 : 4;
+    const int32_t channels = k->vae_folds ? 32 : has_four_planes(k) ? 4 : 16;
     const graft_vae_arch a = {
         .in_channels = 3,
         .out_channels = 3,
@@ -457,16 +464,18 @@ static graft_status add_lora(const options *o, list *l, graft_err *e)
 }
 
 /* Without spiece.model, which is a file of its own or a tensor that somebody adds. */
-static graft_status add_t5(const graft_t5_arch *a, list *l, graft_err *e)
+static graft_status add_t5(const graft_t5_arch *a, const char *prefix, list *l, graft_err *e)
 {
     const graft_t5_shape shape = {.batch = 1, .tokens = 77, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
     if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no T5");
     graft_status st = graft_t5_build(a, &shape, &g, e);
-    if (!st) st = add_slots(l, "", g, true, e);
-    if (!st) st = add(l, "", graft_t5_embeddings_name(a), 2, (int64_t[]){a->vocab, a->width}, e);
+    if (!st) st = add_slots(l, prefix, g, true, e);
+    if (!st)
+        st = add(l, prefix, graft_t5_embeddings_name(a), 2, (int64_t[]){a->vocab, a->width}, e);
     if (!st) l->at[l->n - 1].spread = 1.0f;
-    if (!st) st = add(l, "", graft_t5_bias_name(), 2, (int64_t[]){a->buckets, a->heads}, e);
+    if (!st && !a->own_bias)
+        st = add(l, prefix, graft_t5_bias_name(), 2, (int64_t[]){a->buckets, a->heads}, e);
     if (!st) l->at[l->n - 1].spread = 1.0f;
     graft_graph_destroy(g);
     return st;
@@ -558,7 +567,7 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     if (strcmp(o->parts, "inpaint") == 0) return add_control(o->kind, 0, true, l, e);
     if (strcmp(o->parts, "upscaler") == 0) return add_upscaler(o->kind, l, e);
     if (strcmp(o->parts, "taesd") == 0) return add_taesd(o->kind, l, e);
-    if (strcmp(o->parts, "t5") == 0) return add_t5(&o->kind->t5, l, e);
+    if (strcmp(o->parts, "t5") == 0) return add_t5(&o->kind->t5, "", l, e);
     if (strstr(o->parts, "vision") || strcmp(o->parts, "redux") == 0 || strstr(o->parts, "ip-"))
         return add_seeing(o, l, e);
     if (strcmp(o->parts, "qwen3") == 0) {
@@ -567,6 +576,8 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     }
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
+    if (!st && o->kind->t5.own_bias && strstr(o->parts, "clip"))
+        st = add_t5(&o->kind->t5, "text_encoders.pile_t5xl.transformer.", l, e);
     if (!st && o->kind->unclip && strstr(o->parts, "clip")) st = add_unclip(l, e);
     for (int i = 0; i < 2 && !st && strstr(o->parts, "clip"); i++)
         if (o->kind->text[i].prefix) st = add_encoder(&o->kind->text[i], l, e);

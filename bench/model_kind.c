@@ -136,6 +136,13 @@
         .channels = 128, .hidden = 4096, .heads = 32, .mlp = 12288, .depth = blocks,               \
         .rope_dim = 48, .context_dim = 3072, .own_text = 1                                         \
     }
+/* AuraFlow's, with so many blocks of each kind, and a table of so many places a side. */
+#define AURAFLOW_NET(two, one, side)                                                               \
+    {                                                                                              \
+        .channels = 4, .hidden = 3072, .heads = 12, .mlp = 8192, .depth = two,                     \
+        .single_depth = one, .patch = 2, .table = side, .time_dim = 256, .context_dim = 2048,      \
+        .registers = 8                                                                             \
+    }
 /* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
 #define TINY_FLUX(more)                                                                            \
     .flux = TINY_NET(256, .beside = more, .pooled_dim = 32, .guidance = 1), .vae_channels = 32,    \
@@ -364,6 +371,19 @@ static const model_kind kinds[] = {
      .qwen3 = {.layers = 3, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 1024,
                .heads = 4, .key_heads = 2, .mistral = 1, .ministral = 1},
      .config = "{\"head_dim\": 8}"},
+    {.name = "auraflow", .auraflow = AURAFLOW_NET(4, 32, 96),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .t5 = {.layers = 24, .width = 2048, .heads = 32, .head_dim = 64, .intermediate = 5120,
+            .vocab = 32128, .buckets = 32, .own_bias = 1}},
+    {.name = "auraflow-layer", .auraflow = AURAFLOW_NET(1, 1, 96)},
+    {.name = "tiny-auraflow",
+     .auraflow = {.channels = 4, .hidden = 64, .heads = 4, .mlp = 96, .depth = 2,
+                  .single_depth = 2, .patch = 2, .table = 16, .time_dim = 256, .context_dim = 48,
+                  .registers = 3},
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
+     .t5 = {.layers = 2, .width = 48, .heads = 3, .head_dim = 16, .intermediate = 64, .vocab = 800,
+            .buckets = 32, .own_bias = 1},
+     .config = "{\"num_heads\": 4}"},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,

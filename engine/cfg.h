@@ -65,10 +65,11 @@ typedef struct graft_cfg_override {
 graft_status graft_model_override_cfg(const graft_model *m, const graft_cfg_override *override,
                                       graft_model **out, graft_err *e);
 
-/* Skip-layer guidance (graft_model_skip_layers()) for the transformers of SD 3 and FLUX.1. Blocks
- * are numbers in any text; FLUX.1's of one stream are counted apart, SD 3 has none. rescale 0 … 10:
- * the result is multiplied by 1 + rescale (d - 1), where d is the standard deviation of P over that
- * of the result, for each picture; 0: not. GRAFT_E_ARG where none of the blocks is there. */
+/* Skip-layer guidance (graft_model_skip_layers()) for the transformers of SD 3, FLUX.1 and
+ * AuraFlow. Blocks are numbers in any text; those of one stream are counted apart, SD 3 has none.
+ * rescale 0 … 10: the result is multiplied by 1 + rescale (d - 1), where d is the standard
+ * deviation of P over that of the result, for each picture; 0: not. GRAFT_E_ARG where none of the
+ * blocks is there. */
 typedef struct graft_skip_options {
     const char *layers, *single_layers;
     double scale, start, end, rescale;

@@ -3,13 +3,15 @@
 
 enum { MODEL, DOUBLE_LAYERS, SINGLE_LAYERS, SCALE, START_PERCENT, END_PERCENT, RESCALING_SCALE };
 static const graft_input *const inputs[] = {
-    [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to change: SD 3, 3.5 or FLUX.1."),
+    [MODEL] = IN_OBJECT("model", "MODEL",
+                        "The diffusion model to change: SD 3, 3.5, FLUX.1 or AuraFlow."),
     [DOUBLE_LAYERS] = IN_TEXT("double_layers", "7, 8, 9",
                               "The blocks that are left out, counted from 0: those of two streams "
-                              "of FLUX.1, any of SD 3."),
-    [SINGLE_LAYERS] = IN_TEXT("single_layers", "7, 8, 9",
-                              "FLUX.1's blocks of one stream that are left out, counted from 0. "
-                              "SD 3 has none."),
+                              "of FLUX.1 and AuraFlow, any of SD 3."),
+    [SINGLE_LAYERS] =
+        IN_TEXT("single_layers", "7, 8, 9",
+                "FLUX.1's and AuraFlow's blocks of one stream that are left out, counted from 0. "
+                "SD 3 has none."),
     [SCALE] = IN_FLOAT("scale", 3.0, 0.0, 10.0, 0.1,
                        "How far away from the picture without these blocks; 0 turns it off."),
     [START_PERCENT] = IN_FLOAT("start_percent", 0.01, 0.0, 1.0, 0.001,

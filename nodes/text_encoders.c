@@ -29,7 +29,8 @@ const graft_input graft_text_encoders_type_of_one = INPUT_CHOICE(
             "cosmos", "lumina2", "wan", "hidream", "chroma", "ace", "omnigen2", "qwen_image",
             "hunyuan_image", "flux2", "ovis", "longcat_image", "krea2", "ideogram4"),
     "The family of models that the encoder is for. Graft runs stable_diffusion, also with Qwen 3 "
-    "0.6B, for Anima, sd3, lumina2 (Qwen 3, for Z-Image, and Gemma 2, for "
+    "0.6B, for Anima, and with Pile-T5-XL, for AuraFlow, sd3, lumina2 (Qwen 3, for Z-Image, and "
+    "Gemma 2, for "
     "Lumina-Image 2.0), flux2 (Qwen 3, for FLUX.2 klein, "
     "Mistral, for dev, and Ministral 3, for ERNIE-Image), chroma (T5), qwen_image (Qwen 2.5-VL, "
     "and for Qwen-Image 2.1 Qwen 3-VL-8B), ovis (Ovis 2.5's Qwen 3), longcat_image (Qwen 2.5-VL), "

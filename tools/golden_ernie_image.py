@@ -10,10 +10,8 @@ PyTorch's version and the processor; those in the repository are from 1.13.
 """
 import sys
 
-import torch
-
 from ernie_image import ErnieImage, randomize
-from golden_file import main, make_network, network_holds
+from golden_file import main, make_network, network_holds, of_prompted, prompted
 
 # The last has a text as wide as the network, which then has no layer of its own.
 CONFIGS = {
@@ -27,25 +25,14 @@ CASES = {
 }
 
 
-def inputs(cfg, case, g):
-    n = len(case["t"])
-    return dict(x=torch.randn((n, cfg["channels"], case["h"], case["w"]), generator=g),
-                timesteps=torch.tensor(case["t"]),
-                context=torch.randn((n, case["words"], cfg["text_width"]), generator=g))
-
-
-def output(net, i):
-    return net(i["x"], i["timesteps"], i["context"])
-
-
 def make(folder):
     for seed, (name, cfg) in enumerate(CONFIGS.items()):
         make_network(f"{folder}/ernie_image_{name}.safetensors", ErnieImage, cfg, 2604 + seed, randomize,
-                     CASES[name], inputs, output, dict(rope_dim=cfg["turned"]))
+                     CASES[name], prompted, of_prompted, dict(rope_dim=cfg["turned"]))
 
 
 def check(path):
-    return network_holds(path, ErnieImage, output)
+    return network_holds(path, ErnieImage, of_prompted)
 
 
 if __name__ == "__main__":

@@ -64,6 +64,18 @@ def make_network(path, kind, cfg, seed, randomize, cases, inputs, output, shown=
     td.st_save(path, tensors, {**metadata, "golden": json.dumps(cfg)})
 
 
+def prompted(cfg, case, g):
+    """Inputs of a network that sees a latent, the time and a prompt of case["words"] tokens."""
+    n = len(case["t"])
+    return dict(x=torch.randn((n, cfg["channels"], case["h"], case["w"]), generator=g),
+                timesteps=torch.tensor(case["t"]),
+                context=torch.randn((n, case["words"], cfg["text_width"]), generator=g))
+
+
+def of_prompted(net, i):
+    return net(i["x"], i["timesteps"], i["context"])
+
+
 @torch.no_grad()
 def network_holds(path, kind, output):
     """True when every output in the file is what its inputs give here."""

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Makes golden/small/t5.safetensors: a small random encoder of T5 v1.1 (arXiv:1910.10683, with the
-gated GELU of arXiv:2002.05202), token ids, and what PyTorch computes of them in float32.
-golden/README.md lists the tensors.
+gated GELU of arXiv:2002.05202), token ids, and what PyTorch computes of them in float32; and
+golden/small/umt5.safetensors, one whose layers have a bias of their own each (arXiv:2304.09151), as
+Pile-T5's have. golden/README.md lists the tensors.
 
-    tools/golden_t5.py OUTPUT-FOLDER     write the file
+    tools/golden_t5.py OUTPUT-FOLDER     write the files
     tools/golden_t5.py --check FILE...   hold what is computed here against such files
 
 Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
-PyTorch's version and the processor; the file in the repository is from 1.13.
+PyTorch's version and the processor; the files in the repository are from 1.13.
 """
 import json
 import math
@@ -21,7 +22,10 @@ from golden_file import config, error, holds, load, main
 from mmdit import RMSNorm
 
 BUCKETS, FARTHEST = 32, 128
-CONFIG = dict(vocab_size=60, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=3)
+CONFIGS = {
+    "t5": dict(vocab_size=60, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=3),
+    "umt5": dict(vocab_size=520, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, own_bias=True),
+}
 # 40 tokens: most buckets of either side; 140: also the last one, and what is cut to it.
 CASES = [dict(n=2, tokens=40), dict(n=1, tokens=140), dict(n=1, tokens=1)]
 
@@ -101,27 +105,32 @@ class Block(nn.Module):
 class Stack(nn.Module):
     def __init__(self, cfg):
         super().__init__()
-        self.block = nn.ModuleList(Block(cfg, i == 0) for i in range(cfg["num_layers"]))
+        own = cfg.get("own_bias", False)
+        self.block = nn.ModuleList(Block(cfg, own or i == 0) for i in range(cfg["num_layers"]))
         self.final_layer_norm = RMSNorm(cfg["d_model"])
 
 
 class T5Encoder(nn.Module):
     def __init__(self, cfg):
         super().__init__()
+        self.own_bias = cfg.get("own_bias", False)
         self.shared = nn.Embedding(cfg["vocab_size"], cfg["d_model"])
         self.encoder = Stack(cfg)
 
     def forward(self, tokens):
-        """Ids (N,T) -> embedded (N,T,d_model), bias (heads,T,T), hidden (N,T,d_model). Nothing is
-        masked, and nothing scaled: neither embeddings nor scores."""
+        """Ids (N,T) -> embedded (N,T,d_model), bias (heads,T,T) where all layers share it, hidden
+        (N,T,d_model). Nothing is masked, and nothing scaled: neither embeddings nor scores."""
         embedded = x = self.shared(tokens)
-        bias = self.encoder.block[0].layer[0].SelfAttention.bias(tokens.shape[1])
         for block in self.encoder.block:
+            own = block.layer[0].SelfAttention
+            if hasattr(own, "relative_attention_bias"):
+                bias = own.bias(tokens.shape[1])
             x = block(x, bias)
-        return dict(embedded=embedded, bias=bias, hidden=self.encoder.final_layer_norm(x))
+        shared = {} if self.own_bias else dict(bias=bias)
+        return dict(embedded=embedded, **shared, hidden=self.encoder.final_layer_norm(x))
 
 
-def randomize(net, g):
+def randomize(net, g, cfg):
     """Values of a size that keeps activations near 1, rounded to what the file stores. Embeddings
     are so small that the first norm's epsilon matters."""
     for name, p in net.named_parameters():
@@ -129,7 +138,7 @@ def randomize(net, g):
         if name.endswith("norm.weight"):
             r = r * 0.3 + 1.0
         elif ".q." in name:
-            r = r / (CONFIG["d_model"] * CONFIG["d_kv"]) ** 0.5
+            r = r / (cfg["d_model"] * cfg["d_kv"]) ** 0.5
         elif "shared" in name:
             r = r * 0.2
         elif "relative" not in name:
@@ -137,21 +146,26 @@ def randomize(net, g):
         p.data.copy_(r.half().float())
 
 
-def make(folder):
-    g = torch.Generator().manual_seed(1914)
-    net = T5Encoder(CONFIG)
-    randomize(net, g)
+def make_one(path, cfg, seed):
+    g = torch.Generator().manual_seed(seed)
+    net = T5Encoder(cfg)
+    randomize(net, g, cfg)
     tensors = {k: v.half() for k, v in net.state_dict().items()}
-    wide = load(T5Encoder(CONFIG), tensors, "").double()
+    wide = load(T5Encoder(cfg), tensors, "").double()
     for k, case in enumerate(CASES):
-        tokens = torch.randint(CONFIG["vocab_size"], (case["n"], case["tokens"]), generator=g)
+        tokens = torch.randint(cfg["vocab_size"], (case["n"], case["tokens"]), generator=g)
         with torch.no_grad():
             out, exact = net(tokens), wide(tokens)["hidden"]
         print(f"case{k}: largest value {out['hidden'].abs().max():.2f},",
               f"{error(out['hidden'], exact):.1g} from float64")
         tensors[f"case{k}.tokens"] = tokens
         tensors.update({f"case{k}.{key}": v for key, v in out.items()})
-    td.st_save(f"{folder}/t5.safetensors", tensors, {"golden": json.dumps(CONFIG)})
+    td.st_save(path, tensors, {"golden": json.dumps(cfg)})
+
+
+def make(folder):
+    for i, (name, cfg) in enumerate(CONFIGS.items()):
+        make_one(f"{folder}/{name}.safetensors", cfg, 1914 + i)
 
 
 @torch.no_grad()

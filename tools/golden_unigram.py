@@ -112,6 +112,13 @@ def train_gemma():
                  user_defined_symbols=["<unused0>", "<b>", "\n", "\n\n", "\u2581\u2581", "\u2581\u2581\u2581"])
 
 
+def train_llama():
+    """As LLaMA's: pairs, bytes, white space as it is but for one in front of each text, and no padding."""
+    return train(model_type="bpe", vocab_size=500, byte_fallback=True, normalization_rule_name="identity",
+                 remove_extra_whitespaces=False, split_digits=True, allow_whitespace_only_pieces=True,
+                 character_coverage=0.98)
+
+
 def train_joined():
     """Pairs with white space trimmed, a space before each text, and one token for all that is unknown."""
     return train(model_type="bpe", vocab_size=420, normalization_rule_name="identity", character_coverage=0.98, user_defined_symbols=["two words", "é"],
@@ -218,7 +225,8 @@ def write_users():
 
 
 MODELS = {"t5": train_t5, "fallback": train_fallback, "suffix": train_suffix, "odd": write_odd, "plain": write_plain,
-          "ties": write_ties, "users": write_users, "gemma": train_gemma, "joined": train_joined, "apart": write_apart}
+          "ties": write_ties, "users": write_users, "gemma": train_gemma, "joined": train_joined, "apart": write_apart,
+          "llama": train_llama}
 
 
 # ---------------------------------------------------------------- files

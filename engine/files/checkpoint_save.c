@@ -404,7 +404,10 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
         GRAFT_TRY(turn ? add_as_openclip(j, n, prefix, e) : add_part(j, n->weights, prefix, e));
     }
     if (c->clip && c->clip->t5)
-        GRAFT_TRY(add_t5(j, c->clip->t5, "text_encoders.t5xxl.transformer.", e));
+        GRAFT_TRY(add_t5(j, c->clip->t5,
+                         c->clip->t5->arch.own_bias ? "text_encoders.pile_t5xl.transformer."
+                                                    : "text_encoders.t5xxl.transformer.",
+                         e));
     if (c->clip && c->clip->qwen3) GRAFT_TRY(add_named_qwen(j, c->clip->qwen3, e));
     if (c->vae) GRAFT_TRY(add_vae(j, c, alone ? "" : "first_stage_model.", e));
     if (!j->n) st = graft_fail(e, GRAFT_E_ARG, "there is nothing to save");

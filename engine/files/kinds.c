@@ -22,6 +22,8 @@ static const struct kind {
     {"t_embedding_norm.", "a diffusion transformer (Cosmos-Predict2)", NULL},
     {"zero_convs.", "a ControlNet", "ControlNetLoader"},
     {"controlnet_", "a ControlNet", "ControlNetLoader"},
+    {"double_layers.", "a diffusion transformer (AuraFlow)", "UNETLoader"},
+    {"joint_transformer_blocks.", "a diffusion transformer (AuraFlow)", "UNETLoader"},
     {"joint_blocks.", "a diffusion transformer (SD 3)", "UNETLoader"},
     {"pos_embed.pos_embed", "a diffusion transformer (SD 3)", "UNETLoader"},
     {"double_stream_modulation_", "a diffusion transformer (FLUX.2)", "UNETLoader"},

@@ -6,9 +6,12 @@
 
 #include "base/map.h"
 
-const char *const graft_load_unet_prefixes[] = {"model.diffusion_model.", "diffusion_model.",
-                                                "net.", /* Anima's own */
-                                                "", NULL};
+const char *const graft_load_unet_prefixes[] = {"model.diffusion_model.",
+                                                "diffusion_model.",
+                                                "net.",   /* Anima's own */
+                                                "model.", /* AuraFlow's */
+                                                "",
+                                                NULL};
 
 bool graft_load_has(const graft_safetensors *f, const char *prefix, const char *name)
 {
@@ -83,6 +86,13 @@ graft_status graft_load_blame(const graft_weights *w, graft_status st, graft_err
 
 /* ------------------------------------------------------------------ checkpoints */
 
+/* Some have a VAE in diffusers' names beside a network in its own. */
+static graft_status adopt(graft_safetensors *f, graft_err *e)
+{
+    graft_status st = graft_diffusers_adopt_net(f, e);
+    return st ? st : graft_diffusers_adopt_vae_below(f, e);
+}
+
 graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const graft_task *task,
                                    graft_model **model, graft_clip **clip, graft_vae **vae,
                                    graft_err *e)
@@ -91,8 +101,7 @@ graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const
     graft_model *m = NULL;
     graft_clip *c = NULL;
     graft_vae *v = NULL;
-    graft_status st =
-        graft_load_open(path, model ? graft_diffusers_adopt_net : NULL, task, &file, e);
+    graft_status st = graft_load_open(path, model ? adopt : NULL, task, &file, e);
     if (st) return st;
     if (model) GRAFT_TRY(graft_load_model_part(engine, file, task, &m, e));
     if (clip) GRAFT_TRY(graft_load_clip_part(engine, file, task, &c, e));

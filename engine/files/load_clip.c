@@ -67,7 +67,32 @@ static graft_status add_encoder(graft_clip *c, graft_weights *file, const char *
     return check_encoder(n, e);
 }
 
-#define T5_PLACE "text_encoders.t5xxl.transformer."
+/* In a checkpoint; a file of its own has the last. */
+static const char *const t5_places[] = {"text_encoders.t5xxl.transformer.",
+                                        "text_encoders.pile_t5xl.transformer.", "", NULL};
+
+#define PILE_T5_WIDTH 2048 /* of the one that AuraFlow reads */
+
+/* Each network was trained with one of the two kinds. */
+static graft_status check_t5(const graft_clip *c, const graft_safetensors *f, const char *place,
+                             graft_err *e)
+{
+    const bool pile = c->kind == GRAFT_CLIP_AURAFLOW;
+    graft_t5_arch a;
+    graft_status st = graft_t5_detect(f, place, &a, e);
+    if (st) return st;
+    if (a.own_bias && (!pile || a.width > PILE_T5_WIDTH))
+        return graft_fail(
+            e, GRAFT_E_UNSUPPORTED,
+            "%s: a UMT5, whose layers have a bias of their own each, %d numbers wide: "
+            "only AuraFlow reads one, Pile-T5-XL of %d",
+            graft_safetensors_path(f), a.width, PILE_T5_WIDTH);
+    if (pile && !a.own_bias)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a T5 whose layers share a bias; AuraFlow reads Pile-T5",
+                          graft_safetensors_path(f));
+    return GRAFT_OK;
+}
 
 /* The same for T5, of which there is one. */
 static graft_status add_t5(graft_clip *c, graft_weights *file, const char *place,
@@ -79,7 +104,8 @@ static graft_status add_t5(graft_clip *c, graft_weights *file, const char *place
     if (c->t5)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: more than one T5",
                           graft_safetensors_path(f));
-    graft_status st = graft_t5_load(file, place, task, &c->t5, e);
+    graft_status st = check_t5(c, f, place, e);
+    if (!st) st = graft_t5_load(file, place, task, &c->t5, e);
     if (!st) c->width = c->t5->arch.width;
     return st;
 }
@@ -185,17 +211,23 @@ static graft_status add_qwen3(graft_clip *c, graft_weights *file, const graft_ta
 
 static bool may_have_t5(const graft_clip *c)
 {
-    return c->kind == GRAFT_CLIP_SD3 || c->kind == GRAFT_CLIP_FLUX || c->kind == GRAFT_CLIP_CHROMA;
+    return c->kind == GRAFT_CLIP_SD3 || c->kind == GRAFT_CLIP_FLUX ||
+           c->kind == GRAFT_CLIP_CHROMA || c->kind == GRAFT_CLIP_AURAFLOW;
 }
 
 /* A checkpoint's T5. Without its tokenizer the other encoders do, as SD 3 was made to; FLUX and
- * Chroma were not. */
+ * Chroma were not. AuraFlow's checkpoints have none, so that its network is there all the same. */
 static graft_status add_checkpoint_t5(graft_clip *c, graft_weights *file, const graft_task *task,
                                       graft_err *e)
 {
     bool found;
-    if (!may_have_t5(c)) return GRAFT_OK;
-    graft_status st = add_t5(c, file, T5_PLACE, task, &found, e);
+    const char *place = graft_load_prefix(graft_weights_file(file), t5_places, GRAFT_T5_TENSOR);
+    if (!may_have_t5(c) || !place || !place[0]) return GRAFT_OK;
+    graft_status st = add_t5(c, file, place, task, &found, e);
+    if (st == GRAFT_E_NOTFOUND && c->kind == GRAFT_CLIP_AURAFLOW) {
+        graft_fail(&c->missing, st, "%s", e->text);
+        return GRAFT_OK;
+    }
     if (st != GRAFT_E_NOTFOUND || c->kind != GRAFT_CLIP_SD3) return st;
     graft_log_printf(task ? &task->log : &c->engine->log, GRAFT_LOG_WARN,
                      "T5 is left out of the prompts: %s", e->text);
@@ -280,10 +312,27 @@ static const char *qwen_name(graft_clip_kind kind)
                                             : "Qwen 3";
 }
 
+/* Whether it has T5 alone. */
+static bool is_t5(graft_clip_kind kind)
+{
+    return kind == GRAFT_CLIP_CHROMA || kind == GRAFT_CLIP_AURAFLOW;
+}
+
+/* Whether a file that was asked for as a kind that may be a T5, or as Stable Diffusion's, which
+ * have none, is AuraFlow's. */
+static bool is_auraflow(const graft_safetensors *f, graft_clip_kind kind)
+{
+    const char *place =
+        kind == GRAFT_CLIP_ONE || kind == GRAFT_CLIP_SD3 || kind == GRAFT_CLIP_CHROMA
+            ? graft_load_prefix(f, t5_places, GRAFT_UMT5_TENSOR)
+            : NULL;
+    return place != NULL;
+}
+
 /* Whether it has one encoder, which is none of CLIP's. */
 static bool is_alone(graft_clip_kind kind)
 {
-    return is_qwen3(kind) || kind == GRAFT_CLIP_CHROMA;
+    return is_qwen3(kind) || is_t5(kind);
 }
 
 static graft_status no_encoder(const graft_safetensors *f, graft_clip_kind kind, graft_err *e)
@@ -291,9 +340,9 @@ static graft_status no_encoder(const graft_safetensors *f, graft_clip_kind kind,
     char guess[128];
     return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: no %s text encoder in it%s",
                       graft_safetensors_path(f),
-                      is_qwen3(kind)              ? qwen_name(kind)
-                      : kind == GRAFT_CLIP_CHROMA ? "T5"
-                                                  : "CLIP",
+                      is_qwen3(kind) ? qwen_name(kind)
+                      : is_t5(kind)  ? "T5"
+                                     : "CLIP",
                       graft_kind_guess(f, "CLIPLoader", guess, sizeof guess));
 }
 
@@ -352,6 +401,8 @@ static graft_clip_kind kind_of(const graft_safetensors *f)
         return GRAFT_CLIP_IDEOGRAM4;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ERNIE_IMAGE_TENSOR))
         return GRAFT_CLIP_ERNIE_IMAGE;
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_AURAFLOW_TENSOR))
+        return GRAFT_CLIP_AURAFLOW;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR))
         return GRAFT_CLIP_QWEN_IMAGE;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_CHROMA_TENSOR))
@@ -403,9 +454,10 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, con
             snprintf(what, sizeof what, "no %s in it", qwen_name(c->kind));
             note_missing(c, f, what);
         }
-    } else if (c->kind == GRAFT_CLIP_CHROMA) {
+    } else if (is_t5(c->kind)) {
         GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
-        if (!c->t5) note_missing(c, f, "no T5 in it");
+        if (!c->t5 && !c->missing.text[0])
+            note_missing(c, f, c->kind == GRAFT_CLIP_AURAFLOW ? "no Pile-T5 in it" : "no T5 in it");
     } else if (c->n_encoders) {
         GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
         settle(c);
@@ -422,22 +474,23 @@ out:
     return st;
 }
 
-/* The encoder in a file of its own, of those that the kind may have. */
-static graft_status add_any(graft_clip *c, graft_weights *file, const graft_task *task, bool *found,
-                            graft_err *e)
+/* The encoder in a file of its own, of those that the kind may have; alone: there is no other. */
+static graft_status add_any(graft_clip *c, graft_weights *file, bool alone, const graft_task *task,
+                            bool *found, graft_err *e)
 {
     graft_status st = GRAFT_OK;
     *found = false;
+    const char *t5 = graft_load_prefix(graft_weights_file(file), t5_places, GRAFT_T5_TENSOR);
     if (is_lumina2(graft_weights_file(file), c->kind)) c->kind = GRAFT_CLIP_LUMINA2;
     if (is_ernie_image(graft_weights_file(file), c->kind)) c->kind = GRAFT_CLIP_ERNIE_IMAGE;
+    if (alone && is_auraflow(graft_weights_file(file), c->kind)) c->kind = GRAFT_CLIP_AURAFLOW;
     if (!c->n_encoders && is_anima(graft_weights_file(file), c->kind)) c->kind = GRAFT_CLIP_ANIMA;
     if (c->kind == GRAFT_CLIP_QWEN_IMAGE && is_qwen_image21(graft_weights_file(file)))
         c->kind = GRAFT_CLIP_QWEN_IMAGE21;
     if (is_qwen3(c->kind)) return add_qwen3(c, file, task, found, e);
     for (const char *const *p = places; *p && !*found && !st && !is_alone(c->kind); p++)
         st = add_encoder(c, file, *p, found, e);
-    if (!st && !*found && may_have_t5(c)) st = add_t5(c, file, T5_PLACE, task, found, e);
-    if (!st && !*found && may_have_t5(c)) st = add_t5(c, file, "", task, found, e);
+    if (!st && !*found && may_have_t5(c) && t5) st = add_t5(c, file, t5, task, found, e);
     return st;
 }
 
@@ -470,7 +523,8 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                  [GRAFT_CLIP_LONGCAT] = {"longcat_image", 1, 1},
                  [GRAFT_CLIP_OVIS] = {"ovis", 1, 1},
                  [GRAFT_CLIP_ERNIE_IMAGE] = {"", 1, 1}, /* likewise */
-                 [GRAFT_CLIP_LUMINA2] = {"", 1, 1}};    /* likewise */
+                 [GRAFT_CLIP_LUMINA2] = {"", 1, 1},     /* likewise */
+                 [GRAFT_CLIP_AURAFLOW] = {"", 1, 1}};   /* likewise */
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
     if (kind == n_kinds)
@@ -488,7 +542,7 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
     for (size_t i = 0; i < n_paths; i++) {
         bool found = false;
         GRAFT_TRY(graft_load_open(paths[i], adopt, task, &file, e));
-        GRAFT_TRY(add_any(c, file, task, &found, e));
+        GRAFT_TRY(add_any(c, file, n_paths == 1, task, &found, e));
         if (!found) {
             st = no_encoder(graft_weights_file(file), c->kind, e);
             goto out;

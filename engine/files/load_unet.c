@@ -109,6 +109,17 @@ static void configure_ernie_image(graft_model *m)
     m->preview = graft_preview_flux2;
 }
 
+/* AuraFlow's latents are SDXL's. */
+static void configure_auraflow(graft_model *m, const graft_checkpoint_config *c)
+{
+    m->prediction = GRAFT_PREDICT_FLOW;
+    m->flow_shift = 1.73;
+    m->flow_steps = GRAFT_SCHEDULE_STEPS;
+    m->scale_factor = c->scale_factor > 0 ? c->scale_factor : GRAFT_LOAD_SDXL_SCALE;
+    m->latent_shift = 0;
+    m->preview = graft_preview_sdxl;
+}
+
 static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
 {
     const bool flux = m->arch.kind == GRAFT_NET_FLUX,
@@ -119,6 +130,10 @@ static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
     }
     if (m->arch.kind == GRAFT_NET_ERNIE_IMAGE) {
         configure_ernie_image(m);
+        return;
+    }
+    if (m->arch.kind == GRAFT_NET_AURAFLOW) {
+        configure_auraflow(m, c);
         return;
     }
     if (m->arch.kind == GRAFT_NET_QWEN_IMAGE || m->arch.kind == GRAFT_NET_KREA2) {
@@ -201,6 +216,7 @@ graft_status graft_load_network(const graft_safetensors *f, const char **out, gr
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ANIMA_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_IDEOGRAM4_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ERNIE_IMAGE_TENSOR);
+    if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_AURAFLOW_TENSOR);
     if (!prefix) return no_unet(f, e);
     *out = prefix;
     return graft_net_detect(f, prefix, graft_safetensors_metadata(f, "config"), arch, e);

@@ -155,6 +155,7 @@ static graft_status add_net_layer(lora_job *j, const graft_net_arch *a, const lo
         : a->kind == GRAFT_NET_KREA2     ? graft_diffusers_krea2_name(layer, &theirs)
         : a->kind == GRAFT_NET_ANIMA     ? graft_diffusers_anima_name(layer, &theirs)
         : a->kind == GRAFT_NET_IDEOGRAM4 ? graft_diffusers_ideogram4_name(layer, &theirs)
+        : a->kind == GRAFT_NET_AURAFLOW  ? graft_diffusers_auraflow_name(layer, &theirs)
         : a->kind == GRAFT_NET_QWEN_IMAGE21 ? graft_diffusers_qwen_image21_name(layer, &theirs)
                                             : graft_diffusers_mmdit_name(&a->mmdit, layer, &theirs);
     return add_transformer_layer(j, t, layer, known ? &theirs : NULL, e);

@@ -164,15 +164,27 @@ graft_vid graft_graph_weight_transposed(graft_graph *g, const char *name, const 
     return weight(g, GRAFT_SLOT_TRANSPOSE, name, 2, dim);
 }
 
-graft_vid graft_graph_weight_crop(graft_graph *g, const char *name, int64_t side,
-                                  const int64_t dim[4])
+static graft_vid weight_crop(graft_graph *g, graft_slot_kind kind, const char *name, int64_t side,
+                             const int64_t dim[4])
 {
     if (side < dim[1] || side < dim[2])
         return graft_graph_fail(g, GRAFT_E_ARG, "%lld x %lld cells of a square of %lld",
                                 (long long)dim[1], (long long)dim[2], (long long)side);
-    graft_vid v = weight(g, GRAFT_SLOT_CROP, name, 4, dim);
+    graft_vid v = weight(g, kind, name, 4, dim);
     if (v >= 0) g->slot[g->value[v].index].rows[0] = side;
     return v;
+}
+
+graft_vid graft_graph_weight_crop(graft_graph *g, const char *name, int64_t side,
+                                  const int64_t dim[4])
+{
+    return weight_crop(g, GRAFT_SLOT_CROP, name, side, dim);
+}
+
+graft_vid graft_graph_weight_crop_later(graft_graph *g, const char *name, int64_t side,
+                                        const int64_t dim[4])
+{
+    return weight_crop(g, GRAFT_SLOT_LATER, name, side, dim);
 }
 
 graft_vid graft_graph_weight_last(graft_graph *g, const char *name, int64_t slices,

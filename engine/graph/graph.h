@@ -57,7 +57,8 @@ typedef enum graft_slot_kind {
     GRAFT_SLOT_MORE = 5,  /* as PLAIN, and one more: of what is stored by how far it is from 1 */
     GRAFT_SLOT_FIRST = 6, /* of one source (o,m*i,...) what has the first i, for a slot (o,i,...) */
     GRAFT_SLOT_SUM = 7,   /* of one source (o,m*i,...) the sum of its m parts, likewise */
-    GRAFT_SLOT_BOTTOM = 8 /* of one source (m*o,...) what has the last o, for a slot (o,...) */
+    GRAFT_SLOT_BOTTOM = 8, /* of one source (m*o,...) what has the last o, for a slot (o,...) */
+    GRAFT_SLOT_LATER = 9   /* as CROP, from row (m-h+1)/2 and column (m-w+1)/2 on */
 } graft_slot_kind;
 
 typedef struct graft_gslot {
@@ -114,6 +115,9 @@ void graft_graph_narrow(graft_graph *g, graft_dtype dtype);
  */
 graft_vid graft_graph_weight_crop(graft_graph *g, const char *name, int64_t side,
                                   const int64_t dim[4]);
+/* The same, a row or a column later where the middle lies between two of the source's. */
+graft_vid graft_graph_weight_crop_later(graft_graph *g, const char *name, int64_t side,
+                                        const int64_t dim[4]);
 /* A weight (o,i,h,w) from the last of `slices` slices of a source (o,i,slices,h,w). */
 graft_vid graft_graph_weight_last(graft_graph *g, const char *name, int64_t slices,
                                   const int64_t dim[4]);
@@ -162,6 +166,11 @@ static inline bool graft_gslot_rows(const graft_gslot *s)
 static inline bool graft_gslot_plain(const graft_gslot *s)
 {
     return graft_gslot_rows(s) && !s->hadamard;
+}
+/* Whether it is the middle of a square: CROP and LATER. */
+static inline bool graft_gslot_crop(const graft_gslot *s)
+{
+    return s->kind == GRAFT_SLOT_CROP || s->kind == GRAFT_SLOT_LATER;
 }
 /* Whether it is made of a part of its source, or of a sum of its parts: FIRST, SUM and BOTTOM. */
 static inline bool graft_gslot_part(const graft_gslot *s)

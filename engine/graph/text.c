@@ -25,8 +25,8 @@ static const struct {
                    {GRAFT_I64, "i64"}, {GRAFT_F64, "f64"}};
 #define N_DTYPES (sizeof dtype_names / sizeof *dtype_names)
 
-static const char *const slot_kinds[] = {"plain", "rows",  "transpose", "crop",  "last",
-                                         "more",  "first", "sum",       "bottom"};
+static const char *const slot_kinds[] = {"plain", "rows",  "transpose", "crop",   "last",
+                                         "more",  "first", "sum",       "bottom", "later"};
 
 /* Attributes in the order of the structure: one table for printing and parsing. */
 static const struct {
@@ -253,6 +253,7 @@ static graft_status parse_slot(parser *ps)
                : take(ps, "first")     ? 6
                : take(ps, "sum")       ? 7
                : take(ps, "bottom")    ? 8
+               : take(ps, "later")     ? 9
                                        : -1;
     if (kind < 0 || !take_dims(ps, &s->rank, s->dim)) return syntax(ps, "bad slot");
     s->kind = (graft_slot_kind)kind;

@@ -89,7 +89,7 @@ static graft_status verify_slot(const graft_graph *g, size_t i, graft_err *e)
     int64_t rows = 0;
     if (s->rank < 1 || !shape_in_range(s->dim, s->rank) ||
         (s->kind == GRAFT_SLOT_TRANSPOSE && s->rank != 2) ||
-        (s->kind == GRAFT_SLOT_CROP && (s->rank != 4 || s->dim[0] != 1)) ||
+        (graft_gslot_crop(s) && (s->rank != 4 || s->dim[0] != 1)) ||
         (s->kind == GRAFT_SLOT_LAST && s->rank != 4) || (graft_gslot_part(s) && s->rank < 2))
         return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: shape out of range", i);
     for (int k = 0; k < s->rank; k++)
@@ -97,7 +97,7 @@ static graft_status verify_slot(const graft_graph *g, size_t i, graft_err *e)
     for (size_t k = 0; k < s->n_sources; k++) {
         if (!good_name(s->source[k]))
             return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: source %zu has no good name", i, k);
-        if (s->kind == GRAFT_SLOT_CROP) {
+        if (graft_gslot_crop(s)) {
             const int64_t side = s->rows[k], most = 1 << 15;
             if (side < s->dim[1] || side < s->dim[2] || side > most)
                 return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: no crop of its square", i);

@@ -150,6 +150,18 @@ typedef struct graft_ernie_image_arch {
     int32_t own_text; /* 1: a layer makes the prompt's tokens as wide as the network */
 } graft_ernie_image_arch;
 
+/* AuraFlow's transformer (auraflow.h). */
+typedef struct graft_auraflow_arch {
+    int32_t channels; /* of the latent, going in and coming out */
+    int32_t hidden, heads, mlp;
+    int32_t depth, single_depth; /* blocks of two streams, then of one */
+    int32_t patch;               /* as above */
+    int32_t table;               /* rows and columns of the table of positions */
+    int32_t time_dim;            /* numbers that tell the timestep */
+    int32_t context_dim;
+    int32_t registers; /* learnt tokens that stand before a prompt's */
+} graft_auraflow_arch;
+
 /* Anima's transformer, and the adapter that makes of a prompt what it reads (anima.h). */
 typedef struct graft_anima_arch {
     int32_t channels; /* of the latent, going in and coming out */
@@ -173,7 +185,8 @@ typedef enum graft_net_kind {
     GRAFT_NET_ANIMA = 7,
     GRAFT_NET_QWEN_IMAGE21 = 8,
     GRAFT_NET_IDEOGRAM4 = 9,
-    GRAFT_NET_ERNIE_IMAGE = 10
+    GRAFT_NET_ERNIE_IMAGE = 10,
+    GRAFT_NET_AURAFLOW = 11
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -210,6 +223,7 @@ typedef struct graft_net_arch {
     graft_qwen_image21_arch qwen_image21;
     graft_ideogram4_arch ideogram4;
     graft_ernie_image_arch ernie_image;
+    graft_auraflow_arch auraflow;
 } graft_net_arch;
 
 /* A T2I-Adapter (t2i_adapter.h). */
@@ -387,12 +401,13 @@ typedef struct graft_ip_adapter_arch {
     int32_t channels[GRAFT_IP_ADAPTER_LAYERS];
 } graft_ip_adapter_arch;
 
-/* T5's encoder, version 1.1 (t5.h). */
+/* T5's encoder, version 1.1, or UMT5's (t5.h). */
 typedef struct graft_t5_arch {
     int32_t layers, width, heads, head_dim, intermediate, vocab;
     int32_t buckets; /* of distances that attention tells apart */
     int32_t
         embed_tokens; /* 1: the tokens' table is encoder.embed_tokens.weight, not shared.weight */
+    int32_t own_bias; /* 1: UMT5: each layer has a bias of its own */
 } graft_t5_arch;
 
 /* Qwen 3's language models, those without experts, Qwen 2.5's, Mistral's and Gemma 2's (qwen3.h).
@@ -490,6 +505,9 @@ graft_status graft_ernie_image_detect(const graft_safetensors *f, const char *pr
                                       const char *config, graft_ernie_image_arch *out,
                                       graft_err *e);
 #define GRAFT_ERNIE_IMAGE_TENSOR "layers.0.adaLN_sa_ln.weight"
+graft_status graft_auraflow_detect(const graft_safetensors *f, const char *prefix,
+                                   const char *config, graft_auraflow_arch *out, graft_err *e);
+#define GRAFT_AURAFLOW_TENSOR "double_layers.0.attn.w1q.weight"
 graft_status graft_anima_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                 graft_anima_arch *out, graft_err *e);
 #define GRAFT_ANIMA_TENSOR "llm_adapter.out_proj.weight"
@@ -527,12 +545,13 @@ graft_status graft_taesd_pair_detect(const graft_safetensors *encoder,
                                      graft_err *e);
 graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_text_arch *out, graft_err *e);
-/* GRAFT_E_UNSUPPORTED for relatives of another structure: T5 1.0, whose layers have one wi, and
- * UMT5, whose layers have a bias each. */
+/* GRAFT_E_UNSUPPORTED for a relative of another structure: T5 1.0, whose layers have one wi. */
 graft_status graft_t5_detect(const graft_safetensors *f, const char *prefix, graft_t5_arch *out,
                              graft_err *e);
 /* A tensor that tells T5's encoder, below its prefix. */
 #define GRAFT_T5_TENSOR "encoder.block.0.layer.0.SelfAttention.q.weight"
+/* One that UMT5's has besides. */
+#define GRAFT_UMT5_TENSOR "encoder.block.1.layer.0.SelfAttention.relative_attention_bias.weight"
 /* Whether a vision encoder is below the prefix. */
 bool graft_vision_in(const graft_safetensors *f, const char *prefix);
 graft_status graft_vision_detect(const graft_safetensors *f, const char *prefix,

@@ -64,6 +64,16 @@ int32_t graft_detect_blocks(const graft_safetensors *f, const char *prefix, cons
 graft_status graft_detect_patches(const graft_safetensors *f, const char *prefix, const char *layer,
                                   int32_t patch, int32_t *hidden, int32_t *channels, graft_err *e);
 
+/* Heads of a transformer of this width: of `known` values each, else as num_head_channels or
+ * num_heads in the config say, else of `usual` values. GRAFT_E_UNSUPPORTED where they do not fit.
+ */
+graft_status graft_detect_plain_heads(const graft_safetensors *f, const char *config,
+                                      int32_t hidden, int32_t known, int32_t usual, int32_t *heads,
+                                      graft_err *e);
+/* Rows, and columns, of a table of positions, which has one row for each cell of a square. */
+graft_status graft_detect_table(const graft_safetensors *f, const char *prefix, const char *name,
+                                int32_t *side, graft_err *e);
+
 static inline int32_t graft_detect_dim(const graft_st_tensor *t, int i)
 {
     return t && t->rank > i && t->shape[i] > 0 && t->shape[i] < (1 << 24) ? (int32_t)t->shape[i]

@@ -4,6 +4,24 @@
 #define CHANNELS_MAX 4096
 #define HEAD_DIM     64 /* of all published ones */
 
+graft_status graft_detect_plain_heads(const graft_safetensors *f, const char *config,
+                                      int32_t hidden, int32_t known, int32_t usual, int32_t *out,
+                                      graft_err *e)
+{
+    int64_t heads = 0, head_dim = known;
+    graft_status st = GRAFT_OK;
+    if (!known) st = graft_detect_number(f, config, "num_head_channels", &head_dim, e);
+    if (!st) st = graft_detect_number(f, config, "num_heads", &heads, e);
+    if (st) return st;
+    if (head_dim < 1) head_dim = heads > 0 ? hidden / heads : usual;
+    if (head_dim < 1 || hidden % head_dim || (heads > 0 && heads != hidden / head_dim))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a transformer of width %d does not divide into heads of %lld",
+                          graft_safetensors_path(f), hidden, (long long)head_dim);
+    *out = (int32_t)(hidden / head_dim);
+    return GRAFT_OK;
+}
+
 static graft_status detect_heads(const graft_safetensors *f, const char *prefix, const char *config,
                                  graft_mmdit_arch *a, graft_err *e)
 {
@@ -12,21 +30,11 @@ static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
         graft_detect_find(f, prefix, "joint_blocks.0.x_block.attn.ln_q.weight");
     const graft_st_tensor *k =
         graft_detect_find(f, prefix, "joint_blocks.0.x_block.attn.ln_k.weight");
-    int64_t heads = 0, head_dim = graft_detect_dim(q ? q : k, 0);
-    graft_status st = GRAFT_OK;
+    const int32_t normed = graft_detect_dim(q ? q : k, 0);
     a->qk_norm = q || k;
-    if (a->qk_norm && !head_dim)
+    if (a->qk_norm && !normed)
         return graft_detect_missing(f, prefix, "joint_blocks.0.x_block.attn.ln_q.weight", e);
-    if (!a->qk_norm) st = graft_detect_number(f, config, "num_head_channels", &head_dim, e);
-    if (!st) st = graft_detect_number(f, config, "num_heads", &heads, e);
-    if (st) return st;
-    if (head_dim < 1) head_dim = heads > 0 ? a->hidden / heads : HEAD_DIM;
-    if (head_dim < 1 || a->hidden % head_dim || (heads > 0 && heads != a->hidden / head_dim))
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: a transformer of width %d does not divide into heads of %lld",
-                          graft_safetensors_path(f), a->hidden, (long long)head_dim);
-    a->heads = (int32_t)(a->hidden / head_dim);
-    return GRAFT_OK;
+    return graft_detect_plain_heads(f, config, a->hidden, normed, HEAD_DIM, &a->heads, e);
 }
 
 static graft_status detect_blocks(const graft_safetensors *f, const char *prefix,
@@ -44,15 +52,14 @@ static graft_status detect_blocks(const graft_safetensors *f, const char *prefix
                   : graft_detect_missing(f, prefix, "joint_blocks.0.x_block.mlp.fc1.weight", e);
 }
 
-/* The table has one row for each cell of a square. */
-static graft_status detect_table(const graft_safetensors *f, const char *prefix,
-                                 graft_mmdit_arch *a, graft_err *e)
+graft_status graft_detect_table(const graft_safetensors *f, const char *prefix, const char *name,
+                                int32_t *side, graft_err *e)
 {
-    const graft_st_tensor *t = graft_detect_find(f, prefix, "pos_embed");
-    int64_t cells = t && t->rank >= 2 ? t->shape[t->rank - 2] : 0;
-    while (a->table < (1 << 15) && (int64_t)(a->table + 1) * (a->table + 1) <= cells) a->table++;
-    if (a->table && (int64_t)a->table * a->table == cells) return GRAFT_OK;
-    return graft_detect_missing(f, prefix, "pos_embed", e);
+    const graft_st_tensor *t = graft_detect_find(f, prefix, "%s", name);
+    int64_t cells = t && t->rank >= 2 ? t->shape[t->rank - 2] : 0, n = 0;
+    while (n < (1 << 15) && (n + 1) * (n + 1) <= cells) n++;
+    *side = (int32_t)n;
+    return n && n * n == cells ? GRAFT_OK : graft_detect_missing(f, prefix, name, e);
 }
 
 graft_status graft_mmdit_detect_blocks(const graft_safetensors *f, const char *prefix,
@@ -88,5 +95,5 @@ graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, 
     out->context_dim = graft_detect_dim(graft_detect_find(f, prefix, context), 1);
     if (!out->context_dim) return graft_detect_missing(f, prefix, context, e);
     st = graft_mmdit_detect_blocks(f, prefix, config, out, e);
-    return st ? st : detect_table(f, prefix, out, e);
+    return st ? st : graft_detect_table(f, prefix, "pos_embed", &out->table, e);
 }

@@ -12,8 +12,6 @@ static graft_status other_structure(const graft_safetensors *f, const char *pref
 {
     static const graft_detect_other others[] = {
         {DENSE "wi.weight", "a T5 of version 1.0, whose layers are not gated"},
-        {"encoder.block.1.layer.0.SelfAttention.relative_attention_bias.weight",
-         "a UMT5, whose layers have a bias of their own each"},
     };
     return graft_detect_others(f, prefix, others, sizeof others / sizeof *others, e);
 }
@@ -40,7 +38,8 @@ graft_status graft_t5_detect(const graft_safetensors *f, const char *prefix, gra
                              graft_err *e)
 {
     int32_t inner, columns;
-    *out = (graft_t5_arch){.embed_tokens = !graft_detect_find(f, prefix, "shared.weight")};
+    *out = (graft_t5_arch){.embed_tokens = !graft_detect_find(f, prefix, "shared.weight"),
+                           .own_bias = graft_detect_find(f, prefix, GRAFT_UMT5_TENSOR) != NULL};
     graft_status st = other_structure(f, prefix, e);
     if (st) return st;
     shape_of(f, prefix, graft_t5_embeddings_name(out), &out->vocab, &out->width);

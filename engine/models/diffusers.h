@@ -50,6 +50,8 @@ bool graft_diffusers_qwen_image21_name(const char *name, graft_diffusers_rows *o
 bool graft_diffusers_ideogram4_name(const char *name, graft_diffusers_rows *out);
 /* "blocks.0.mlp.layer1" -> "transformer_blocks.0.ff.net.0.proj". */
 bool graft_diffusers_anima_name(const char *name, graft_diffusers_rows *out);
+/* "double_layers.0.attn.w2q" -> "joint_transformer_blocks.0.attn.to_q". */
+bool graft_diffusers_auraflow_name(const char *name, graft_diffusers_rows *out);
 /* "transformer.resblocks.0.mlp.c_fc" -> "text_model.encoder.layers.0.mlp.fc1". */
 bool graft_diffusers_text_name(const char *name, char *out, size_t size);
 #endif

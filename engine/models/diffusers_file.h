@@ -1,10 +1,11 @@
 /* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel,
  * FluxTransformer2DModel, the ControlNets of these two, ZImageTransformer2DModel,
  * Lumina2Transformer2DModel, Flux2Transformer2DModel, Krea2Transformer2DModel,
- * Ideogram4Transformer2DModel, QwenImage21Transformer2DModel, AutoencoderKLQwenImage and
- * AutoencoderKLQwenImage21; QwenImageTransformer2DModel's names are those of all files): their
- * tensors get the names that checkpoints have, by which all else knows them. Which block a tensor
- * belongs to depends on how many layers the blocks before it have, which is counted in the file.
+ * Ideogram4Transformer2DModel, QwenImage21Transformer2DModel, AuraFlowTransformer2DModel,
+ * AutoencoderKLQwenImage and AutoencoderKLQwenImage21; QwenImageTransformer2DModel's names are
+ * those of all files): their tensors get the names that checkpoints have, by which all else knows
+ * them. Which block a tensor belongs to depends on how many layers the blocks before it have, which
+ * is counted in the file.
  *
  * For files just opened, of which nobody else knows yet. A file of another kind stays as it is. Of
  * one that has diffusers' names every tensor must be known, and all that belong to a layer must be
@@ -51,6 +52,10 @@ bool graft_diffusers_is_qwen_image21(const graft_safetensors *f);
  * quarter of the file is copied. */
 graft_diffusers_adopt graft_diffusers_adopt_ideogram4;
 bool graft_diffusers_is_ideogram4(const graft_safetensors *f);
+/* joint_transformer_blocks.3.attn.to_q.weight -> double_layers.3.attn.w2q.weight. The last
+ * modulation alone is copied. */
+graft_diffusers_adopt graft_diffusers_adopt_auraflow;
+bool graft_diffusers_is_auraflow(const graft_safetensors *f);
 /* FLUX.1, its relatives and FLUX.2 in the names of their authors but for a few:
  * double_blocks.3.img_attn.norm.query_norm.weight -> …query_norm.scale, as newer programs save
  * them; semantic_txt_in.weight -> txt_in.weight, as Ovis-Image's authors have it. Nothing is
@@ -70,6 +75,10 @@ graft_status graft_diffusers_adopt_control_zimage(graft_safetensors *f, graft_er
 /* decoder.up_blocks.0.resnets.1.conv1.weight -> decoder.up.3.block.1.conv1.weight; the attention's
  * layers by their old and their new names. */
 graft_diffusers_adopt graft_diffusers_adopt_vae;
+/* Of a checkpoint, whose other tensors stay as they are: vae.decoder.up_blocks.0.… or
+ * first_stage_model.decoder.up_blocks.0.…; the former does it, too. A tensor that a VAE does not
+ * have is told of as others that nobody reads. */
+graft_diffusers_adopt graft_diffusers_adopt_vae_below;
 /* decoder.up_blocks.1.resnets.0.conv1.weight -> decoder.upsamples.4.residual.2.weight. A layer that
  * is missing is noticed when the file is loaded, and is told by its authors' name. The former does
  * it, too. */

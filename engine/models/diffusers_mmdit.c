@@ -212,6 +212,7 @@ graft_status graft_diffusers_adopt_net(graft_safetensors *f, graft_err *e)
     if (graft_diffusers_is_krea2(f)) return graft_diffusers_adopt_krea2(f, e);
     if (graft_diffusers_is_qwen_image21(f)) return graft_diffusers_adopt_qwen_image21(f, e);
     if (graft_diffusers_is_ideogram4(f)) return graft_diffusers_adopt_ideogram4(f, e);
+    if (graft_diffusers_is_auraflow(f)) return graft_diffusers_adopt_auraflow(f, e);
     if (graft_flux_names_differ(f)) return graft_flux_names_adopt(f, e);
     return is_mmdit(f) ? graft_diffusers_adopt_mmdit(f, e) : graft_diffusers_adopt_unet(f, e);
 }

@@ -169,11 +169,6 @@ static int64_t cells_of(const graft_flux_blocks *m)
     return n;
 }
 
-static bool skips(const graft_unet_shape *shape, int block)
-{
-    return block < 64 && shape->skip >> block & 1;
-}
-
 /* What the rows that the next block sees are told. own: (N,1) tokens of the prompt. */
 static void tell(graft_flux_blocks *m, const graft_rows *r, graft_vid own)
 {
@@ -192,9 +187,10 @@ static graft_vid all_blocks(graft_flux_blocks *m, const graft_unet_shape *shape,
     graft_rows_init(&r, &m->b, m->vec, shape->perturbed, text, both);
     for (int i = 0; i < m->a->depth; i++) {
         const int k = graft_steered_by(&shape->steered, 0, i);
-        graft_rows_before(&r, skips(shape, i));
+        graft_rows_before(&r, graft_transformer_skips(shape, i));
         tell(m, &r, own);
-        if (!skips(shape, i) || r.again) graft_flux_double_block(m, i, text, both);
+        if (!graft_transformer_skips(shape, i) || r.again)
+            graft_flux_double_block(m, i, text, both);
         if (k >= 0) steer(m, &r, 0, residual[k]);
     }
     graft_rows_unite(&r);
@@ -203,9 +199,10 @@ static graft_vid all_blocks(graft_flux_blocks *m, const graft_unet_shape *shape,
     r.n_streams = 1;
     for (int i = 0; i < m->a->single_depth; i++) {
         const int k = graft_steered_by(&shape->steered, 1, i);
-        graft_rows_before(&r, skips(shape, m->a->depth + i));
+        graft_rows_before(&r, graft_transformer_skips(shape, m->a->depth + i));
         tell(m, &r, own);
-        if (!skips(shape, m->a->depth + i) || r.again) graft_flux_single_block(m, i, both);
+        if (!graft_transformer_skips(shape, m->a->depth + i) || r.again)
+            graft_flux_single_block(m, i, both);
         if (k >= 0) steer(m, &r, before, residual[k]);
     }
     graft_rows_unite(&r);

@@ -33,7 +33,7 @@ static graft_vid all_blocks(graft_mmdit_blocks *m, const graft_unet_shape *shape
     graft_rows r;
     graft_rows_init(&r, &m->b, m->vec, shape->perturbed, text, picture);
     for (int i = 0; i < m->a->depth; i++) {
-        const bool skipped = i < 64 && shape->skip >> i & 1, last = i + 1 == m->a->depth;
+        const bool skipped = graft_transformer_skips(shape, i), last = i + 1 == m->a->depth;
         const int k = last ? -1 : graft_steered_by(&shape->steered, 0, i);
         graft_rows_before(&r, skipped);
         m->vec = graft_rows_vec(&r);
@@ -63,12 +63,7 @@ static graft_vid final_layer(const graft_mmdit_blocks *m, graft_vid h)
 static void check_shape(graft_graph *g, const graft_mmdit_arch *a, const graft_unet_shape *s)
 {
     graft_transformer_check_patches(g, s, a->patch);
-    if (s->height / a->patch > a->table || s->width / a->patch > a->table)
-        graft_graph_fail(g, GRAFT_E_ARG,
-                         "a latent of %lldx%lld: this transformer knows places for %d, which are "
-                         "%d pixels a side",
-                         (long long)s->width, (long long)s->height, a->table * a->patch,
-                         8 * a->table * a->patch);
+    graft_transformer_check_table(g, s, a->patch, a->table);
     graft_transformer_check_skipped(g, s, a->depth);
     graft_transformer_check_unchanged(g, s, false);
     if (!graft_steered_fits(&s->steered, s->control, (const int32_t[2]){a->depth, 0}))

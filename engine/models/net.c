@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/models/anima.h"
+#include "engine/models/auraflow.h"
 #include "engine/models/detect.h"
 #include "engine/models/ernie_image.h"
 #include "engine/models/flux.h"
@@ -127,6 +128,15 @@ static void of_ernie_image(const graft_ernie_image_arch *a, graft_net_arch *out)
     memcpy(&out->ernie_image, a, sizeof *a);
 }
 
+static void of_auraflow(const graft_auraflow_arch *a, graft_net_arch *out)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = GRAFT_NET_AURAFLOW;
+    out->in_channels = out->latent_channels = a->channels;
+    out->context_dim = a->context_dim;
+    memcpy(&out->auraflow, a, sizeof *a);
+}
+
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
                               graft_net_arch *out, graft_err *e)
 {
@@ -141,6 +151,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     graft_qwen_image21_arch qwen_image21;
     graft_ideogram4_arch ideogram4;
     graft_ernie_image_arch ernie_image;
+    graft_auraflow_arch auraflow;
     if (graft_detect_find(f, prefix, GRAFT_IDEOGRAM4_TENSOR)) {
         graft_status st = graft_ideogram4_detect(f, prefix, config, &ideogram4, e);
         if (!st) of_ideogram4(&ideogram4, out);
@@ -191,6 +202,11 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
         if (!st) of_ernie_image(&ernie_image, out);
         return st;
     }
+    if (graft_detect_find(f, prefix, GRAFT_AURAFLOW_TENSOR)) {
+        graft_status st = graft_auraflow_detect(f, prefix, config, &auraflow, e);
+        if (!st) of_auraflow(&auraflow, out);
+        return st;
+    }
     graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
     if (!st) graft_net_of_unet(&unet, out);
     return st;
@@ -224,6 +240,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *sh
         return graft_ideogram4_build(&a->ideogram4, shape, out, e);
     case GRAFT_NET_ERNIE_IMAGE:
         return graft_ernie_image_build(&a->ernie_image, shape, out, e);
+    case GRAFT_NET_AURAFLOW:
+        return graft_auraflow_build(&a->auraflow, shape, out, e);
     default:
         return graft_unet_build_guided(&a->unet, shape, pictures, out, e);
     }
@@ -327,6 +345,8 @@ int64_t graft_net_patch(const graft_net_arch *a)
         return a->krea2.patch;
     case GRAFT_NET_ANIMA:
         return a->anima.patch;
+    case GRAFT_NET_AURAFLOW:
+        return a->auraflow.patch;
     default:
         return 1;
     }
@@ -339,6 +359,8 @@ bool graft_net_counts_tokens(const graft_net_arch *a, int64_t tokens)
         return graft_mmdit_counts_tokens(tokens);
     case GRAFT_NET_FLUX:
         return graft_flux_counts_tokens(&a->flux, tokens);
+    case GRAFT_NET_AURAFLOW:
+        return graft_auraflow_counts_tokens(tokens);
     default:
         return a->kind == GRAFT_NET_QWEN_IMAGE || a->kind == GRAFT_NET_KREA2 ||
                a->kind == GRAFT_NET_ANIMA || a->kind == GRAFT_NET_QWEN_IMAGE21 ||
@@ -391,6 +413,8 @@ graft_hash graft_net_hash(const graft_net_arch *a)
         return graft_hash128(&a->ideogram4, sizeof a->ideogram4);
     case GRAFT_NET_ERNIE_IMAGE:
         return graft_hash128(&a->ernie_image, sizeof a->ernie_image);
+    case GRAFT_NET_AURAFLOW:
+        return graft_hash128(&a->auraflow, sizeof a->auraflow);
     default:
         return graft_hash128(&a->unet, sizeof a->unet);
     }

@@ -46,10 +46,15 @@ static graft_vid vector(const graft_build *b, const graft_stream *s, graft_vid o
 
 graft_vid graft_stream_normed(const graft_build *b, const graft_stream *s, int shift)
 {
+    return graft_stream_normed_of(b, s, shift, GRAFT_STREAM_EPS);
+}
+
+graft_vid graft_stream_normed_of(const graft_build *b, const graft_stream *s, int shift, float eps)
+{
     graft_vid in[3] = {s->h, vector(b, s, s->scales, shift + 1), vector(b, s, s->shifts, shift)};
     if (in[0] < 0 || in[1] < 0 || in[2] < 0) return GRAFT_NO_VALUE;
-    return graft_graph_node(b->g, GRAFT_OP_LAYER_NORM, &(graft_attrs){.eps = GRAFT_STREAM_EPS}, in,
-                            3, GRAFT_DTYPE_NONE);
+    return graft_graph_node(b->g, GRAFT_OP_LAYER_NORM, &(graft_attrs){.eps = eps}, in, 3,
+                            GRAFT_DTYPE_NONE);
 }
 
 graft_vid graft_stream_gated(const graft_build *b, const graft_stream *s, int gate, graft_vid v)

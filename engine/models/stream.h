@@ -5,7 +5,7 @@
 #define GRAFT_MODELS_STREAM_H
 #include "engine/models/build.h"
 
-#define GRAFT_STREAM_EPS 1e-6f /* of all norms of published ones */
+#define GRAFT_STREAM_EPS 1e-6f /* of norms, but for AuraFlow's */
 
 typedef struct graft_stream {
     graft_name name;          /* of what its layers are below: "joint_blocks.3.x_block" */
@@ -25,6 +25,8 @@ void graft_stream_modulate_given(const graft_build *b, graft_stream *s, graft_vi
                                  int vectors);
 /* The stream, normed, times one more than vector shift + 1, plus vector shift. */
 graft_vid graft_stream_normed(const graft_build *b, const graft_stream *s, int shift);
+/* The same with an epsilon of its own. */
+graft_vid graft_stream_normed_of(const graft_build *b, const graft_stream *s, int shift, float eps);
 /* The stream + vector `gate` times v (N,tokens,hidden). */
 graft_vid graft_stream_gated(const graft_build *b, const graft_stream *s, int gate, graft_vid v);
 /* An RMS norm of each head of v (N,tokens,heads*d) by a weight (d) of this name. */

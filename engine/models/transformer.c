@@ -17,6 +17,16 @@ void graft_transformer_check_side(graft_graph *g, const graft_unet_shape *s, int
                          (long long)s->width, (long long)s->height);
 }
 
+void graft_transformer_check_table(graft_graph *g, const graft_unet_shape *s, int32_t patch,
+                                   int32_t side)
+{
+    if (s->height / patch > side || s->width / patch > side)
+        graft_graph_fail(g, GRAFT_E_ARG,
+                         "a latent of %lldx%lld: this transformer knows places for %d, which are "
+                         "%d pixels a side",
+                         (long long)s->width, (long long)s->height, side * patch, 8 * side * patch);
+}
+
 void graft_transformer_check_tokens(graft_graph *g, const graft_unet_shape *s, int32_t step,
                                     int32_t most)
 {

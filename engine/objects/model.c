@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "engine/image/latent_operation.h"
 #include "engine/image/resize.h"
+#include "engine/models/auraflow.h"
 #include "engine/models/flux2.h"
 #include "engine/objects/alike.h"
 #include "engine/objects/control.h"
@@ -326,12 +327,18 @@ static uint64_t blocks_in(const char *text, int32_t depth)
     return blocks;
 }
 
+/* Whether its blocks are of two streams, then of one. */
+static bool has_two_kinds(const graft_model *m)
+{
+    return m->arch.kind == GRAFT_NET_FLUX || m->arch.kind == GRAFT_NET_AURAFLOW;
+}
+
 static graft_status check_skip(const graft_model *m, const graft_skip_options *o, graft_err *e)
 {
-    if (m->arch.kind != GRAFT_NET_MMDIT && m->arch.kind != GRAFT_NET_FLUX)
+    if (m->arch.kind != GRAFT_NET_MMDIT && !has_two_kinds(m))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "skip-layer guidance is for the transformers of Stable Diffusion 3 and "
-                          "FLUX.1%s",
+                          "skip-layer guidance is for the transformers of Stable Diffusion 3, "
+                          "FLUX.1 and AuraFlow%s",
                           graft_net_is_unet(&m->arch)
                               ? "; this model is a UNet, for which there is "
                                 "PerturbedAttentionGuidance"
@@ -349,13 +356,14 @@ static graft_status find_skipped(const graft_model *m, const graft_skip_options 
 {
     graft_status st = check_skip(m, o, e);
     if (st) return st;
-    const bool flux = m->arch.kind == GRAFT_NET_FLUX;
-    const int32_t depth = flux ? m->arch.flux.depth : m->arch.mmdit.depth;
-    const int32_t single = flux ? m->arch.flux.single_depth : 0;
+    /* Those of other kinds are zeros. */
+    const graft_net_arch *a = &m->arch;
+    const int32_t depth = a->flux.depth + a->auraflow.depth + a->mmdit.depth;
+    const int32_t single = a->flux.single_depth + a->auraflow.single_depth;
     *blocks = blocks_in(o->layers, depth);
     if (single && depth < 64) *blocks |= blocks_in(o->single_layers, single) << depth;
     if (*blocks) return GRAFT_OK;
-    if (flux)
+    if (has_two_kinds(m))
         return graft_fail(e, GRAFT_E_ARG,
                           "layers \"%.60s\" and \"%.60s\" name none of this model's blocks, which "
                           "are 0 to %d and 0 to %d",
@@ -397,10 +405,10 @@ graft_status graft_model_skip_layers(const graft_model *m, const char *layers, d
                                      double start, double end, graft_model **out, graft_err *e)
 {
     const graft_skip_options o = {layers, "", scale, start, end, 0};
-    if (m->arch.kind == GRAFT_NET_FLUX)
+    if (has_two_kinds(m))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "this skip-layer guidance is for Stable Diffusion 3's transformers; for "
-                          "FLUX.1's there is SkipLayerGuidanceDiT");
+                          "FLUX.1's and AuraFlow's there is SkipLayerGuidanceDiT");
     return graft_model_skip_blocks(m, &o, out, e);
 }
 
@@ -588,6 +596,8 @@ static int64_t usual_words(const graft_net_arch *a)
         return SHORT_WORDS;
     case GRAFT_NET_FLUX2:
         return GRAFT_FLUX2_TOKENS;
+    case GRAFT_NET_AURAFLOW:
+        return GRAFT_AURAFLOW_TOKENS;
     default:
         return GRAFT_TEXT_CHUNK;
     }

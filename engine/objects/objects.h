@@ -344,7 +344,8 @@ typedef enum graft_clip_kind {
     GRAFT_CLIP_LONGCAT = 12,      /* as Qwen-Image's: LongCat-Image (longcat.h) */
     GRAFT_CLIP_OVIS = 13,         /* Qwen 3 alone: Ovis-Image (ovis.h) */
     GRAFT_CLIP_ERNIE_IMAGE = 14,  /* Ministral 3 alone */
-    GRAFT_CLIP_LUMINA2 = 15       /* Gemma 2 alone: Lumina-Image 2.0 */
+    GRAFT_CLIP_LUMINA2 = 15,      /* Gemma 2 alone: Lumina-Image 2.0 */
+    GRAFT_CLIP_AURAFLOW = 16      /* Pile-T5 alone (clip_auraflow.c) */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 
@@ -357,7 +358,7 @@ struct graft_clip {
     graft_clip_kind kind;
     size_t n_encoders; /* 1, or 2: L, then G; 0 where T5 or Qwen 3 is alone */
     graft_encoder encoder[2];
-    struct graft_t5 *t5; /* of SD 3, FLUX and Chroma (t5.h); or NULL */
+    struct graft_t5 *t5; /* of SD 3, FLUX, Chroma and AuraFlow (t5.h); or NULL */
     /* Of Z-Image, FLUX.2, Krea 2, Anima, Ideogram 4, both Qwen-Images and others (qwen3.h). */
     struct graft_qwen3 *qwen3;
     graft_build_options t5_options; /* of both, by default what is best: T5-XXL in float32 takes

@@ -76,7 +76,7 @@ graft_status graft_clip_t5_options(const graft_clip *c, int64_t more, int64_t le
 
 const char *graft_clip_encoder_name(const graft_clip *c, size_t i)
 {
-    if (i == c->n_encoders && c->t5) return "t5xxl";
+    if (i == c->n_encoders && c->t5) return c->t5->arch.own_bias ? "pile_t5xl" : "t5xxl";
     if (i == c->n_encoders && c->qwen3) return graft_qwen3_name(c->qwen3);
     if (i >= c->n_encoders) return NULL;
     const graft_encoder *k = &c->encoder[i];
@@ -349,6 +349,7 @@ static graft_status encode(const graft_clip *c, const char *text_l, const char *
         return graft_clip_encode_sd3(c, text_l, text_g, text_l, task, out, e);
     if (c->kind == GRAFT_CLIP_FLUX) return graft_clip_encode_flux(c, text_l, text_l, task, out, e);
     if (c->kind == GRAFT_CLIP_CHROMA) return graft_clip_encode_chroma(c, text_l, task, out, e);
+    if (c->kind == GRAFT_CLIP_AURAFLOW) return graft_clip_encode_auraflow(c, text_l, task, out, e);
     if (c->kind == GRAFT_CLIP_ANIMA) return graft_clip_encode_anima(c, text_l, task, out, e);
     if (c->qwen3) return graft_clip_encode_qwen3(c, text_l, task, out, e);
     memset(part, 0, sizeof part);

@@ -42,9 +42,14 @@ static graft_status look_up(const t5_run *r, const int32_t *ids, float *x, graft
     return st;
 }
 
-static graft_status make_bias(const t5_run *r, float *bias, graft_err *e)
+/* The bias, or the buckets of UMT5's. */
+static graft_status make_bias(const t5_run *r, void *bias, graft_err *e)
 {
     const graft_t5_arch *a = r->arch;
+    if (a->own_bias) {
+        graft_t5_buckets(a, r->tokens, bias);
+        return GRAFT_OK;
+    }
     const char *name = graft_t5_bias_name();
     const int64_t count = (int64_t)a->buckets * a->heads;
     graft_status st = check_table(r, name, a->buckets, a->heads, e);
@@ -87,7 +92,7 @@ static graft_status bind(const t5_run *r, const graft_task *task, graft_binding 
 static graft_status check_shape(const t5_run *r, int64_t *values, int64_t *scores, graft_err *e)
 {
     const int64_t x[3] = {r->batch, r->tokens, r->arch->width};
-    const int64_t bias[3] = {r->arch->heads, r->tokens, r->tokens};
+    const int64_t bias[3] = {r->arch->own_bias ? 1 : r->arch->heads, r->tokens, r->tokens};
     if (r->batch < 1 || r->tokens < 1)
         return graft_fail(e, GRAFT_E_ARG, "%lld texts of %lld tokens", (long long)r->batch,
                           (long long)r->tokens);
@@ -109,7 +114,7 @@ graft_status graft_t5_run(graft_engine *engine, const graft_build_options *optio
     graft_status st = check_shape(&r, &values, &scores, e);
     if (st) return st;
     float *x = graft_malloc_array((size_t)values, sizeof *x);
-    float *bias = graft_malloc_array((size_t)scores, sizeof *bias);
+    void *bias = graft_malloc_array((size_t)scores, sizeof(float));
     if (!x || !bias) {
         st = graft_fail_nomem(e, "text encoder");
         goto out;

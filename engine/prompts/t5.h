@@ -29,7 +29,7 @@ typedef struct graft_t5 {
 } graft_t5;
 /* What is below `place` of the file. The tokenizer is a tensor GRAFT_T5_TOKENIZER of the file,
  * beside T5's others, below "text_encoders." or without a prefix, or the file spiece.model beside
- * it, or the one that the task knows. GRAFT_E_NOTFOUND: there is none. */
+ * it, of UMT5 tokenizer.model, or the one that the task knows. GRAFT_E_NOTFOUND: there is none. */
 graft_status graft_t5_load(graft_weights *file, const char *place, const graft_task *task,
                            graft_t5 **out, graft_err *e);
 /* The same with other weights of its shape, which are retained. */
@@ -77,6 +77,9 @@ graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *op
 /* graft_clip_encode() of Chroma's. */
 graft_status graft_clip_encode_chroma(const graft_clip *c, const char *text, const graft_task *task,
                                       graft_cond **out, graft_err *e);
+/* Of AuraFlow's. */
+graft_status graft_clip_encode_auraflow(const graft_clip *c, const char *text,
+                                        const graft_task *task, graft_cond **out, graft_err *e);
 /* What a prompt is filled up with, where `usual` tokens are the least. */
 static inline graft_t5_padding graft_clip_t5_padding(const graft_clip *c, size_t usual)
 {

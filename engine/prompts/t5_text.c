@@ -100,6 +100,24 @@ static graft_status check_weights(const graft_t5 *t, graft_err *e)
     return st;
 }
 
+/* A file that is called as Pile-T5's may be of another model that lies in the same folder: Gemma's,
+ * which has more tokens. */
+static graft_status find_tokenizer(graft_t5 *t, const graft_safetensors *f, const char *place,
+                                   const graft_task *task, graft_err *e)
+{
+    static const graft_spiece_wanted pile = {"tokenizer.model", "Pile-T5 without its", "Pile-T5"};
+    const bool own = t->arch.own_bias;
+    const graft_spiece_wanted *wanted = own ? &pile : GRAFT_T5_SPIECE("T5 without its");
+    graft_status st = graft_t5_tokenizer_load(f, place, wanted, task, &t->tokenizer, &t->model, e);
+    if (st) return st;
+    const int32_t count = graft_unigram_tokens_of(t->tokenizer).count;
+    if (count <= t->arch.vocab) return GRAFT_OK;
+    return graft_fail(e, own ? GRAFT_E_NOTFOUND : GRAFT_E_FORMAT,
+                      "%s: its table has %d tokens, fewer than the %d of its tokenizer%s",
+                      graft_safetensors_path(f), t->arch.vocab, count,
+                      own ? ": put tokenizer.model of Pile-T5 beside it" : "");
+}
+
 graft_status graft_t5_load(graft_weights *file, const char *place, const graft_task *task,
                            graft_t5 **out, graft_err *e)
 {
@@ -111,14 +129,7 @@ graft_status graft_t5_load(graft_weights *file, const char *place, const graft_t
     GRAFT_TRY(graft_t5_detect(f, place, &t->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &t->weights, e));
     GRAFT_TRY(check_weights(t, e));
-    GRAFT_TRY(graft_t5_tokenizer_load(f, place, GRAFT_T5_SPIECE("T5 without its"), task,
-                                      &t->tokenizer, &t->model, e));
-    if (graft_unigram_tokens_of(t->tokenizer).count > t->arch.vocab) {
-        st = graft_fail(
-            e, GRAFT_E_FORMAT, "%s: its table has %d tokens, fewer than the %d of its tokenizer",
-            graft_safetensors_path(f), t->arch.vocab, graft_unigram_tokens_of(t->tokenizer).count);
-        goto out;
-    }
+    GRAFT_TRY(find_tokenizer(t, f, place, task, e));
     *out = t;
     t = NULL;
 out:

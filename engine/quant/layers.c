@@ -33,8 +33,8 @@ static const graft_gslot *query_weight(const graft_graph *g, size_t node)
         const graft_gnode *n = &g->node[i];
         if (g->value[n->out].root != q) continue;
         if (n->op == GRAFT_OP_LINEAR) return graft_quant_weight(g, i);
-        if (n->op != GRAFT_OP_JOIN && n->op != GRAFT_OP_RMS_NORM && n->op != GRAFT_OP_ROPE &&
-            n->op != GRAFT_OP_COPY && n->op != GRAFT_OP_MUL)
+        if (n->op != GRAFT_OP_JOIN && n->op != GRAFT_OP_RMS_NORM && n->op != GRAFT_OP_LAYER_NORM &&
+            n->op != GRAFT_OP_ROPE && n->op != GRAFT_OP_COPY && n->op != GRAFT_OP_MUL)
             return NULL;
         const bool sum = n->op == GRAFT_OP_MUL && n->in[GRAFT_MUL_RESIDUAL] >= 0;
         q = g->value[n->in[sum ? GRAFT_MUL_RESIDUAL : n->op == GRAFT_OP_JOIN && !counts]].root;
@@ -57,6 +57,8 @@ bool graft_quant_node_layer(const graft_graph *g, size_t node, size_t k, char ou
                      without(s->source[0], ".qkv.weight", out) ||
                      without(s->source[0], ".linear1.weight", out) || /* FLUX's */
                      without(s->source[0], ".wq.weight", out) ||      /* Krea 2's */
+                     without(s->source[0], ".w1q.weight", out) ||     /* AuraFlow's */
+                     without(s->source[0], ".w2q.weight", out) ||     /* likewise */
                      without(s->source[0], ".q_proj.weight", out));   /* Anima's */
     }
     const graft_gslot *s = graft_quant_weight(g, node);

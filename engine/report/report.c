@@ -430,6 +430,16 @@ static void print_alike(graft_str *s, const char *streams, int depth, int hidden
                      depth, streams, hidden, context_dim, heads);
 }
 
+/* Those whose streams become one after some blocks. */
+static void print_joined(graft_str *s, int depth, int single_depth, int hidden, int context_dim,
+                         int heads, const char *more)
+{
+    graft_str_printf(s,
+                     "  architecture %d blocks of two streams, %d of one, %d channels wide, "
+                     "context %d, heads %d%s\n",
+                     depth, single_depth, hidden, context_dim, heads, more);
+}
+
 static void print_unet(graft_str *s, const graft_unet_arch *a)
 {
     graft_str_printf(s, "  architecture %d + 1 + %d blocks, %d channels wide, context %d, %s %d\n",
@@ -450,18 +460,16 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     const graft_anima_arch *n = &net->anima;
     const graft_ideogram4_arch *i = &net->ideogram4;
     const graft_ernie_image_arch *e = &net->ernie_image;
+    const graft_auraflow_arch *u = &net->auraflow;
     switch (net->kind) {
     case GRAFT_NET_MMDIT:
         print_alike(s, "two streams", t->depth, t->hidden, t->context_dim, t->heads);
         return;
     case GRAFT_NET_FLUX:
-        graft_str_printf(s,
-                         "  architecture %d blocks of two streams, %d of one, %d channels wide, "
-                         "context %d, heads %d%s\n",
-                         x->depth, x->single_depth, x->hidden, x->context_dim, x->heads,
-                         x->guidance       ? ", told the guidance"
-                         : x->approximator ? ", with Chroma's approximator"
-                                           : "");
+        print_joined(s, x->depth, x->single_depth, x->hidden, x->context_dim, x->heads,
+                     x->guidance       ? ", told the guidance"
+                     : x->approximator ? ", with Chroma's approximator"
+                                       : "");
         return;
     case GRAFT_NET_ZIMAGE:
         graft_str_printf(
@@ -471,11 +479,8 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
             z->noise_depth, z->context_depth, z->depth, z->hidden, z->context_dim, z->heads);
         return;
     case GRAFT_NET_FLUX2:
-        graft_str_printf(s,
-                         "  architecture %d blocks of two streams, %d of one, %d channels wide, "
-                         "context %d, heads %d%s\n",
-                         f->depth, f->single_depth, f->hidden, f->context_dim, f->heads,
-                         f->guidance ? ", told the guidance" : "");
+        print_joined(s, f->depth, f->single_depth, f->hidden, f->context_dim, f->heads,
+                     f->guidance ? ", told the guidance" : "");
         return;
     case GRAFT_NET_QWEN_IMAGE:
         print_alike(s, "two streams", q->depth, q->hidden, q->context_dim, q->heads);
@@ -495,6 +500,9 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
         return;
     case GRAFT_NET_ERNIE_IMAGE:
         print_alike(s, "one stream", e->depth, e->hidden, e->context_dim, e->heads);
+        return;
+    case GRAFT_NET_AURAFLOW:
+        print_joined(s, u->depth, u->single_depth, u->hidden, u->context_dim, u->heads, "");
         return;
     case GRAFT_NET_ANIMA:
         graft_str_printf(s,

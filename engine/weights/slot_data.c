@@ -219,6 +219,7 @@ static graft_status load_crop(const graft_weights *w, const graft_gslot *s, graf
                               graft_err *e)
 {
     const int64_t side = s->rows[0], h = s->dim[1], width = s->dim[2], c = s->dim[3];
+    const int64_t later = s->kind == GRAFT_SLOT_LATER;
     int64_t all = side * side;
     graft_slot_data whole = {0};
     graft_gslot stored = *s;
@@ -233,7 +234,7 @@ static graft_status load_crop(const graft_weights *w, const graft_gslot *s, graf
     uint8_t *p = st ? NULL : graft_malloc_aligned(64, (size_t)h * row);
     if (!st && !p) st = graft_fail_nomem(e, "weights");
     for (int64_t i = 0; i < h && !st; i++) {
-        int64_t from = ((side - h) / 2 + i) * side + (side - width) / 2;
+        int64_t from = ((side - h + later) / 2 + i) * side + (side - width + later) / 2;
         memcpy(p + (size_t)i * row, (const uint8_t *)whole.data + (size_t)from * cell, row);
     }
     out->dtype = whole.dtype;
@@ -321,7 +322,7 @@ graft_status graft_slot_data_load(const graft_weights *w, const graft_gslot *slo
                                   graft_slot_data *out, graft_err *e)
 {
     *out = (graft_slot_data){0};
-    graft_status st = slot->kind == GRAFT_SLOT_CROP   ? load_crop(w, slot, out, e)
+    graft_status st = graft_gslot_crop(slot)          ? load_crop(w, slot, out, e)
                       : slot->kind == GRAFT_SLOT_LAST ? load_last(w, slot, out, e)
                       : slot->kind == GRAFT_SLOT_MORE ? load_more(w, slot, out, e)
                       : slot->kind == GRAFT_SLOT_SUM  ? load_sum(w, slot, out, e)

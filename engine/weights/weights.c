@@ -193,7 +193,7 @@ static int source_shape(const graft_gslot *s, size_t k, int64_t dim[SOURCE_RANK]
         dim[0] = s->dim[1];
         dim[1] = s->dim[0];
     }
-    if (s->kind == GRAFT_SLOT_CROP) {
+    if (graft_gslot_crop(s)) {
         dim[0] = s->rows[0] * s->rows[0];
         dim[1] = s->dim[3];
         return 2;

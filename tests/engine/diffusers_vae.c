@@ -202,6 +202,42 @@ static void parts(void)
     unlink(path);
 }
 
+/* Beside a network in its own names, as some checkpoints have one; VAELoader finds it there, too.
+ */
+static void in_a_checkpoint(void)
+{
+    static const char net[] = GRAFT_SOURCE_DIR "/golden/small/auraflow_two.safetensors";
+    static const char *const place[] = {"vae.", "first_stage_model."};
+    const char *path = temp_path("whole.safetensors");
+    graft_vae *a = load_vae(SMALL_VAE);
+    graft_err e = GRAFT_ERR_INIT;
+    char name[200];
+    for (int i = 0; i < 4; i++) {
+        made_file *own = part_of_file(net, ""), *f = diffusers_vae(a, (vae_naming){i & 1, true});
+        graft_model *m = NULL;
+        graft_vae *b = NULL;
+        for (size_t k = 0; k < f->n; k++) {
+            snprintf(name, sizeof name, "%s%s", place[i / 2], f->tensor[k].name);
+            call_tensor(&f->tensor[k], name);
+        }
+        for (size_t k = 0; k < own->n; k++)
+            add_tensor(f, own->tensor[k].name, own->tensor[k].rank, own->tensor[k].shape,
+                       own->tensor[k].data, 0);
+        finish_file(own);
+        write_file(f, path, config_of(net));
+        CHECK_OK(graft_checkpoint_load(engine, path, NULL, &m, NULL, &b, &e), &e);
+        CHECK(m && m->arch.kind == GRAFT_NET_AURAFLOW);
+        same_vae(a, b);
+        graft_vae_release(b);
+        graft_model_release(m);
+        b = load_vae(path);
+        same_vae(a, b);
+        graft_vae_release(b);
+    }
+    graft_vae_release(a);
+    unlink(path);
+}
+
 /* In half precision, and saved: a checkpoint's names, shapes and bytes. */
 static void saved(void)
 {
@@ -355,6 +391,7 @@ int main(void)
     RUN(same_vaes);
     RUN(sixteen_channels);
     RUN(parts);
+    RUN(in_a_checkpoint);
     RUN(saved);
     RUN(without_tensors);
     RUN(wrong_layers);

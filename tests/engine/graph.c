@@ -477,6 +477,40 @@ static void slots_of_parts(void)
     graft_graph_destroy(g);
 }
 
+/* The middle of a square, and the one behind it, are slots apart; both survive the text form, and
+ * none is larger than its square. */
+static void middles(void)
+{
+    static const int64_t dim[4] = {1, 3, 2, 5}, large[4] = {1, 2, 9, 5};
+    static const graft_slot_kind kinds[] = {GRAFT_SLOT_CROP, GRAFT_SLOT_LATER};
+    graft_graph *g = graft_graph_create();
+    const int64_t in[4] = {2, 3, 2, 5};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_str s = GRAFT_STR_INIT;
+    graft_vid v[2];
+    v[0] = graft_graph_weight_crop(g, "w", 8, dim);
+    v[1] = graft_graph_weight_crop_later(g, "w", 8, dim);
+    CHECK(v[0] != v[1] && graft_graph_weight_crop_later(g, "w", 8, dim) == v[1]);
+    graft_vid x = graft_graph_input(g, GRAFT_F32, 4, in);
+    for (int i = 0; i < 2; i++)
+        x = graft_graph_node(g, GRAFT_OP_ADD, NULL, (graft_vid[]){x, v[i]}, 2, GRAFT_DTYPE_NONE);
+    graft_graph_output(g, x);
+    CHECK_OK(graft_graph_verify(g, &e), &e);
+    graft_graph_print(g, &s);
+    graft_graph *again = NULL;
+    CHECK_OK(graft_graph_parse(s.data, s.len, &again, &e), &e);
+    for (int i = 0; i < 2 && again; i++) {
+        CHECK(again->slot[i].kind == kinds[i] && again->slot[i].rows[0] == 8);
+        CHECK(graft_gslot_crop(&again->slot[i]) && !graft_gslot_rows(&again->slot[i]));
+    }
+    graft_graph_destroy(again);
+    graft_str_finish(&s);
+    CHECK_INT(graft_graph_weight_crop_later(g, "w", 8, large), GRAFT_NO_VALUE);
+    CHECK(graft_graph_status(g, &e) == GRAFT_E_ARG &&
+          strstr(e.text, "2 x 9 cells of a square of 8"));
+    graft_graph_destroy(g);
+}
+
 /* A weight that is one more than what is stored has a slot of its own. */
 static void one_more(void)
 {
@@ -522,6 +556,7 @@ int main(void)
     RUN(same_weight_is_one_slot);
     RUN(last_slices);
     RUN(slots_of_parts);
+    RUN(middles);
     RUN(one_more);
     return test_end();
 }

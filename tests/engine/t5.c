@@ -199,8 +199,6 @@ static void other_structures(void)
     } more[] = {
         {"encoder.block.0.layer.1.DenseReluDense.wi.weight", "1.0", DENSE, WIDTH,
          GRAFT_E_UNSUPPORTED},
-        {"encoder.block.1.layer.0.SelfAttention.relative_attention_bias.weight", "UMT5", 32, HEADS,
-         GRAFT_E_UNSUPPORTED},
         {"decoder.block.0.layer.0.SelfAttention.q.weight", "", INNER, WIDTH, GRAFT_OK},
     };
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
@@ -252,7 +250,7 @@ static void odd_shapes(void)
 /* In bfloat16 layers compute in it, and what they add up to, and its norms, are float32. */
 static void keeps_float32(void)
 {
-    const graft_t5_arch a = {LAYERS, WIDTH, HEADS, 8, DENSE, VOCAB, 32, 0};
+    const graft_t5_arch a = {LAYERS, WIDTH, HEADS, 8, DENSE, VOCAB, 32, 0, 0};
     const graft_t5_shape shape = {2, 9, GRAFT_BF16, 0};
     graft_graph *g = NULL;
     graft_err e = GRAFT_ERR_INIT;
@@ -285,7 +283,7 @@ static void refuses_shapes(void)
     } shapes[] = {{{1, 4, GRAFT_F16, 0}, GRAFT_E_UNSUPPORTED},
                   {{1, GRAFT_T5_MAX_TOKENS + 1, GRAFT_F32, 0}, GRAFT_E_LIMIT},
                   {{1, GRAFT_T5_MAX_TOKENS, GRAFT_F32, 0}, GRAFT_OK}};
-    const graft_t5_arch a = {LAYERS, WIDTH, HEADS, 8, DENSE, VOCAB, 32, 0};
+    const graft_t5_arch a = {LAYERS, WIDTH, HEADS, 8, DENSE, VOCAB, 32, 0, 0};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         graft_graph *g = NULL;
         graft_err e = GRAFT_ERR_INIT;
@@ -302,6 +300,38 @@ static graft_status run(const graft_t5_arch *a, graft_weights *w, const int32_t 
 {
     const graft_build_options o = {.no_disk = true};
     return graft_t5_run(engine, &o, a, w, ids, batch, tokens, NULL, hidden, e);
+}
+
+/* A UMT5 whose layers all have the same bias is a T5 with that; with another one in any of them it
+ * is not. */
+static void a_bias_each(void)
+{
+    const int32_t ids[T] = {7, 3, 49, 0, 21};
+    float got[3][T * WIDTH];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_t5_arch a;
+    for (int i = 0; i < 3; i++) {
+        made_file *f = make_file("shared.weight");
+
+        CHECK_STR(f->tensor[1].name + strlen(PREFIX), BIAS);
+        if (i) {
+            add(f, GRAFT_UMT5_TENSOR, 32, HEADS, 2.0f);
+            if (i == 1)
+                memcpy((float *)(uintptr_t)f->tensor[f->n - 1].data, f->tensor[1].data,
+                       32 * HEADS * sizeof(float));
+        }
+        graft_weights *w = weights_of(f, &a);
+        CHECK_INT(a.own_bias, i > 0);
+        CHECK_OK(run(&a, w, ids, 1, T, got[i], &e), &e);
+        graft_weights_release(w);
+        finish_file(f);
+    }
+    double same = 0, other = 0;
+    for (int k = 0; k < T * WIDTH; k++) {
+        same = fmax(same, fabs(got[0][k] - got[1][k]));
+        other = fmax(other, fabs(got[0][k] - got[2][k]));
+    }
+    CHECK(same < 1e-6 && other > 1e-2);
 }
 
 /* Texts of a batch do not see each other, and order matters. */
@@ -376,8 +406,9 @@ static void name_as_llama(const char *name, char *out, size_t size)
 }
 
 /* In a GGUF file, by llama.cpp's names and with the table of tokens in blocks, an encoder gives
- * what it gives in a file of its authors' names and of the same values. */
-static void same_in_gguf(void)
+ * what it gives in a file of its authors' names and of the same values; one whose layers have a
+ * bias each, too. */
+static void check_gguf(bool own_bias)
 {
     const int32_t ids[T] = {4, 49, 0, 7, 1};
     float want[T * WIDTH], got[T * WIDTH];
@@ -387,6 +418,10 @@ static void same_in_gguf(void)
     graft_safetensors *file = NULL;
     graft_weights *all = NULL;
     char name[100];
+    random_state = 11;
+    if (own_bias) add(f, GRAFT_UMT5_TENSOR, 32, HEADS, 2.0f);
+    random_state = 11;
+    if (own_bias) add(g, GRAFT_UMT5_TENSOR, 32, HEADS, 2.0f);
     for (size_t i = 0; i < f->n; i++) {
         graft_st_tensor *t = &g->tensor[i], *plain = &f->tensor[i];
         name_as_llama(t->name, name, sizeof name);
@@ -402,11 +437,18 @@ static void same_in_gguf(void)
     CHECK_OK(run(&a, w, ids, 1, T, want, &e), &e);
     CHECK_OK(run(&b, all, ids, 1, T, got, &e), &e);
     CHECK(memcmp(&a, &b, sizeof a) == 0 && memcmp(got, want, sizeof got) == 0);
+    CHECK(a.own_bias == own_bias);
     graft_weights_release(w);
     graft_weights_release(all);
     finish_file(f);
     finish_file(g);
     free(bytes.data);
+}
+
+static void same_in_gguf(void)
+{
+    check_gguf(false);
+    check_gguf(true);
 }
 
 static void refuses_runs(void)
@@ -593,6 +635,7 @@ int main(void)
     RUN(odd_shapes);
     RUN(keeps_float32);
     RUN(refuses_shapes);
+    RUN(a_bias_each);
     RUN(texts_are_apart);
     RUN(outgrows_float16);
     RUN(same_in_gguf);

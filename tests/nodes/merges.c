@@ -70,6 +70,8 @@ static void numbers_are_passed_on(void)
     expect("ModelMergeSD3_2B", "merge_parts two=1 30, pos_embed. 0.25 to final_layer. 7.5\n");
     expect("ModelMergeSD35_Large", "merge_parts two=1 44, pos_embed. 0.25 to final_layer. 11\n");
     expect("ModelMergeFlux1", "merge_parts two=1 63, img_in. 0.25 to final_layer. 15.75\n");
+    expect("ModelMergeAuraflow",
+           "merge_parts two=1 43, init_x_linear. 0.25 to final_linear. 10.75\n");
     expect("ModelMergeAdd", "merge_add two=1\n");
     expect("ModelMergeSubtract", "merge_subtract two=1 0.25\n");
     expect("CLIPMergeSimple", "merge_clip two=1 0.25\n");

@@ -103,8 +103,8 @@ static void check_golden(const graft_unigram *u, const char *name)
 
 static void golden(void)
 {
-    static const char *const names[] = {"t5",   "fallback", "suffix", "odd",    "plain",
-                                        "ties", "users",    "gemma",  "joined", "apart"};
+    static const char *const names[] = {"t5",    "fallback", "suffix", "odd",   "plain", "ties",
+                                        "users", "gemma",    "joined", "apart", "llama"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char model[64];
         snprintf(model, sizeof model, "%s.model", names[i]);

@@ -185,6 +185,11 @@ static const struct workflow {
      {"1.unet_name=tiny-ernie-image.safetensors", "2.clip_name=tiny-ministral.safetensors",
       "3.vae_name=tiny-flux2-vae.safetensors", "8.steps=2", "6.width=80", "6.height=112",
       "7.width=80", "7.height=112"}},
+    {"auraflow.json",
+     1,
+     80, /* odd numbers of squares of the latent */
+     112,
+     {TINY("auraflow"), "7.steps=2", "4.width=80", "4.height=112", "6.width=80", "6.height=112"}},
     {"lumina2.json",
      1,
      72,
