@@ -95,16 +95,14 @@ static void modulate(const auraflow *m, graft_stream *s, const char *list, int b
 /* The rest of a block, behind its attention. */
 static void finish_block(const auraflow *m, graft_stream *s, const part *p, graft_vid v)
 {
-    const graft_name mlp = NAME("%s.%s", s->name.text, p->mlp);
+    static const graft_build_gated_layers layers = {"c_fc1", "c_fc2", "c_proj"};
     graft_stream within = *s;
     v = linear(m, NAME("%s.%so", s->name.text, p->attention), v, m->a->hidden);
     within.h = graft_stream_gated(&m->b, s, GATE, v);
     v = graft_stream_normed_of(&m->b, &within, MLP_SHIFT, GRAFT_LAYER_NORM_EPS);
-    const graft_vid gate = linear(m, NAME("%s.c_fc1", mlp.text), v, m->a->mlp);
-    v = linear(m, NAME("%s.c_fc2", mlp.text), v, m->a->mlp);
-    v = graft_build_mul(&m->b, graft_build_act(&m->b, gate, GRAFT_ACT_SILU), v);
-    s->h = graft_stream_gated(&m->b, s, MLP_GATE,
-                              linear(m, NAME("%s.c_proj", mlp.text), v, m->a->hidden));
+    v = graft_build_gated(&m->b, NAME("%s.%s", s->name.text, p->mlp), &layers, v, m->a->mlp,
+                          GRAFT_ACT_SILU);
+    s->h = graft_stream_gated(&m->b, s, MLP_GATE, v);
 }
 
 static void block_of_two(const auraflow *m, int i, graft_stream *text, graft_stream *picture)

@@ -1,24 +1,13 @@
 /* AuraFlow's transformer, by its authors' names. */
 #include "engine/models/detect.h"
 
-#define BLOCKS_MAX    128
 #define PATCH         2   /* of all published ones; tensors tell its square times the channels */
 #define HEAD_DIM      256 /* likewise */
 #define REGISTERS_MAX 4096
 
 #define REGISTERS "register_tokens"
-#define SINGLE    "single_layers.0.attn.w1q.weight"
-
-/* Two names of each, so that a file that lacks one of them is refused by that name. */
-static int32_t count_blocks(const graft_safetensors *f, const char *prefix, const char *list,
-                            const char *mlp)
-{
-    int32_t n = 0;
-    while (n < BLOCKS_MAX && (graft_detect_find(f, prefix, "%s.%d.attn.w1q.weight", list, n) ||
-                              graft_detect_find(f, prefix, "%s.%d.%s.c_fc1.weight", list, n, mlp)))
-        n++;
-    return n;
-}
+#define QUERIES   "attn.w1q.weight" /* of each block */
+#define SINGLE    "single_layers.0." QUERIES
 
 static graft_status detect_registers(const graft_safetensors *f, const char *prefix, int32_t *out,
                                      graft_err *e)
@@ -43,8 +32,9 @@ graft_status graft_auraflow_detect(const graft_safetensors *f, const char *prefi
     if (!st) st = detect_registers(f, prefix, &out->registers, e);
     if (!st) st = graft_detect_plain_heads(f, config, out->hidden, 0, HEAD_DIM, &out->heads, e);
     if (st) return st;
-    out->depth = count_blocks(f, prefix, "double_layers", "mlpC");
-    out->single_depth = count_blocks(f, prefix, "single_layers", "mlp");
+    out->depth = graft_detect_blocks(f, prefix, "double_layers", QUERIES, "mlpC.c_fc1.weight");
+    out->single_depth =
+        graft_detect_blocks(f, prefix, "single_layers", QUERIES, "mlp.c_fc1.weight");
     /* One without would have a text in its last block that nobody reads. */
     return out->single_depth ? GRAFT_OK : graft_detect_missing(f, prefix, SINGLE, e);
 }

@@ -100,11 +100,9 @@ static graft_vid attention(const graft_zimage_blocks *m, const graft_zimage_sequ
 static graft_vid feed_forward(const graft_zimage_blocks *m, const graft_zimage_sequence *q,
                               graft_vid v)
 {
-    const graft_name name = NAME("%s.feed_forward", q->s.name.text);
-    graft_vid gate = graft_build_linear(&m->b, NAME("%s.w1", name.text), v, m->a->mlp, false);
-    v = graft_build_linear(&m->b, NAME("%s.w3", name.text), v, m->a->mlp, false);
-    v = graft_build_mul(&m->b, graft_build_act(&m->b, gate, GRAFT_ACT_SILU), v);
-    return graft_build_linear(&m->b, NAME("%s.w2", name.text), v, m->a->hidden, false);
+    static const graft_build_gated_layers layers = {"w1", "w3", "w2"};
+    return graft_build_gated(&m->b, NAME("%s.feed_forward", q->s.name.text), &layers, v, m->a->mlp,
+                             GRAFT_ACT_SILU);
 }
 
 /* What a branch sees: the stream, normed, and where it is told the time, scaled. */
