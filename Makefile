@@ -9,7 +9,7 @@ TESTS := $(shell expr $(JOBS) + 1)
 # Three tests at a time on two cores: threads that wait must sleep, not spin. The leak checker takes
 # the thread-local data of threads that libraries started for something else, and crashes, unless
 # it leaves __tls_get_addr alone. 32 MB of what was freed are watched for later use, not 256: that much
-# was touched anew again and again, a tenth of these tests' time.
+# was touched anew again and again, up to an eighth of a test's time.
 CTEST := OMP_WAIT_POLICY=passive ASAN_OPTIONS=intercept_tls_get_addr=0:quarantine_size_mb=32 ctest --output-on-failure --no-tests=error --timeout 900
 
 # glibc's malloc keeps what is freed: tests make and drop the same large arrays, and page faults took up to half of
