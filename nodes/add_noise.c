@@ -1,6 +1,5 @@
 /* AddNoise: latents with noise, without sampling. */
 #include "nodes/node.h"
-#include "nodes/part.h"
 
 enum { MODEL, NOISE, SIGMAS, LATENT_IMAGE };
 static const graft_input *const inputs[] = {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "nodes/files.h"
+#include "nodes/part.h"
 #include "nodes/value.h"
 
 static graft_payload payload(const graft_call *c, int i, graft_kind kind)

@@ -4,7 +4,6 @@
 #ifndef GRAFT_NODES_ARGS_H
 #define GRAFT_NODES_ARGS_H
 #include "nodes/call.h"
-#include "nodes/part.h"
 
 int64_t graft_arg_i64(const graft_call *c, int i);
 uint64_t graft_arg_u64(const graft_call *c, int i);

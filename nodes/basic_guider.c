@@ -1,6 +1,5 @@
 /* BasicGuider: a model that follows one prompt. */
 #include "nodes/node.h"
-#include "nodes/part.h"
 
 enum { MODEL, CONDITIONING };
 static const graft_input *const inputs[] = {

@@ -1,5 +1,4 @@
 /* CFGGuider: a model that follows one prompt and keeps away from another. */
-#include "nodes/part.h"
 #include "nodes/sampler_inputs.h"
 
 enum { MODEL, POSITIVE, NEGATIVE, CFG };

@@ -2,7 +2,6 @@
 #ifndef GRAFT_NODES_CUSTOM_INPUTS_H
 #define GRAFT_NODES_CUSTOM_INPUTS_H
 #include "nodes/node.h"
-#include "nodes/part.h"
 
 #define IN_SAMPLER() IN_OBJECT("sampler", "SAMPLER", "The method, from KSamplerSelect.")
 #define IN_SIGMAS()                                                                                \

@@ -1,6 +1,5 @@
 /* DisableNoise: the latents carry their noise already. */
 #include "nodes/node.h"
-#include "nodes/part.h"
 
 static const graft_input *const inputs[] = {NULL};
 static const graft_output *const outputs[] = {

@@ -1,5 +1,4 @@
 /* DualCFGGuider: guidance by two prompts, each with a strength of its own. */
-#include "nodes/part.h"
 #include "nodes/sampler_inputs.h"
 
 enum { MODEL, COND1, COND2, NEGATIVE, CFG_CONDS, CFG_COND2_NEGATIVE, STYLE };

@@ -1,5 +1,4 @@
 /* DualModelGuider: guidance whose two predictions come from two models. */
-#include "nodes/part.h"
 #include "nodes/sampler_inputs.h"
 
 enum { MODEL, POSITIVE, CFG, MODEL_NEGATIVE, NEGATIVE };

@@ -1,5 +1,4 @@
 /* KSamplerSelect: a sampling method for the custom samplers. */
-#include "nodes/part.h"
 #include "nodes/sampler_inputs.h"
 
 enum { SAMPLER_NAME };

@@ -1,5 +1,5 @@
 /* ModelSpeedup, a name of OneDiff: CompileModel with the usual options, and a booster. */
-#include "nodes/booster_nodes.h"
+#include "nodes/booster.h"
 #include "nodes/node.h"
 
 enum { MODEL, CUSTOM_BOOSTER, INPLACE };

@@ -1,5 +1,4 @@
 /* PerpNegGuider: guidance by what of the negative prompt is not in the positive one. */
-#include "nodes/part.h"
 #include "nodes/perp_inputs.h"
 
 enum { MODEL, POSITIVE, NEGATIVE, EMPTY_CONDITIONING, CFG, NEG_SCALE };

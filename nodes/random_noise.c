@@ -1,6 +1,5 @@
 /* RandomNoise: the noise of a seed. */
 #include "nodes/node.h"
-#include "nodes/part.h"
 
 enum { NOISE_SEED };
 static const graft_input *const inputs[] = {

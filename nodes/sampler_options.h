@@ -2,7 +2,6 @@
 #ifndef GRAFT_NODES_SAMPLER_OPTIONS_H
 #define GRAFT_NODES_SAMPLER_OPTIONS_H
 #include "nodes/node.h"
-#include "nodes/part.h"
 
 #define IN_ETA()                                                                                   \
     IN_FLOAT(                                                                                      \

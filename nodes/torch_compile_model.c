@@ -1,5 +1,5 @@
 /* TorchCompileModel: CompileModel, for workflows that compile with PyTorch. */
-#include "nodes/booster_nodes.h"
+#include "nodes/booster.h"
 #include "nodes/node.h"
 
 enum { MODEL, BACKEND };

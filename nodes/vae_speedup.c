@@ -1,5 +1,5 @@
 /* VaeSpeedup, a name of OneDiff: CompileVAE with the usual options. */
-#include "nodes/booster_nodes.h"
+#include "nodes/booster.h"
 #include "nodes/node.h"
 
 enum { VAE, CUSTOM_BOOSTER, INPLACE };

@@ -1,16 +1,10 @@
 #include "engine/models/detect.h"
 
-#define BLOCKS_MAX 128
-#define PATCH      2 /* of all published ones; tensors tell its square times the channels */
+#define PATCH 2 /* of all published ones; tensors tell its square times the channels */
 
 int32_t graft_zimage_detect_depth(const graft_safetensors *f, const char *prefix, const char *list)
 {
-    int32_t n = 0;
-    while (n < BLOCKS_MAX &&
-           (graft_detect_find(f, prefix, "%s.%d.attention.qkv.weight", list, n) ||
-            graft_detect_find(f, prefix, "%s.%d.feed_forward.w1.weight", list, n)))
-        n++;
-    return n;
+    return graft_detect_blocks(f, prefix, list, "attention.qkv.weight", "feed_forward.w1.weight");
 }
 
 bool graft_zimage_is_lumina2(const graft_safetensors *f, const char *prefix)

@@ -30,111 +30,55 @@ void graft_net_of_unet(const graft_unet_arch *a, graft_net_arch *out)
     memcpy(&out->unet, a, sizeof *a);
 }
 
-static void of_mmdit(const graft_mmdit_arch *a, graft_net_arch *out)
+/* Of a transformer: what all kinds say alike. `part`: the kind's own in *out. */
+static void of_kind(graft_net_arch *out, graft_net_kind kind, int32_t channels, int32_t context_dim,
+                    void *part, const void *a, size_t size)
 {
     memset(out, 0, sizeof *out);
-    out->kind = GRAFT_NET_MMDIT;
-    out->in_channels = out->latent_channels = a->channels;
-    out->context_dim = a->context_dim;
+    out->kind = kind;
+    out->in_channels = out->latent_channels = channels;
+    out->context_dim = context_dim;
+    memcpy(part, a, size);
+}
+#define OF(KIND, part, a)                                                                          \
+    of_kind(out, GRAFT_NET_##KIND, (a)->channels, (a)->context_dim, &out->part, a, sizeof *(a))
+
+static void of_mmdit(const graft_mmdit_arch *a, graft_net_arch *out)
+{
+    OF(MMDIT, mmdit, a);
     out->adm_channels = a->pooled_dim;
-    memcpy(&out->mmdit, a, sizeof *a);
 }
 
 static void of_flux(const graft_flux_arch *a, graft_net_arch *out)
 {
-    memset(out, 0, sizeof *out);
-    out->kind = GRAFT_NET_FLUX;
-    out->latent_channels = a->channels;
-    out->in_channels = a->channels + a->beside;
+    OF(FLUX, flux, a);
+    out->in_channels += a->beside;
     if (a->beside)
         out->beside = a->beside == a->channels ? GRAFT_BESIDE_PICTURE : GRAFT_BESIDE_FILL;
-    out->context_dim = a->context_dim;
     out->adm_channels = graft_flux_y_width(a);
-    memcpy(&out->flux, a, sizeof *a);
 }
 
 static void of_zimage(const graft_zimage_arch *a, graft_net_arch *out)
 {
-    memset(out, 0, sizeof *out);
-    out->kind = GRAFT_NET_ZIMAGE;
-    out->in_channels = out->latent_channels = a->channels;
-    out->context_dim = a->context_dim;
+    OF(ZIMAGE, zimage, a);
     out->adm_channels = a->key_heads ? 0 : GRAFT_ZIMAGE_TOKENS;
-    memcpy(&out->zimage, a, sizeof *a);
 }
 
 static void of_flux2(const graft_flux2_arch *a, graft_net_arch *out)
 {
-    memset(out, 0, sizeof *out);
-    out->kind = GRAFT_NET_FLUX2;
-    out->in_channels = out->latent_channels = a->channels;
-    out->context_dim = a->context_dim;
+    OF(FLUX2, flux2, a);
     out->adm_channels = a->guidance;
-    memcpy(&out->flux2, a, sizeof *a);
-}
-
-static void of_qwen_image(const graft_qwen_image_arch *a, graft_net_arch *out)
-{
-    memset(out, 0, sizeof *out);
-    out->kind = GRAFT_NET_QWEN_IMAGE;
-    out->in_channels = out->latent_channels = a->channels;
-    out->context_dim = a->context_dim;
-    memcpy(&out->qwen_image, a, sizeof *a);
 }
 
 static void of_krea2(const graft_krea2_arch *a, graft_net_arch *out)
 {
-    memset(out, 0, sizeof *out);
-    out->kind = GRAFT_NET_KREA2;
-    out->in_channels = out->latent_channels = a->channels;
-    out->context_dim = graft_krea2_context(a);
-    memcpy(&out->krea2, a, sizeof *a);
+    of_kind(out, GRAFT_NET_KREA2, a->channels, graft_krea2_context(a), &out->krea2, a, sizeof *a);
 }
 
 static void of_anima(const graft_anima_arch *a, graft_net_arch *out)
 {
-    memset(out, 0, sizeof *out);
-    out->kind = GRAFT_NET_ANIMA;
-    out->in_channels = out->latent_channels = a->channels;
-    out->context_dim = a->context_dim;
+    OF(ANIMA, anima, a);
     out->adm_channels = GRAFT_ANIMA_TOLD;
-    memcpy(&out->anima, a, sizeof *a);
-}
-
-static void of_qwen_image21(const graft_qwen_image21_arch *a, graft_net_arch *out)
-{
-    memset(out, 0, sizeof *out);
-    out->kind = GRAFT_NET_QWEN_IMAGE21;
-    out->in_channels = out->latent_channels = a->channels;
-    out->context_dim = a->context_dim;
-    memcpy(&out->qwen_image21, a, sizeof *a);
-}
-
-static void of_ideogram4(const graft_ideogram4_arch *a, graft_net_arch *out)
-{
-    memset(out, 0, sizeof *out);
-    out->kind = GRAFT_NET_IDEOGRAM4;
-    out->in_channels = out->latent_channels = a->channels;
-    out->context_dim = a->context_dim;
-    memcpy(&out->ideogram4, a, sizeof *a);
-}
-
-static void of_ernie_image(const graft_ernie_image_arch *a, graft_net_arch *out)
-{
-    memset(out, 0, sizeof *out);
-    out->kind = GRAFT_NET_ERNIE_IMAGE;
-    out->in_channels = out->latent_channels = a->channels;
-    out->context_dim = a->context_dim;
-    memcpy(&out->ernie_image, a, sizeof *a);
-}
-
-static void of_auraflow(const graft_auraflow_arch *a, graft_net_arch *out)
-{
-    memset(out, 0, sizeof *out);
-    out->kind = GRAFT_NET_AURAFLOW;
-    out->in_channels = out->latent_channels = a->channels;
-    out->context_dim = a->context_dim;
-    memcpy(&out->auraflow, a, sizeof *a);
 }
 
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
@@ -154,7 +98,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     graft_auraflow_arch auraflow;
     if (graft_detect_find(f, prefix, GRAFT_IDEOGRAM4_TENSOR)) {
         graft_status st = graft_ideogram4_detect(f, prefix, config, &ideogram4, e);
-        if (!st) of_ideogram4(&ideogram4, out);
+        if (!st) OF(IDEOGRAM4, ideogram4, &ideogram4);
         return st;
     }
     if (graft_detect_find(f, prefix, GRAFT_ANIMA_TENSOR)) {
@@ -184,7 +128,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     }
     if (graft_detect_find(f, prefix, GRAFT_QWEN_IMAGE_TENSOR)) {
         graft_status st = graft_qwen_image_detect(f, prefix, config, &qwen_image, e);
-        if (!st) of_qwen_image(&qwen_image, out);
+        if (!st) OF(QWEN_IMAGE, qwen_image, &qwen_image);
         return st;
     }
     if (graft_detect_find(f, prefix, GRAFT_KREA2_TENSOR)) {
@@ -194,17 +138,17 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     }
     if (graft_detect_find(f, prefix, GRAFT_QWEN_IMAGE21_TENSOR)) {
         graft_status st = graft_qwen_image21_detect(f, prefix, config, &qwen_image21, e);
-        if (!st) of_qwen_image21(&qwen_image21, out);
+        if (!st) OF(QWEN_IMAGE21, qwen_image21, &qwen_image21);
         return st;
     }
     if (graft_detect_find(f, prefix, GRAFT_ERNIE_IMAGE_TENSOR)) {
         graft_status st = graft_ernie_image_detect(f, prefix, config, &ernie_image, e);
-        if (!st) of_ernie_image(&ernie_image, out);
+        if (!st) OF(ERNIE_IMAGE, ernie_image, &ernie_image);
         return st;
     }
     if (graft_detect_find(f, prefix, GRAFT_AURAFLOW_TENSOR)) {
         graft_status st = graft_auraflow_detect(f, prefix, config, &auraflow, e);
-        if (!st) of_auraflow(&auraflow, out);
+        if (!st) OF(AURAFLOW, auraflow, &auraflow);
         return st;
     }
     graft_status st = graft_unet_detect(f, prefix, config, &unet, e);

@@ -5,21 +5,17 @@
 #include "engine/models/auraflow.h"
 #include "engine/prompts/t5.h"
 
-/* Away from the empty prompt, which is an end and zeros. */
+/* The empty prompt is an end, then zeros. */
 static graft_status apply_weights(const graft_clip *c, const graft_t5_words *w,
                                   const graft_task *task, float *hidden, graft_err *e)
 {
     const size_t width = (size_t)c->t5->arch.width;
-    float *empty = graft_malloc_array(width, sizeof *empty);
+    float *empty = graft_calloc(2 * width, sizeof *empty);
     if (!empty) return graft_fail_nomem(e, "text encoder");
     graft_status st = graft_t5_run(c->engine, &c->t5_options, &c->t5->arch, c->t5->weights,
                                    &w->id[w->n - 1], 1, 1, task, empty, e);
     for (size_t i = 0; i < w->n && !st; i++)
-        for (size_t k = 0; k < width; k++) {
-            const float from = i ? 0 : empty[k];
-            float *h = hidden + i * width + k;
-            *h = (*h - from) * w->weight[i] + from;
-        }
+        graft_t5_words_weigh(w, i, empty + (i ? width : 0), width, hidden + i * width);
     graft_free(empty);
     return st;
 }

@@ -35,10 +35,7 @@ static graft_status apply_weights(graft_engine *engine, const graft_build_option
     graft_status st = graft_qwen3_run_empty(engine, options, &q->arch, q->weights,
                                             (const int32_t[2]){t.begin, t.pad}, task, empty, e);
     for (size_t i = 1; i < w->n && !st; i++) /* the mark has no weight */
-        for (size_t k = 0; w->weight[i] != 1.0f && k < width; k++) {
-            float *h = hidden + i * width + k;
-            *h = (*h - empty[width + k]) * w->weight[i] + empty[width + k];
-        }
+        graft_t5_words_weigh(w, i, empty + width, width, hidden + i * width);
     graft_free(empty);
     return st;
 }

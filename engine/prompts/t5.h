@@ -64,6 +64,10 @@ typedef struct graft_t5_words {
 /* Adds its segments one by one, then the end. To be finished in any case. */
 graft_status graft_t5_words_add(graft_t5_words *w, const char *text, graft_err *e);
 void graft_t5_words_finish(graft_t5_words *w);
+/* Moves what was made of word i, h, away from what the empty prompt has in its place, by the word's
+ * weight; `width` values each. */
+void graft_t5_words_weigh(const graft_t5_words *w, size_t i, const float *empty, size_t width,
+                          float *h);
 
 typedef struct graft_t5_padding {
     size_t more, least;

@@ -234,15 +234,20 @@ static graft_status finish_prompt(graft_t5_words *w, graft_t5_padding padding, g
     return st;
 }
 
+void graft_t5_words_weigh(const graft_t5_words *w, size_t i, const float *empty, size_t width,
+                          float *h)
+{
+    const float weight = w->weight[i];
+    for (size_t k = 0; weight != 1.0f && k < width; k++)
+        h[k] = (h[k] - empty[k]) * weight + empty[k];
+}
+
 /* Away from what the empty prompt has in the same place, which is behind all of them. */
 static void apply_weights(const graft_t5_words *w, size_t width, float *hidden)
 {
     const float *empty = hidden + w->n * width;
     for (size_t i = 0; i < w->n; i++)
-        for (size_t k = 0; w->weight[i] != 1.0f && k < width; k++) {
-            float *h = hidden + i * width + k;
-            *h = (*h - empty[i * width + k]) * w->weight[i] + empty[i * width + k];
-        }
+        graft_t5_words_weigh(w, i, empty + i * width, width, hidden + i * width);
 }
 
 graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *options,
