@@ -379,7 +379,7 @@ static void time_swaps(const bench *b, const graft_model *m, int64_t side, doubl
 static graft_model *quantized(const graft_model *m, int64_t side, graft_quant_format format)
 {
     const graft_quant_limits limits = {{true, true, true}, {1, 1, 1}, 300};
-    graft_unet_shape shape = {
+    graft_net_shape shape = {
         .batch = 2, .height = side, .width = side, .tokens = 77, .act_dtype = GRAFT_F32};
     graft_quant_plan *p = NULL;
     graft_model *out = NULL;

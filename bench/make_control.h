@@ -2,7 +2,7 @@
  * with queries, keys and values joined as the network has them. */
 #ifndef GRAFT_BENCH_MAKE_CONTROL_H
 #define GRAFT_BENCH_MAKE_CONTROL_H
-#include "engine/models/arch.h"
+#include "engine/models/parts/arch.h"
 
 /* As deep as half of the network; types: of pictures, if it is to be a union ControlNet. *a is
  * zeroed. */

@@ -22,10 +22,12 @@
 #include "bench/make_vision.h"
 #include "bench/model_file.h"
 #include "bench/model_kind.h"
-#include "engine/models/controlnet.h"
-#include "engine/models/upscaler.h"
-#include "engine/models/vae.h"
-#include "engine/models/wan_vae.h"
+#include "engine/models/controls/controlnet.h"
+#include "engine/models/vaes/upscaler.h"
+#include "engine/models/vaes/vae.h"
+#include "engine/models/vaes/wan_vae.h"
+#include "engine/models/parts/tensors.h"
+#include "engine/models/parts/folding.h"
 
 typedef model_tensor tensor;
 typedef model_list list;
@@ -204,7 +206,7 @@ static bool has_four_planes(const kind *k)
 
 static graft_status add_transformer(const kind *k, list *l, graft_err *e)
 {
-    const graft_unet_shape shape = {
+    const graft_net_shape shape = {
         .batch = 1, .height = 8, .width = 8, .tokens = 32, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
     graft_status st =
@@ -228,7 +230,7 @@ static graft_status add_unet(const kind *k, list *l, graft_err *e)
 {
     if (is_transformer(k)) return add_transformer(k, l, e);
     graft_unet_arch a;
-    graft_unet_shape shape = {
+    graft_net_shape shape = {
         .batch = 1, .height = 64, .width = 64, .tokens = 77, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
     fill_unet(k, &a);

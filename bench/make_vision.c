@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "engine/models/ip_adapter.h"
-#include "engine/models/redux.h"
+#include "engine/models/encoders/ip_adapter.h"
+#include "engine/models/encoders/redux.h"
 
 static const graft_vision_arch so400m = {.kind = GRAFT_VISION_SIGLIP,
                                          .layers = 27,

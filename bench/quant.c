@@ -397,7 +397,7 @@ typedef struct step_time {
 } step_time;
 
 /* The shortest of `repeats` runs at 512x512 with both halves of guidance, after one to warm up. */
-static step_time step(const graft_model *m, graft_unet_variant variant, int repeats)
+static step_time step(const graft_model *m, graft_variant variant, int repeats)
 {
     step_time t = {INFINITY, 0};
     graft_binding *b = NULL;
@@ -447,10 +447,9 @@ static void cached_speeds(const bench *b, const graft_model *bf16, const graft_m
 {
     for (int64_t block = OUTERMOST; block < CUTS_END; block++) {
         graft_model *dc = cached(bf16, 3, block), *both = cached(int8, 3, block);
-        step_time store = step(dc, GRAFT_UNET_STORE, repeats),
-                  fast = step(dc, GRAFT_UNET_FAST, repeats);
-        step_time qstore = step(both, GRAFT_UNET_STORE, repeats),
-                  qfast = step(both, GRAFT_UNET_FAST, repeats);
+        step_time store = step(dc, GRAFT_STORE, repeats), fast = step(dc, GRAFT_FAST, repeats);
+        step_time qstore = step(both, GRAFT_STORE, repeats),
+                  qfast = step(both, GRAFT_FAST, repeats);
         cut_note(b, "deepcache_fast_step", block, fast.seconds / plain, "of a whole step");
         cut_note(b, "deepcache3_speedup", block,
                  STEPS * plain / cached_picture(store.seconds, fast.seconds, 3), "times as fast");
@@ -467,9 +466,9 @@ static void speeds(const bench *b, const graft_model *m, int repeats)
 {
     graft_model *bf16 = compiled(m, "bf16"), *f32 = compiled(m, "f32");
     graft_model *int8 = all_quantized(bf16);
-    step_time plain = step(bf16, GRAFT_UNET_WHOLE, repeats);
-    step_time quantized = step(int8, GRAFT_UNET_WHOLE, repeats);
-    step_time slow = step(f32, GRAFT_UNET_WHOLE, 1);
+    step_time plain = step(bf16, GRAFT_WHOLE, repeats);
+    step_time quantized = step(int8, GRAFT_WHOLE, repeats);
+    step_time slow = step(f32, GRAFT_WHOLE, 1);
     note(b, "int8_vs_bf16", plain.seconds / quantized.seconds, "times as fast a step");
     note(b, "int8_vs_f32", slow.seconds / quantized.seconds, "times as fast a step");
     note(b, "int8_weights_share",

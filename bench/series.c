@@ -47,7 +47,7 @@ static graft_unet_use use_of(const options *o, const graft_model *m)
     use.entries = 1;
     use.tokens = SHOWN_TOKENS;
     use.references.n = o->references;
-    for (int i = 0; i < o->references; i++) use.references.of[i] = (graft_unet_grid){side, side};
+    for (int i = 0; i < o->references; i++) use.references.of[i] = (graft_grid){side, side};
     return use;
 }
 

@@ -28,14 +28,14 @@ typedef enum layers { BF16, INT8, F32, LAYERS } layers;
 typedef struct kind {
     const char *name;
     layers layers;
-    graft_unet_variant variant;
+    graft_variant variant;
 } kind;
 
 static const kind kinds[KINDS] = {
-    {"bf16 whole", BF16, GRAFT_UNET_WHOLE}, {"bf16 store", BF16, GRAFT_UNET_STORE},
-    {"bf16 fast", BF16, GRAFT_UNET_FAST},   {"int8 whole", INT8, GRAFT_UNET_WHOLE},
-    {"int8 store", INT8, GRAFT_UNET_STORE}, {"int8 fast", INT8, GRAFT_UNET_FAST},
-    {"f32 whole", F32, GRAFT_UNET_WHOLE},
+    {"bf16 whole", BF16, GRAFT_WHOLE}, {"bf16 store", BF16, GRAFT_STORE},
+    {"bf16 fast", BF16, GRAFT_FAST},   {"int8 whole", INT8, GRAFT_WHOLE},
+    {"int8 store", INT8, GRAFT_STORE}, {"int8 fast", INT8, GRAFT_FAST},
+    {"f32 whole", F32, GRAFT_WHOLE},
 };
 
 typedef struct options {
@@ -93,7 +93,7 @@ static void subject_run(subject *s, double *seconds)
     }
 }
 
-static void subject_init(subject *s, const graft_model *m, graft_unet_variant variant)
+static void subject_init(subject *s, const graft_model *m, graft_variant variant)
 {
     graft_err e = GRAFT_ERR_INIT;
     double warm;

@@ -284,7 +284,7 @@ static void swap_from_disk(const bench *b)
 /* ------------------------------------------------------------------ compiling */
 
 static graft_compile_job unet_job(graft_backend *k, const graft_unet_arch *arch,
-                                  const graft_unet_shape *shape, graft_tuning tuning)
+                                  const graft_net_shape *shape, graft_tuning tuning)
 {
     return (graft_compile_job){.kind = "unet",
                                .arch = arch,
@@ -297,9 +297,9 @@ static graft_compile_job unet_job(graft_backend *k, const graft_unet_arch *arch,
                                .build = arch_build_unet};
 }
 
-static graft_unet_shape unet_shape(int64_t side, int64_t batch, graft_dtype dtype)
+static graft_net_shape unet_shape(int64_t side, int64_t batch, graft_dtype dtype)
 {
-    graft_unet_shape s;
+    graft_net_shape s;
     memset(&s, 0, sizeof s);
     s.batch = batch;
     s.height = s.width = side;
@@ -325,7 +325,7 @@ static double compile(const bench *b, const graft_unet_arch *arch, graft_tuning 
     graft_engine *g = open_engine(b, NULL, cache);
     graft_dtype dtype;
     graft_backend *k = backend_of(g, &dtype);
-    graft_unet_shape shape = unet_shape(SIDE, BATCH, dtype);
+    graft_net_shape shape = unet_shape(SIDE, BATCH, dtype);
     graft_compile_job job = unet_job(k, arch, &shape, tuning);
     graft_exe *x = NULL;
     graft_err e = GRAFT_ERR_INIT;
@@ -448,7 +448,7 @@ static void arenas(const bench *b)
     char what[64];
     for (int i = 0; i < 2; i++)
         for (int64_t side = 64; side <= 128; side *= 2) {
-            graft_unet_shape shape = unet_shape(side, BATCH, dtype);
+            graft_net_shape shape = unet_shape(side, BATCH, dtype);
             graft_compile_job job = unet_job(k, &arch[i], &shape, GRAFT_TUNING_OFF);
             snprintf(what, sizeof what, "  %s at %lld", i ? "SDXL" : "SD1.5",
                      (long long)(8 * side));

@@ -44,7 +44,7 @@ graft_status graft_clip_encode_lumina2(const graft_clip *c, graft_lumina2_wish w
  * pictures only the form of the prompt is the model's, and without numbers it is
  * graft_clip_encode(). GRAFT_E_UNSUPPORTED for other text encoders, and with pictures where the
  * file lacks what looks at them; GRAFT_E_LIMIT for more pictures, and where text and pictures are
- * too many tokens (models/qwen3.h). */
+ * too many tokens (models/encoders/qwen3.h). */
 #define GRAFT_EDIT_PICTURES 3
 typedef struct graft_edit_prompt {
     const char *text;
@@ -62,7 +62,7 @@ graft_status graft_clip_encode_edit(const graft_clip *c, const graft_edit_prompt
  * it is graft_clip_encode() of both. out: the text, and the other. GRAFT_E_UNSUPPORTED for other
  * text encoders, and with pictures where the file lacks what looks at them; GRAFT_E_ARG without a
  * VAE; GRAFT_E_LIMIT for more pictures, and where text and pictures are too many tokens
- * (models/qwen3.h). */
+ * (models/encoders/qwen3.h). */
 #define GRAFT_ANALYZED_PICTURES 8
 typedef struct graft_analyzed_prompt {
     const char *text[2];

@@ -99,7 +99,7 @@ bool graft_vae_is_for(const graft_vae *v, const graft_model *m);
 
 /* A ControlNet in its authors' names or in diffusers', union ones and those for Stable Diffusion 3
  * and FLUX.1 included; a Control-LoRA, made of the weights of whichever model it steers; or a
- * T2I-Adapter (models/t2i_adapter.h). */
+ * T2I-Adapter (models/controls/t2i_adapter.h). */
 graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
                                    graft_controlnet **out, graft_err *e);
 
@@ -112,8 +112,8 @@ graft_status graft_controlnet_load_diff(graft_engine *engine, const char *path,
                                         const graft_model *m, const graft_task *task,
                                         graft_controlnet **out, graft_err *e);
 
-/* The types of pictures that union ControlNets (engine/models/control_union.h) tell apart; "auto":
- * the ControlNet is not told. */
+/* The types of pictures that union ControlNets (engine/models/controls/control_union.h) tell apart;
+ * "auto": the ControlNet is not told. */
 #define GRAFT_CONTROLNET_TYPES                                                                     \
     "auto", "openpose", "depth", "hed/pidi/scribble/ted", "canny/lineart/anime_lineart/mlsd",      \
         "normal", "segment", "tile", "repaint"
@@ -172,9 +172,9 @@ graft_status graft_model_differential(const graft_model *m, double strength, gra
  * happens. GRAFT_E_ARG for scales outside 0..1000. */
 graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
                                              graft_err *e);
-/* A hypernetwork of a file before the attentions of a UNet (engine/models/hypernetwork.h), at this
- * strength, which is an input of a run: nothing is compiled when it changes. Widths that the UNet
- * does not have do nothing. GRAFT_E_LIMIT where the model has one already; GRAFT_E_ARG for
+/* A hypernetwork of a file before the attentions of a UNet (engine/models/parts/hypernetwork.h), at
+ * this strength, which is an input of a run: nothing is compiled when it changes. Widths that the
+ * UNet does not have do nothing. GRAFT_E_LIMIT where the model has one already; GRAFT_E_ARG for
  * strengths outside -100..100. Calibration looks at the model without it. */
 graft_status graft_model_hypernetwork(const graft_model *m, const char *path, double strength,
                                       const graft_task *task, graft_model **out, graft_err *e);
@@ -199,10 +199,10 @@ graft_status graft_model_skip_layers(const graft_model *m, const char *layers, d
 /* FreeU (Si et al. 2023, arXiv:2309.11497) in its first or second version, 1 or 2: where the UNet
  * joins features with a skip connection, half of the features' channels count b and the skip
  * connection's lowest frequencies s; b1 and s1 at the widest features, b2 and s2 at those half as
- * wide (engine/models/unet.h has the formulas). Factors of 1 change nothing. They are inputs of a
- * run, so nothing is compiled when they change; the version is built into the graph. It replaces an
- * earlier FreeU of the model. Nothing happens in models that have no features of these widths.
- * GRAFT_E_ARG for other versions and for factors outside 0..10. */
+ * wide (engine/models/parts/net_shape.h has the formulas). Factors of 1 change nothing. They are
+ * inputs of a run, so nothing is compiled when they change; the version is built into the graph. It
+ * replaces an earlier FreeU of the model. Nothing happens in models that have no features of these
+ * widths. GRAFT_E_ARG for other versions and for factors outside 0..10. */
 typedef struct graft_freeu_options {
     int64_t version;
     double b1, b2, s1, s2;
@@ -254,8 +254,8 @@ typedef struct graft_easycache_options {
 graft_status graft_model_easycache(const graft_model *m, const graft_easycache_options *options,
                                    graft_model **out, graft_err *e);
 
-/* HyperTile (engine/models/hypertile.h): self-attention of the outer resolution levels looks at
- * tiles of the picture, which makes large pictures faster. */
+/* HyperTile (engine/models/unets/hypertile.h): self-attention of the outer resolution levels looks
+ * at tiles of the picture, which makes large pictures faster. */
 typedef struct graft_hypertile_options {
     int64_t tile_size; /* of the picture, in pixels; below 32 is 32 */
     int64_t swap_size; /* so many of the best grids take turns, at most 4 of them */
@@ -266,18 +266,19 @@ typedef struct graft_hypertile_options {
 graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *options,
                                    graft_model **out, graft_err *e);
 
-/* Token merging (engine/models/unet.h): self-attention of the outermost resolution level sees so
- * many of its tokens, 0 … 1 of all, as one with others that are like them, which makes large
- * pictures faster; more than about three quarters cannot be. With HyperTile each tile merges its
- * own. It replaces an earlier one of the model; 0 is none. GRAFT_E_ARG for ratios out of range. */
+/* Token merging (engine/models/parts/net_shape.h): self-attention of the outermost resolution level
+ * sees so many of its tokens, 0 … 1 of all, as one with others that are like them, which makes
+ * large pictures faster; more than about three quarters cannot be. With HyperTile each tile merges
+ * its own. It replaces an earlier one of the model; 0 is none. GRAFT_E_ARG for ratios out of range.
+ */
 graft_status graft_model_merge_tokens(const graft_model *m, double ratio, graft_model **out,
                                       graft_err *e);
 
 /* Deep Shrink (kohya-ss 2023): in a range of the steps the UNet's inner blocks see a smaller
  * picture, so that pictures larger than the model was trained for keep one composition, and are
- * sampled faster there (engine/models/unet.h has the rule). Both ways are compiled ahead where any
- * is. Steps of that range go without HyperTile and merged tokens. DeepCache and ControlNets do not
- * go with it: sampling says so. */
+ * sampled faster there (engine/models/parts/net_shape.h has the rule). Both ways are compiled ahead
+ * where any is. Steps of that range go without HyperTile and merged tokens. DeepCache and
+ * ControlNets do not go with it: sampling says so. */
 typedef struct graft_downscale_options {
     int64_t block_number; /* the input block behind which features are resized; 0 is conv_in */
     double factor;        /* 0.1 … 9; in thousandths */

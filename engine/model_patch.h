@@ -5,8 +5,8 @@
 #include "engine/types.h"
 
 /* What ComfyUI keeps in models/model_patches: a ControlNet of Z-Image in its authors' names,
- * version 1, 2.0 or 2.1, or one of DiffSynth's for Qwen-Image (models/control_blockwise.h).
- * GRAFT_E_UNSUPPORTED for all other files. */
+ * version 1, 2.0 or 2.1, or one of DiffSynth's for Qwen-Image
+ * (models/transformers/control_blockwise.h). GRAFT_E_UNSUPPORTED for all other files. */
 graft_status graft_model_patch_load(graft_engine *engine, const char *path, const graft_task *task,
                                     graft_controlnet **out, graft_err *e);
 

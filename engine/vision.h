@@ -11,7 +11,7 @@ typedef struct graft_ip_adapter graft_ip_adapter;       /* an IP-Adapter */
 
 /* CLIP's encoder of pictures in transformers' names (CLIPVisionModelWithProjection; a file may have
  * the whole CLIP) or in OpenCLIP's, or SigLIP's in transformers'. Tensors' names and shapes tell
- * which; engine/models/detect_vision.c has what they do not tell. Also that of an unCLIP
+ * which; engine/models/detect/detect_vision.c has what they do not tell. Also that of an unCLIP
  * checkpoint. */
 graft_status graft_vision_load(graft_engine *engine, const char *path, const graft_task *task,
                                graft_vision **out, graft_err *e);
@@ -60,7 +60,7 @@ graft_status graft_ip_adapter_load(graft_engine *engine, const char *path, const
  * list of tokens. Negative prompts, and third ones, see `negative`, one picture or as many as there
  * are; without it what the paper's code has: a plain adapter is given zeros, "plus" what the
  * encoder makes of pixels of its mean colour. A model may be shown pictures several times, also by
- * different adapters, GRAFT_ATTENDED (engine/models/attended.h) at most, else GRAFT_E_LIMIT.
+ * different adapters, GRAFT_ATTENDED (engine/models/parts/attended.h) at most, else GRAFT_E_LIMIT.
  *
  * Of each place what pictures add counts as much as the mask says there, which is resized
  * (bilinear) to the places of each attention. A mask for each picture of the batch; the last one

@@ -6,7 +6,7 @@ golden/README.md lists the tensors.
     tools/golden_downscale.py OUTPUT-FOLDER     write the file
     tools/golden_downscale.py --check FILE...   hold what is computed here against such files
 
-Sizes are written down here for each case, by hand from the rule in engine/models/unet.h, so that
+Sizes are written down here for each case, by hand from the rule in engine/models/parts/net_shape.h, so that
 they are a test of it. Debian: python3-torch python3-numpy. The generator's sequence and the last
 bits of sums depend on PyTorch's version and the processor; the file in the repository is from 1.13.
 """

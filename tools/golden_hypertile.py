@@ -5,7 +5,7 @@ of them in float32 when self-attention looks at tiles (HyperTile). golden/README
     tools/golden_hypertile.py OUTPUT-FOLDER     write the file
     tools/golden_hypertile.py --check FILE...   hold what is computed here against such files
 
-Grids are written down here for each case, by hand from the rule in engine/models/hypertile.h, so
+Grids are written down here for each case, by hand from the rule in engine/models/unets/hypertile.h, so
 that they are a test of it. Debian: python3-torch python3-numpy. The generator's sequence and the
 last bits of sums depend on PyTorch's version and the processor; the file in the repository is from
 1.13.

@@ -6,7 +6,7 @@ golden/README.md lists the tensors.
     tools/golden_tome.py OUTPUT-FOLDER     write the file, which takes minutes: see CLEAR
     tools/golden_tome.py --check FILE...   hold what is computed here against such files
 
-The rule is in kernels/ops.def (MATCH_TOKENS) and engine/models/unet.h. Debian: python3-torch
+The rule is in kernels/ops.def (MATCH_TOKENS) and engine/models/parts/net_shape.h. Debian: python3-torch
 python3-numpy. The generator's sequence and the last bits of sums depend on PyTorch's version and
 the processor; the file in the repository is from 1.13.
 """

@@ -302,7 +302,7 @@ static void inputs(const calibration *k, const void *in[5])
 {
     memcpy(in, (const void *[]){k->x, k->timesteps, k->context, k->y, NULL}, 5 * sizeof *in);
     in[graft_net_y_width(&k->base->arch, k->tokens) ? 4 : 3] =
-        graft_model_freeu_factors(k->base, GRAFT_UNET_WHOLE); /* NULL: one input less */
+        graft_model_freeu_factors(k->base, GRAFT_WHOLE); /* NULL: one input less */
 }
 
 static graft_status measure(calibration *k, graft_err *e)
@@ -427,7 +427,7 @@ static graft_status make_plan(calibration *k, graft_err *e)
 {
     const graft_calibration *c = k->c;
     const graft_sampling *s = c->sampling;
-    graft_unet_shape shape;
+    graft_net_shape shape;
     int64_t dim[4];
     if (!s->positive->n) return graft_fail(e, GRAFT_E_ARG, "the positive conditioning is empty");
     graft_status st = graft_latent_shape_for(c->latent, k->base->arch.latent_channels, dim, e);

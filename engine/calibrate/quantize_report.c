@@ -229,13 +229,13 @@ static graft_status fast_step(const graft_model *m, const graft_quant_plan *p, d
                               double *after, double *share, graft_err *e)
 {
     graft_graph *g = NULL;
-    const graft_unet_shape shape = {.batch = p->batch,
-                                    .height = p->height,
-                                    .width = p->width,
-                                    .tokens = p->tokens,
-                                    .act_dtype = GRAFT_F32,
-                                    .variant = GRAFT_UNET_FAST,
-                                    .cut = m->deepcache.cut};
+    const graft_net_shape shape = {.batch = p->batch,
+                                   .height = p->height,
+                                   .width = p->width,
+                                   .tokens = p->tokens,
+                                   .act_dtype = GRAFT_F32,
+                                   .variant = GRAFT_FAST,
+                                   .cut = m->deepcache.cut};
     graft_status st = graft_unet_build(&m->arch.unet, &shape, &g, e);
     if (st) return st;
     double work = p->other_flops, fast = 0;

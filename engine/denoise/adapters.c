@@ -2,8 +2,8 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
-#include "engine/models/controlnet.h"
-#include "engine/models/t2i_adapter.h"
+#include "engine/models/controls/controlnet.h"
+#include "engine/models/controls/t2i_adapter.h"
 
 #define SCALING "nearest-exact" /* of pictures, as ComfyUI scales them */
 
@@ -41,7 +41,7 @@ struct graft_adapters {
 static graft_status bytes_of(const graft_adapters *k, int feature, int64_t rows, int64_t height,
                              int64_t width, size_t *bytes, graft_err *e)
 {
-    const graft_unet_shape shape = {.batch = rows, .height = height, .width = width, .control = 1};
+    const graft_net_shape shape = {.batch = rows, .height = height, .width = width, .control = 1};
     int64_t dim[4], values;
     graft_unet_residual_shape(&k->c->model->arch.unet, &shape, k->place[feature], dim);
     if (graft_size_product(dim, 4, &values) &&
@@ -353,9 +353,9 @@ graft_status graft_adapters_run(graft_adapters *k, const graft_control *chain, f
 void graft_adapters_append(const graft_adapters *k, const graft_unet_use *use, const void **in,
                            size_t *n)
 {
-    const graft_unet_shape shape = {.variant = (int32_t)use->variant,
-                                    .cut = k->c->model->deepcache.cut,
-                                    .adapted = use->adapted};
+    const graft_net_shape shape = {.variant = (int32_t)use->variant,
+                                   .cut = k->c->model->deepcache.cut,
+                                   .adapted = use->adapted};
     const int count = graft_unet_features(&k->c->model->arch.unet, &shape);
     for (int i = 0; i < count; i++) in[(*n)++] = k->batch[i];
 }

@@ -1,6 +1,6 @@
-/* The T2I-Adapters of one sampling run (models/t2i_adapter.h). What they make of their pictures
- * does not change from step to step: it is computed once, and again only where one before it in its
- * chain begins or ends. Belongs to one run, on one thread. */
+/* The T2I-Adapters of one sampling run (models/controls/t2i_adapter.h). What they make of their
+ * pictures does not change from step to step: it is computed once, and again only where one before
+ * it in its chain begins or ends. Belongs to one run, on one thread. */
 #ifndef GRAFT_DENOISE_ADAPTERS_H
 #define GRAFT_DENOISE_ADAPTERS_H
 #include "engine/denoise/guided_config.h"

@@ -172,7 +172,7 @@ static graft_status resize_mask(const graft_attending *a, const graft_image *mas
 static int sides_of(const graft_attending *a, const graft_unet_use *use,
                     int64_t side[GRAFT_UNET_SIDES][2])
 {
-    graft_unet_shape shape = {.height = use->height, .width = use->width};
+    graft_net_shape shape = {.height = use->height, .width = use->width};
     if (use->shrink) shape.shrink = a->m->downscale.shrink;
     return graft_unet_sides(&a->m->arch.unet, &shape, side);
 }

@@ -147,8 +147,8 @@ graft_status graft_blurred_room(graft_blurred *b, const graft_unet_use *use, flo
                                 graft_err *e)
 {
     const graft_model *m = b->c->model;
-    graft_unet_shape shape = {.height = graft_net_side(&m->arch, use->height),
-                              .width = graft_net_side(&m->arch, use->width)};
+    graft_net_shape shape = {.height = graft_net_side(&m->arch, use->height),
+                             .width = graft_net_side(&m->arch, use->width)};
     if (use->shrink) shape.shrink = m->downscale.shrink;
     int64_t values;
     if (!graft_unet_middle_of(&m->arch.unet, &shape, &b->middle))

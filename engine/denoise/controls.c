@@ -88,17 +88,17 @@ static graft_status find_chains(graft_controls *k, graft_err *e)
 }
 
 /* The shape of residuals, and of a transformer's how many. */
-static graft_unet_shape shape_of(const graft_controls *k, const graft_box *box,
-                                 graft_steered steered)
+static graft_net_shape shape_of(const graft_controls *k, const graft_box *box,
+                                graft_steered steered)
 {
-    return (graft_unet_shape){.batch = k->c->shape[0],
-                              .height = box->height,
-                              .width = box->width,
-                              .tokens = k->tokens,
-                              .act_dtype = k->dtype,
-                              .variant = GRAFT_UNET_WHOLE,
-                              .control = 1,
-                              .steered = steered};
+    return (graft_net_shape){.batch = k->c->shape[0],
+                             .height = box->height,
+                             .width = box->width,
+                             .tokens = k->tokens,
+                             .act_dtype = k->dtype,
+                             .variant = GRAFT_WHOLE,
+                             .control = 1,
+                             .steered = steered};
 }
 
 static int most_residuals(const graft_controls *k, const graft_box *whole)
@@ -107,7 +107,7 @@ static int most_residuals(const graft_controls *k, const graft_box *whole)
     for (size_t i = 0; i < k->slots; i++) {
         if (!graft_control_any_net(k->chain[i])) continue;
         const graft_steered steered = graft_control_steered(k->c->model, k->chain[i]);
-        const graft_unet_shape shape = shape_of(k, whole, steered);
+        const graft_net_shape shape = shape_of(k, whole, steered);
         const int n = graft_net_residuals(&k->c->model->arch, &shape);
         if (most < n) most = n;
     }
@@ -145,7 +145,7 @@ static void *for_all(const graft_controls *k, size_t bytes)
 }
 
 /* What is between the latent and a ControlNet of a transformer, where anything is. */
-static graft_status allocate_x(graft_controls *k, const graft_unet_shape *whole, graft_err *e)
+static graft_status allocate_x(graft_controls *k, const graft_net_shape *whole, graft_err *e)
 {
     const graft_guided_config *c = k->c;
     const graft_net_arch *a = &c->model->arch;
@@ -177,7 +177,7 @@ static graft_status allocate(graft_controls *k, graft_err *e)
     graft_status st =
         graft_options_resolve(c->model->engine, &c->model->options, &backend, &k->dtype, e);
     if (st) return st;
-    const graft_unet_shape shape = shape_of(k, &whole, (graft_steered){{0}});
+    const graft_net_shape shape = shape_of(k, &whole, (graft_steered){{0}});
     k->n_residuals = most_residuals(k, &whole);
     for (int i = 0; i < k->n_residuals; i++) {
         int64_t dim[4];
@@ -194,7 +194,7 @@ static graft_status allocate(graft_controls *k, graft_err *e)
  * those of the whole. */
 static size_t bytes_of(const graft_controls *k, int i, const graft_box *box)
 {
-    const graft_unet_shape shape = shape_of(k, box, (graft_steered){{0}});
+    const graft_net_shape shape = shape_of(k, box, (graft_steered){{0}});
     int64_t dim[4];
     graft_net_residual_shape(&k->c->model->arch, &shape, i, dim);
     return (size_t)(dim[0] * dim[1] * dim[2] * dim[3]) * graft_dtype_size(k->dtype);
@@ -258,7 +258,7 @@ static void clear_arrays(graft_controls *k)
 /* Of a hint's features for one picture. */
 static size_t feature_bytes(const graft_controls *k, const graft_box *box)
 {
-    const graft_unet_shape shape = shape_of(k, box, (graft_steered){{0}});
+    const graft_net_shape shape = shape_of(k, box, (graft_steered){{0}});
     int64_t dim[4];
     graft_net_features_shape(&k->c->model->arch, &shape, dim);
     return (size_t)(dim[1] * dim[2] * dim[3]) * graft_dtype_size(k->dtype);
@@ -670,10 +670,10 @@ graft_status graft_controls_run(graft_controls *k, const graft_control *chain, f
 void graft_controls_append(const graft_controls *k, const graft_unet_use *use, const void **in,
                            size_t *n)
 {
-    const graft_unet_shape shape = {.variant = (int32_t)use->variant,
-                                    .cut = k->c->model->deepcache.cut,
-                                    .control = use->control,
-                                    .steered = use->steered};
+    const graft_net_shape shape = {.variant = (int32_t)use->variant,
+                                   .cut = k->c->model->deepcache.cut,
+                                   .control = use->control,
+                                   .steered = use->steered};
     const int count = graft_net_residuals(&k->c->model->arch, &shape);
     for (int i = 0; i < count; i++) in[(*n)++] = k->residual[i];
     if (use->adapted) graft_adapters_append(k->adapters, use, in, n);
@@ -694,8 +694,8 @@ int64_t graft_controls_arena(const graft_controls *k)
 /* How many of this chain's a fast step of the UNet takes. */
 static int fast_residuals(const graft_controls *k, const graft_control *chain)
 {
-    const graft_unet_shape shape = {
-        .variant = GRAFT_UNET_FAST, .cut = k->c->model->deepcache.cut, .control = 1};
+    const graft_net_shape shape = {
+        .variant = GRAFT_FAST, .cut = k->c->model->deepcache.cut, .control = 1};
     if (!graft_control_any_net(chain)) return 0;
     return graft_net_residuals(&k->c->model->arch, &shape);
 }

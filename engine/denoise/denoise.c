@@ -42,8 +42,7 @@ static void fill_batch(graft_guided *g, const size_t *which, size_t count, float
 }
 
 static graft_status tell(const graft_guided *g, const size_t *which, size_t count,
-                         graft_unet_variant variant, const void *const *in, double start,
-                         graft_err *e)
+                         graft_variant variant, const void *const *in, double start, graft_err *e)
 {
     bool negative[GROUP_MAX];
     const active *first = &g->active[which[0]];
@@ -173,7 +172,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     if (!st) st = tell(g, which, count, use.variant, in, start, e);
     if (st) return st;
     add_all(g, which, count);
-    return use.variant == GRAFT_UNET_STORE ? keep(g, which, count, sigma, e) : GRAFT_OK;
+    return use.variant == GRAFT_STORE ? keep(g, which, count, sigma, e) : GRAFT_OK;
 }
 
 /* ------------------------------------------------------------------ guidance */

@@ -8,7 +8,7 @@
 #include "base/size.h"
 #include "engine/denoise/features.h"
 #include "engine/denoise/unclip.h"
-#include "engine/models/anima_adapter.h"
+#include "engine/models/encoders/anima_adapter.h"
 #include "engine/task.h"
 
 /* Predictions of one call: of each entry, and the perturbed ones. */
@@ -91,12 +91,12 @@ static graft_status make_features(graft_guided *g, graft_err *e)
     warn_idle(&g->c);
     graft_status st = graft_options_resolve(m->engine, &m->options, &backend, &g->feature_dtype, e);
     if (st) return st;
-    const graft_unet_shape shape = {.batch = g->c.shape[0],
-                                    .height = g->c.shape[2],
-                                    .width = g->c.shape[3],
-                                    .act_dtype = g->feature_dtype,
-                                    .variant = GRAFT_UNET_STORE,
-                                    .cut = m->deepcache.cut};
+    const graft_net_shape shape = {.batch = g->c.shape[0],
+                                   .height = g->c.shape[2],
+                                   .width = g->c.shape[3],
+                                   .act_dtype = g->feature_dtype,
+                                   .variant = GRAFT_STORE,
+                                   .cut = m->deepcache.cut};
     int64_t dim[4], values;
     graft_unet_feature_shape(&m->arch.unet, &shape, dim);
     if (!graft_size_product(dim, 4, &values) ||

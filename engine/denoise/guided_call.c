@@ -62,9 +62,9 @@ size_t graft_guided_group(graft_guided *g, size_t *which)
     return graft_active_group(g->active, g->n_active, which);
 }
 
-graft_unet_variant graft_guided_variant(const graft_guided *g, bool fast)
+graft_variant graft_guided_variant(const graft_guided *g, bool fast)
 {
-    return fast ? GRAFT_UNET_FAST : g->features ? GRAFT_UNET_STORE : GRAFT_UNET_WHOLE;
+    return fast ? GRAFT_FAST : g->features ? GRAFT_STORE : GRAFT_WHOLE;
 }
 
 graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size_t count)
@@ -86,12 +86,12 @@ size_t graft_guided_values(const graft_guided *g, const graft_box *b)
 
 size_t graft_guided_feature_bytes(const graft_guided *g, const graft_box *b)
 {
-    const graft_unet_shape shape = {.batch = g->c.shape[0],
-                                    .height = b->height,
-                                    .width = b->width,
-                                    .act_dtype = g->feature_dtype,
-                                    .variant = GRAFT_UNET_STORE,
-                                    .cut = g->c.model->deepcache.cut};
+    const graft_net_shape shape = {.batch = g->c.shape[0],
+                                   .height = b->height,
+                                   .width = b->width,
+                                   .act_dtype = g->feature_dtype,
+                                   .variant = GRAFT_STORE,
+                                   .cut = g->c.model->deepcache.cut};
     int64_t dim[4];
     graft_unet_feature_shape(&g->c.model->arch.unet, &shape, dim);
     return (size_t)(dim[0] * dim[1] * dim[2] * dim[3]) * graft_dtype_size(g->feature_dtype);

@@ -19,7 +19,7 @@ void graft_guided_collect(graft_guided *g, float sigma, bool both);
 void graft_guided_settle(graft_guided *g, const float *scaled);
 /* graft_active_group() of g->active. */
 size_t graft_guided_group(graft_guided *g, size_t *which);
-graft_unet_variant graft_guided_variant(const graft_guided *g, bool fast);
+graft_variant graft_guided_variant(const graft_guided *g, bool fast);
 /* How a batch of these active entries uses the UNet. */
 graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size_t count);
 /* Makes what steers a batch of active entries, or takes it from the last whole step where they are

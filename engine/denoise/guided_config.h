@@ -7,7 +7,7 @@
 
 /* One call of the UNet, for those who look on. Entry i of the batch has `pictures` rows. */
 typedef struct graft_guided_call {
-    graft_unet_variant variant;
+    graft_variant variant;
     const void *const *in; /* as for graft_exe_run; gone after the callback */
     int64_t pictures, height, width, tokens;
     size_t entries;

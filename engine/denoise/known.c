@@ -25,7 +25,7 @@ graft_references graft_known_references(const graft_model *m, const graft_cond_e
     for (int32_t i = 0; i < r.n; i++) {
         int64_t s[4];
         graft_latent_data(k->reference[i], s);
-        r.of[i] = (graft_unet_grid){(int32_t)s[2], (int32_t)s[3]};
+        r.of[i] = (graft_grid){(int32_t)s[2], (int32_t)s[3]};
         if (within) r.within[i] = k->within[i];
     }
     return r;

@@ -11,7 +11,7 @@
  * (InstructPix2Pix: Brooks et al. 2022, arXiv:2211.09800; Canny, Depth) a latent alone. Latents are
  * scaled as the network's own are, but InstructPix2Pix's, which sees what the encoder gave.
  *
- * References, latents of any size, behind these (models/unet.h). */
+ * References, latents of any size, behind these (models/parts/net_shape.h). */
 #ifndef GRAFT_DENOISE_KNOWN_H
 #define GRAFT_DENOISE_KNOWN_H
 #include "engine/denoise/guided_config.h"

@@ -289,7 +289,7 @@ static graft_status read_outputs(void *ctx, void *const *out)
     size_t n = (size_t)g->n;
     const graft_box *box = g->active[r->call.which[0]].box;
     const size_t bytes = g->features ? graft_guided_feature_bytes(g, box) : 0;
-    bool stores = graft_guided_variant(g, g->active[r->call.which[0]].fast) == GRAFT_UNET_STORE;
+    bool stores = graft_guided_variant(g, g->active[r->call.which[0]].fast) == GRAFT_STORE;
     graft_status st = GRAFT_OK;
     for (size_t i = 0; i < r->call.count && stores && !st; i++) {
         size_t slot = g->active[r->call.which[i]].slot;

@@ -10,9 +10,10 @@
 #include "base/str.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
-#include "engine/models/diffusers.h"
-#include "engine/models/taesd.h"
+#include "engine/models/names/diffusers.h"
+#include "engine/models/vaes/taesd.h"
 #include "engine/weights/quantized.h"
+#include "engine/models/parts/tensors.h"
 
 /* Where a tensor of the file comes from. */
 typedef struct saved_tensor {

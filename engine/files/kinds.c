@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "engine/models/arch.h"
+#include "engine/models/parts/arch.h"
+#include "engine/models/parts/tensors.h"
 
 /* By what one of its names contains; where several fit, the first. */
 static const struct kind {

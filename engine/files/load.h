@@ -3,7 +3,7 @@
 #ifndef GRAFT_FILES_LOAD_H
 #define GRAFT_FILES_LOAD_H
 #include "engine/objects/objects.h"
-#include "engine/models/diffusers_file.h"
+#include "engine/models/names/diffusers_file.h"
 
 /* What latents are multiplied by, where the file does not tell. */
 #define GRAFT_LOAD_SD_SCALE   0.18215

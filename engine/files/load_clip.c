@@ -9,6 +9,7 @@
 #include "engine/files/mmproj.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
+#include "engine/models/detect/detect.h"
 
 /* In a checkpoint; a file of its own has the last. */
 static const char *const places[] = {"cond_stage_model.transformer.",

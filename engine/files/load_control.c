@@ -4,10 +4,11 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "engine/models/t2i_adapter.h"
+#include "engine/models/controls/t2i_adapter.h"
 #include "engine/objects/control.h"
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
+#include "engine/models/detect/detect.h"
 
 static const char *const prefixes[] = {"control_model.", "", NULL};
 

@@ -6,8 +6,9 @@
 #include "base/alloc.h"
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
-#include "engine/models/ideogram4.h"
+#include "engine/models/transformers/ideogram4.h"
 #include "engine/weights/values.h"
+#include "engine/models/detect/detect.h"
 
 static bool is_sd2_v(const graft_safetensors *f, const char *prefix)
 {
@@ -236,7 +237,7 @@ graft_status graft_load_model_part(graft_engine *engine, graft_weights *file,
     GRAFT_TRY(graft_load_network(f, &prefix, &m->arch, e));
     GRAFT_TRY(configure_model(m, f, prefix, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &m->weights, e));
-    const graft_unet_shape shape = graft_net_some_shape(&m->arch);
+    const graft_net_shape shape = graft_net_some_shape(&m->arch);
     GRAFT_TRY(
         graft_load_blame(m->weights, graft_net_build(&m->arch, &shape, shape.batch, &g, e), e));
     GRAFT_TRY(graft_load_check(task ? &task->log : &engine->log, m->weights,

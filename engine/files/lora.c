@@ -10,7 +10,7 @@
 #include "engine/files/kinds.h"
 #include "engine/files/lora_file.h"
 #include "engine/objects/objects.h"
-#include "engine/models/diffusers.h"
+#include "engine/models/names/diffusers.h"
 #include "engine/prompts/t5.h"
 #include "engine/weights/patch.h"
 

@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "base/str.h"
-#include "engine/models/diffusers.h"
+#include "engine/models/names/diffusers.h"
 #include "engine/objects/objects.h"
 #include "engine/prompts/t5.h"
 #include "engine/weights/thin.h"

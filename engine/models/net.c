@@ -3,18 +3,18 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "engine/models/anima.h"
-#include "engine/models/auraflow.h"
-#include "engine/models/detect.h"
-#include "engine/models/ernie_image.h"
-#include "engine/models/flux.h"
-#include "engine/models/flux2.h"
-#include "engine/models/ideogram4.h"
-#include "engine/models/krea2.h"
-#include "engine/models/mmdit.h"
-#include "engine/models/qwen_image.h"
-#include "engine/models/qwen_image21.h"
-#include "engine/models/zimage.h"
+#include "engine/models/transformers/anima.h"
+#include "engine/models/transformers/auraflow.h"
+#include "engine/models/detect/detect_parts.h"
+#include "engine/models/transformers/ernie_image.h"
+#include "engine/models/transformers/flux.h"
+#include "engine/models/transformers/flux2.h"
+#include "engine/models/transformers/ideogram4.h"
+#include "engine/models/transformers/krea2.h"
+#include "engine/models/transformers/mmdit.h"
+#include "engine/models/transformers/qwen_image.h"
+#include "engine/models/transformers/qwen_image21.h"
+#include "engine/models/transformers/zimage.h"
 
 void graft_net_of_unet(const graft_unet_arch *a, graft_net_arch *out)
 {
@@ -156,7 +156,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     return st;
 }
 
-graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *shape,
+graft_status graft_net_build(const graft_net_arch *a, const graft_net_shape *shape,
                              int64_t pictures, graft_graph **out, graft_err *e)
 {
     if (shape->references.n && !graft_net_takes_references(a))
@@ -191,13 +191,13 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *sh
     }
 }
 
-int graft_net_residuals(const graft_net_arch *a, const graft_unet_shape *shape)
+int graft_net_residuals(const graft_net_arch *a, const graft_net_shape *shape)
 {
     if (graft_net_is_unet(a)) return graft_unet_residuals(&a->unet, shape);
     return shape->control ? graft_steered_all(&shape->steered) : 0;
 }
 
-void graft_net_residual_shape(const graft_net_arch *a, const graft_unet_shape *shape, int i,
+void graft_net_residual_shape(const graft_net_arch *a, const graft_net_shape *shape, int i,
                               int64_t dim[4])
 {
     if (graft_net_is_unet(a)) {
@@ -219,8 +219,7 @@ void graft_net_residual_shape(const graft_net_arch *a, const graft_unet_shape *s
                                                : a->mmdit.hidden;
 }
 
-void graft_net_features_shape(const graft_net_arch *a, const graft_unet_shape *shape,
-                              int64_t dim[4])
+void graft_net_features_shape(const graft_net_arch *a, const graft_net_shape *shape, int64_t dim[4])
 {
     if (a->kind != GRAFT_NET_ZIMAGE) {
         graft_net_residual_shape(a, shape, 0, dim);
@@ -232,14 +231,14 @@ void graft_net_features_shape(const graft_net_arch *a, const graft_unet_shape *s
     dim[3] = a->zimage.hidden;
 }
 
-graft_unet_shape graft_net_some_shape(const graft_net_arch *a)
+graft_net_shape graft_net_some_shape(const graft_net_arch *a)
 {
     int64_t side = graft_net_is_unet(a) ? 64 : graft_net_patch(a);
-    return (graft_unet_shape){.batch = 1,
-                              .height = side,
-                              .width = side,
-                              .tokens = graft_net_tokens(a, 1),
-                              .act_dtype = GRAFT_F32};
+    return (graft_net_shape){.batch = 1,
+                             .height = side,
+                             .width = side,
+                             .tokens = graft_net_tokens(a, 1),
+                             .act_dtype = GRAFT_F32};
 }
 
 bool graft_net_takes_references(const graft_net_arch *a)

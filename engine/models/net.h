@@ -4,7 +4,7 @@
  * Pure functions, any thread. */
 #ifndef GRAFT_MODELS_NET_H
 #define GRAFT_MODELS_NET_H
-#include "engine/models/unet.h"
+#include "engine/models/unets/unet.h"
 
 /* What is below `prefix`; as graft_unet_detect(). */
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
@@ -12,22 +12,22 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
 /* A UNet as a network. */
 void graft_net_of_unet(const graft_unet_arch *a, graft_net_arch *out);
 /* graft_unet_build_guided(); a transformer computes all rows, whatever `pictures` says. */
-graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *shape,
+graft_status graft_net_build(const graft_net_arch *a, const graft_net_shape *shape,
                              int64_t pictures, graft_graph **out, graft_err *e);
 /* graft_unet_residuals() and graft_unet_residual_shape() of any network; height and width are those
  * of the latent. */
 #define GRAFT_NET_RESIDUALS                                                                        \
     ((int)GRAFT_STEERED_MOST > GRAFT_UNET_RESIDUALS ? (int)GRAFT_STEERED_MOST                      \
                                                     : GRAFT_UNET_RESIDUALS)
-int graft_net_residuals(const graft_net_arch *a, const graft_unet_shape *shape);
-void graft_net_residual_shape(const graft_net_arch *a, const graft_unet_shape *shape, int i,
+int graft_net_residuals(const graft_net_arch *a, const graft_net_shape *shape);
+void graft_net_residual_shape(const graft_net_arch *a, const graft_net_shape *shape, int i,
                               int64_t dim[4]);
 /* What a ControlNet's hint becomes: as its first residual, but for the latent's tokens alone. */
-void graft_net_features_shape(const graft_net_arch *a, const graft_unet_shape *shape,
+void graft_net_features_shape(const graft_net_arch *a, const graft_net_shape *shape,
                               int64_t dim[4]);
 /* A shape that any network of its kind takes, with float32 activations: for graphs of which only
  * names and structure count. */
-graft_unet_shape graft_net_some_shape(const graft_net_arch *a);
+graft_net_shape graft_net_some_shape(const graft_net_arch *a);
 /* Names the architecture in files. A UNet's is that of its own structure: plans that were saved
  * before there were other networks stay good. */
 graft_hash graft_net_hash(const graft_net_arch *a);
@@ -35,7 +35,7 @@ static inline bool graft_net_is_unet(const graft_net_arch *a)
 {
     return a->kind == GRAFT_NET_UNET;
 }
-/* Whether it can be shown further pictures as tokens of their own (unet.h). */
+/* Whether it can be shown further pictures as tokens of their own (net_shape.h). */
 bool graft_net_takes_references(const graft_net_arch *a);
 /* Numbers of one row of x, for latents of height x width. */
 int64_t graft_net_x_values(const graft_net_arch *a, int64_t height, int64_t width,

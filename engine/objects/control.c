@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/models/control_blockwise.h"
-#include "engine/models/mmdit.h"
-#include "engine/models/t2i_adapter.h"
+#include "engine/models/transformers/control_blockwise.h"
+#include "engine/models/transformers/mmdit.h"
+#include "engine/models/controls/t2i_adapter.h"
 
 graft_controlnet *graft_controlnet_retain(graft_controlnet *n)
 {
@@ -508,7 +508,7 @@ static graft_status build_embed(const void *arch, const void *of, graft_graph **
 graft_status graft_control_bind_embed(const graft_model *m, const graft_unet_use *use,
                                       const graft_task *task, graft_binding **out, graft_err *e)
 {
-    graft_unet_shape shape;
+    graft_net_shape shape;
     graft_compile_job job = {.kind = "control_embed",
                              .arch = &m->arch,
                              .arch_bytes = sizeof m->arch,

@@ -6,8 +6,8 @@
 #ifndef GRAFT_OBJECTS_CONTROL_H
 #define GRAFT_OBJECTS_CONTROL_H
 #include "engine/objects/objects.h"
-#include "engine/models/control_union.h"
-#include "engine/models/controlnet.h"
+#include "engine/models/controls/control_union.h"
+#include "engine/models/controls/controlnet.h"
 
 struct graft_controlnet {
     _Atomic int refs;
@@ -61,7 +61,8 @@ const graft_control *graft_control_for(const graft_model *m, const graft_cond *p
 /* How many a chain has, which may be NULL. */
 int graft_control_links(const graft_control *chain);
 /* *w, the model's weights, becomes these and beside them those of all that runs within its network,
- * the first one put on being the first (models/control_blockwise.h); released on failure. */
+ * the first one put on being the first (models/transformers/control_blockwise.h); released on
+ * failure. */
 graft_status graft_control_within_weights(const graft_model *m, graft_weights **w, graft_err *e);
 /* Whether this one counts at this sigma; the others of its chain are not looked at. */
 bool graft_control_active(const graft_sigma_table *t, const graft_control *k, float sigma);

@@ -5,8 +5,8 @@
 #include "base/alloc.h"
 #include "engine/image/latent_operation.h"
 #include "engine/image/resize.h"
-#include "engine/models/auraflow.h"
-#include "engine/models/flux2.h"
+#include "engine/models/transformers/auraflow.h"
+#include "engine/models/transformers/flux2.h"
 #include "engine/objects/alike.h"
 #include "engine/objects/control.h"
 #include "engine/objects/objects.h"
@@ -511,7 +511,7 @@ graft_status graft_model_merge_tokens(const graft_model *m, double ratio, graft_
     if (st) return st;
     graft_model *n = graft_model_copy(m);
     if (!n) return graft_fail_nomem(e, "model");
-    n->merged = (int32_t)lround(ratio * GRAFT_UNET_MERGED_UNIT);
+    n->merged = (int32_t)lround(ratio * GRAFT_MERGED_UNIT);
     *out = n;
     return GRAFT_OK;
 }

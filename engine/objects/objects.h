@@ -7,15 +7,15 @@
 
 #include "engine/cache/compiled.h"
 #include "engine/engine.h"
-#include "engine/models/arch.h"
-#include "engine/models/flux.h"
-#include "engine/models/folding.h"
-#include "engine/models/hypertile.h"
+#include "engine/models/parts/arch.h"
+#include "engine/models/transformers/flux.h"
+#include "engine/models/parts/folding.h"
+#include "engine/models/unets/hypertile.h"
 #include "engine/models/net.h"
-#include "engine/models/textenc.h"
-#include "engine/models/unet.h"
-#include "engine/models/vae.h"
-#include "engine/models/wan_vae.h"
+#include "engine/models/encoders/textenc.h"
+#include "engine/models/unets/unet.h"
+#include "engine/models/vaes/vae.h"
+#include "engine/models/vaes/wan_vae.h"
 #include "engine/quant/plan.h"
 #include "engine/sampling/deepcache.h"
 #include "engine/sampling/easycache.h"
@@ -92,7 +92,7 @@ typedef enum graft_prediction {
 /* What QuantizeModel leaves in a model (quantizer.h). */
 typedef struct graft_quantizer graft_quantizer;
 
-/* Small networks before a UNet's attentions (models/hypernetwork.h). Immutable. */
+/* Small networks before a UNet's attentions (models/parts/hypernetwork.h). Immutable. */
 typedef struct graft_hypernetwork {
     _Atomic int refs;
     graft_engine *engine;
@@ -155,10 +155,10 @@ struct graft_model {
     graft_deepcache deepcache;
     graft_easycache easycache;
     graft_hypertile hypertile;
-    int32_t merged; /* tokens, in millionths (unet.h); 0: none */
+    int32_t merged; /* tokens, in millionths (net_shape.h); 0: none */
     struct graft_downscale {
-        graft_unet_shrink shrink; /* block 0: off */
-        double start, end;        /* shares of the schedule */
+        graft_shrink shrink; /* block 0: off */
+        double start, end;   /* shares of the schedule */
     } downscale;
     struct graft_seen { /* pictures that it attends to, the first n_seen (sight.h) */
         struct graft_sight *sight;
@@ -182,8 +182,8 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
                               int64_t tokens, const graft_task *task, graft_binding **out,
                               graft_err *e);
 /* The same for a variant that DeepCache runs. */
-graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
-                                      int64_t batch, int64_t height, int64_t width, int64_t tokens,
+graft_status graft_model_bind_variant(const graft_model *m, graft_variant variant, int64_t batch,
+                                      int64_t height, int64_t width, int64_t tokens,
                                       const graft_task *task, graft_binding **out, graft_err *e);
 /* graft_engine_keeps() of weights of its own, unless another choice is made for it. */
 bool graft_model_keeps(const graft_model *m, const graft_backend *b, graft_dtype act_dtype,
@@ -194,9 +194,9 @@ const char *graft_net_kind_name(const graft_net_arch *a);
 bool graft_is_net_kind(const char *kind);
 /* How sampling uses a model's network; what only UNets have is off for others. */
 typedef struct graft_unet_use {
-    graft_unet_variant variant;
+    graft_variant variant;
     bool control;          /* with ControlNets */
-    graft_steered steered; /* of a transformer's by them (models/steered.h) */
+    graft_steered steered; /* of a transformer's by them (models/parts/steered.h) */
     bool within;           /* with those that run within it, if the model has any */
     int32_t adapted;       /* by T2I-Adapters, which give so many features */
     /* `entries` conditionings of each of `pictures` latents: x and timesteps hold the latents once
@@ -204,8 +204,8 @@ typedef struct graft_unet_use {
     int64_t pictures, entries;
     int64_t height, width; /* of the latent */
     int64_t tokens;
-    int64_t perturbed;             /* the first so many rows once more (unet.h) */
-    int64_t watched_from, watched; /* so many rows are looked at (unet.h) */
+    int64_t perturbed;             /* the first so many rows once more (net_shape.h) */
+    int64_t watched_from, watched; /* so many rows are looked at (net_shape.h) */
     int64_t beside;                /* bytes of packed weights that others need at the same time */
     int64_t arena;                 /* bytes of activations that others of the run take in turn */
     int turn;                      /* of HyperTile's grids, below graft_model_turns() */
@@ -262,7 +262,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
                                      const graft_task *task, graft_binding **out, graft_err *e);
 /* FreeU's factors as the last input of this variant of the UNet, alive with the model; NULL: it
  * takes none. */
-const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant variant);
+const float *graft_model_freeu_factors(const graft_model *m, graft_variant variant);
 /* All ways in which sampling such latents uses the UNet; returns how many. use->variant, use->turn
  * and use->shrink are not looked at. */
 #define GRAFT_MODEL_USES (2 * GRAFT_HYPERTILE_TURNS + 1)

@@ -1,5 +1,6 @@
 /* What an IP-Adapter made of pictures for the cross-attentions of a UNet: keys and values, as its
- * graph takes them (models/attended.h) but for one row. Immutable once it is filled; any thread. */
+ * graph takes them (models/parts/attended.h) but for one row. Immutable once it is filled; any
+ * thread. */
 #ifndef GRAFT_OBJECTS_SIGHT_H
 #define GRAFT_OBJECTS_SIGHT_H
 #include "engine/objects/objects.h"

@@ -6,7 +6,7 @@
 
 /* What a compiled UNet depends on besides the architecture; the whole is a key. */
 typedef struct unet_job {
-    graft_unet_shape shape;
+    graft_net_shape shape;
     int64_t pictures; /* rows after which x and timesteps repeat */
     graft_quant_choice quant;
 } unet_job;
@@ -53,11 +53,11 @@ static graft_status build_graph(const void *arch, const void *of, graft_graph **
     return st;
 }
 
-const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant variant)
+const float *graft_model_freeu_factors(const graft_model *m, graft_variant variant)
 {
-    const graft_unet_shape shape = {.variant = (int32_t)variant,
-                                    .cut = variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut,
-                                    .freeu = (int32_t)m->freeu.version};
+    const graft_net_shape shape = {.variant = (int32_t)variant,
+                                   .cut = variant == GRAFT_WHOLE ? 0 : m->deepcache.cut,
+                                   .freeu = (int32_t)m->freeu.version};
     return graft_unet_freeu(&m->arch.unet, &shape) ? m->freeu.factor : NULL;
 }
 
@@ -106,7 +106,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     if (use->perturbed) unet.shape.skip = m->skip.blocks;
     if (use->skips) unet.shape.skip = m->skip_negative.blocks;
     unet.shape.variant = (int32_t)use->variant;
-    unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
+    unet.shape.cut = use->variant == GRAFT_WHOLE ? 0 : m->deepcache.cut;
     unet.shape.control = use->control;
     unet.shape.adapted = use->adapted;
     unet.shape.steered = use->steered;
@@ -161,8 +161,8 @@ graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, gra
     return GRAFT_OK;
 }
 
-graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
-                                      int64_t batch, int64_t height, int64_t width, int64_t tokens,
+graft_status graft_model_bind_variant(const graft_model *m, graft_variant variant, int64_t batch,
+                                      int64_t height, int64_t width, int64_t tokens,
                                       const graft_task *task, graft_binding **out, graft_err *e)
 {
     const graft_unet_use use = {.variant = variant,
@@ -178,8 +178,7 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
                               int64_t tokens, const graft_task *task, graft_binding **out,
                               graft_err *e)
 {
-    return graft_model_bind_variant(m, GRAFT_UNET_WHOLE, batch, height, width, tokens, task, out,
-                                    e);
+    return graft_model_bind_variant(m, GRAFT_WHOLE, batch, height, width, tokens, task, out, e);
 }
 
 bool graft_model_perturbs(const graft_model *m)
@@ -233,12 +232,12 @@ int graft_model_uses(const graft_model *m, const graft_unet_use *use,
             out[n] = *use;
             out[n].shrink = false;
             out[n].turn = i;
-            out[n++].variant = fast ? GRAFT_UNET_FAST : two ? GRAFT_UNET_STORE : GRAFT_UNET_WHOLE;
+            out[n++].variant = fast ? GRAFT_FAST : two ? GRAFT_STORE : GRAFT_WHOLE;
         }
     if (m->downscale.shrink.block) {
         out[n] = *use;
         out[n].turn = 0;
-        out[n].variant = GRAFT_UNET_WHOLE;
+        out[n].variant = GRAFT_WHOLE;
         out[n++].shrink = true;
     }
     return n;

@@ -9,7 +9,8 @@
 #include "engine/objects/objects.h"
 #include "engine/pictures/tiles.h"
 #include "engine/image/image.h"
-#include "engine/models/upscaler.h"
+#include "engine/models/vaes/upscaler.h"
+#include "engine/models/detect/detect.h"
 
 graft_upscaler *graft_upscaler_retain(graft_upscaler *u)
 {

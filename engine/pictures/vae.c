@@ -11,7 +11,7 @@
 #include "engine/image/image.h"
 #include "engine/image/latent.h"
 #include "engine/image/mask.h"
-#include "engine/models/taesd.h"
+#include "engine/models/vaes/taesd.h"
 
 graft_status graft_vae_prepare(const graft_vae *v, bool decoder, int64_t height, int64_t width,
                                const graft_task *task, graft_err *e)

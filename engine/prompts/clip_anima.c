@@ -1,7 +1,7 @@
 /* Anima's text encoder: Qwen 3 reads the prompt as it stands, and the network is told of T5's words
- * beside it, which T5 itself does not read (models/anima_adapter.h). */
+ * beside it, which T5 itself does not read (models/encoders/anima_adapter.h). */
 #include "base/alloc.h"
-#include "engine/models/anima_adapter.h"
+#include "engine/models/encoders/anima_adapter.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
 

@@ -2,7 +2,7 @@
  * their end; what fills a prompt up, which is masked in training, is zeros behind them, and those
  * the network sees. */
 #include "base/alloc.h"
-#include "engine/models/auraflow.h"
+#include "engine/models/transformers/auraflow.h"
 #include "engine/prompts/t5.h"
 
 /* The empty prompt is an end, then zeros. */

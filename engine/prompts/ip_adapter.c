@@ -1,5 +1,5 @@
 /* IP-Adapters: what a vision encoder saw, as keys and values for a UNet. */
-#include "engine/models/ip_adapter.h"
+#include "engine/models/encoders/ip_adapter.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "engine/models/flux.h"
+#include "engine/models/transformers/flux.h"
 
 #define WISH                                                                                       \
     "<|im_start|>system\nAs an image captioning expert, generate a descriptive text prompt based " \

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "engine/models/flux2.h"
+#include "engine/models/transformers/flux2.h"
 
 #define WISH                                                                                       \
     "You are an AI that reasons about image descriptions. You give structured responses focusing " \

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "engine/models/flux.h"
+#include "engine/models/transformers/flux.h"
 
 #define WISH                                                                                       \
     "Describe the image by detailing the color, quantity, text, shape, size, texture, spatial "    \

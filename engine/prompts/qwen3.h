@@ -1,7 +1,7 @@
 /* Qwen 3 and Qwen 2.5, Mistral and Gemma 2, as text encoders: their files, and prompts. */
 #ifndef GRAFT_PROMPTS_QWEN3_H
 #define GRAFT_PROMPTS_QWEN3_H
-#include "engine/models/qwen3.h"
+#include "engine/models/encoders/qwen3.h"
 #include "engine/objects/objects.h"
 #include "engine/text/qwen.h"
 #include "engine/text/tekken.h"
@@ -61,8 +61,8 @@ graft_status graft_qwen3_run_seen(graft_engine *engine, const graft_build_option
                                   const graft_qwen3_picture *picture, size_t n_pictures,
                                   const graft_task *task, float *hidden, graft_err *e);
 /* The same for FLUX.2 klein: hidden (tokens, 3 arch->width). The first `words` of the tokens are
- * the text, those behind it are padding (models/qwen3.h). GRAFT_E_UNSUPPORTED for a model of too
- * few layers.
+ * the text, those behind it are padding (models/encoders/qwen3.h). GRAFT_E_UNSUPPORTED for a model
+ * of too few layers.
  */
 graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_options *options,
                                     const graft_qwen3_arch *arch, graft_weights *weights,

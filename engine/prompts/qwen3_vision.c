@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/models/qwen_vision.h"
+#include "engine/models/encoders/qwen_vision.h"
 
 /* What the graph is given. */
 typedef struct sight_values {

@@ -1,7 +1,7 @@
 /* Qwen 3-VL's look at a picture of a size that it takes. */
 #ifndef GRAFT_PROMPTS_QWEN3_VISION_H
 #define GRAFT_PROMPTS_QWEN3_VISION_H
-#include "engine/models/qwen3_vision.h"
+#include "engine/models/encoders/qwen3_vision.h"
 #include "engine/objects/objects.h"
 
 /* Cells (1 + deep,rows*columns,out), row by row, of normalized pixels (rows * 2 patch, columns * 2

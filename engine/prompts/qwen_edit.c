@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "engine/conditioning.h"
-#include "engine/models/flux.h"
+#include "engine/models/transformers/flux.h"
 #include "engine/prompts/longcat.h"
 #include "engine/prompts/qwen_vision.h"
 #include "engine/prompts/seen_prompt.h"

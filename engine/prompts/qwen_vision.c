@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "engine/image/pixels.h"
-#include "engine/models/qwen_vision.h"
+#include "engine/models/encoders/qwen_vision.h"
 #include "engine/prompts/qwen3_vision.h"
 
 enum { MOST = GRAFT_QWEN_VISION_CELLS, ASPECT = 200 };

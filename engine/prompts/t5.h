@@ -2,7 +2,7 @@
 #ifndef GRAFT_PROMPTS_T5_H
 #define GRAFT_PROMPTS_T5_H
 #include "engine/objects/objects.h"
-#include "engine/models/t5.h"
+#include "engine/models/encoders/t5.h"
 #include "engine/text/unigram.h"
 #include "engine/weights/gguf_tokenizer.h"
 

@@ -1,8 +1,8 @@
 /* Encoders of pictures and style models from the inside: recipes, as in objects.h. */
 #ifndef GRAFT_PROMPTS_VISION_H
 #define GRAFT_PROMPTS_VISION_H
-#include "engine/models/redux.h"
-#include "engine/models/vision.h"
+#include "engine/models/encoders/redux.h"
+#include "engine/models/encoders/vision.h"
 #include "engine/objects/objects.h"
 #include "engine/objects/vision_output.h"
 

@@ -132,15 +132,15 @@ static graft_status add_layers(const graft_graph *g, graft_quant_plan *p, graft_
     return st;
 }
 
-graft_status graft_quant_plan_create(const graft_net_arch *a, const graft_unet_shape *given,
+graft_status graft_quant_plan_create(const graft_net_arch *a, const graft_net_shape *given,
                                      graft_quant_plan **out, graft_err *e)
 {
     graft_graph *g = NULL;
-    graft_unet_shape shape = *given;
+    graft_net_shape shape = *given;
     graft_quant_plan *p = graft_calloc(1, sizeof *p);
     graft_status st = GRAFT_OK;
     if (!p) return graft_fail_nomem(e, "quantization plan");
-    shape.variant = GRAFT_UNET_WHOLE;
+    shape.variant = GRAFT_WHOLE;
     shape.cut = 0;
     GRAFT_TRY(graft_net_build(a, &shape, shape.batch, &g, e));
     p->layer = graft_calloc(g->n_nodes, sizeof *p->layer);
@@ -215,7 +215,7 @@ static bool take_layers(const graft_quant_plan *p, graft_quant_plan *all)
 
 graft_status graft_quant_plan_complete(graft_quant_plan *p, const graft_net_arch *a, graft_err *e)
 {
-    graft_unet_shape shape;
+    graft_net_shape shape;
     graft_quant_plan *all = NULL;
     for (size_t i = 0; i < p->n; i++)
         if (p->layer[i].kind == GRAFT_LAYER_ATTENTION) return GRAFT_OK;
@@ -389,7 +389,7 @@ bool graft_quant_plan_disturbed(const graft_quant_plan *p)
 
 graft_status graft_quant_layers(const graft_net_arch *a, graft_quant_plan **out, graft_err *e)
 {
-    const graft_unet_shape shape = graft_net_some_shape(a);
+    const graft_net_shape shape = graft_net_some_shape(a);
     return graft_quant_plan_create(a, &shape, out, e);
 }
 
@@ -529,7 +529,7 @@ graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_n
 graft_status graft_quant_weights_hash(const graft_net_arch *a, graft_weights *w, graft_hash *out,
                                       graft_err *e)
 {
-    const graft_unet_shape shape = graft_net_some_shape(a);
+    const graft_net_shape shape = graft_net_some_shape(a);
     graft_graph *g = NULL;
     graft_weights *plain = NULL;
     graft_hash h = {0, 0}, part;

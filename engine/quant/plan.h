@@ -91,7 +91,7 @@ typedef struct graft_quant_plan {
 } graft_quant_plan;
 
 /* All layers of the architecture at this latent shape, none chosen, nothing measured. */
-graft_status graft_quant_plan_create(const graft_net_arch *a, const graft_unet_shape *shape,
+graft_status graft_quant_plan_create(const graft_net_arch *a, const graft_net_shape *shape,
                                      graft_quant_plan **out, graft_err *e);
 /* The same for names alone, at some shape: bit i of a choice is its layer i. */
 graft_status graft_quant_layers(const graft_net_arch *a, graft_quant_plan **out, graft_err *e);

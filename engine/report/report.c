@@ -323,7 +323,7 @@ static void print_freeu(graft_str *s, const graft_model *m)
     graft_str_printf(s, "  FreeU        version %d, b1 %.4g, b2 %.4g, s1 %.4g, s2 %.4g%s\n",
                      (int)m->freeu.version, (double)f[GRAFT_FREEU_B1], (double)f[GRAFT_FREEU_B2],
                      (double)f[GRAFT_FREEU_S1], (double)f[GRAFT_FREEU_S2],
-                     graft_model_freeu_factors(m, GRAFT_UNET_WHOLE)
+                     graft_model_freeu_factors(m, GRAFT_WHOLE)
                          ? ""
                          : "; nothing in this model has the widths that it scales");
 }
@@ -342,7 +342,7 @@ static void print_merged(graft_str *s, const graft_model *m)
 {
     if (m->merged)
         graft_str_printf(s, "  merged       %.4g %% of the tokens of self-attention, level 0\n",
-                         100.0 * m->merged / GRAFT_UNET_MERGED_UNIT);
+                         100.0 * m->merged / GRAFT_MERGED_UNIT);
 }
 
 static void print_easycache(graft_str *s, const graft_model *m)
@@ -357,7 +357,7 @@ static void print_easycache(graft_str *s, const graft_model *m)
 
 static void print_downscale(graft_str *s, const graft_model *m)
 {
-    const graft_unet_shrink *k = &m->downscale.shrink;
+    const graft_shrink *k = &m->downscale.shrink;
     if (k->block)
         graft_str_printf(s,
                          "  Deep Shrink  input block %d by %.4g, from %.4g %% to %.4g %% of the "

@@ -25,7 +25,7 @@ static inline graft_engine *engine_in(const char *backend, const char *precision
 static inline graft_model *quantized_with(const graft_model *m, graft_quant quant, bool attention)
 {
     const graft_quant_limits everything = {{true, true, attention}, {1, 1, 1}, 0};
-    graft_unet_shape shape = {
+    graft_net_shape shape = {
         .batch = 2, .height = SIDE, .width = SIDE, .tokens = TOKENS, .act_dtype = GRAFT_F32};
     graft_quant_plan *p = NULL;
     graft_model *out = NULL;

@@ -2,7 +2,7 @@
  * that the host's way gives, and no step touches the host. */
 #include "engine/cfg.h"
 #include "engine/exec/recordings.h"
-#include "engine/models/mmdit.h"
+#include "engine/models/transformers/mmdit.h"
 #include "engine/sampling/sampler.h"
 #include "tests/cuda/both_ways.h"
 #include "tests/cuda/least.h"

@@ -3,9 +3,10 @@
  * Qwen 3 computes is held against golden/small/qwen3; what the network makes of it: anima.c. */
 #include "base/file.h"
 #include "engine/files/load.h"
-#include "engine/models/anima_adapter.h"
+#include "engine/models/encoders/anima_adapter.h"
 #include "engine/prompts/t5.h"
 #include "tests/engine/language.h"
+#include "engine/models/parts/tensors.h"
 
 #define PLACE    "text_encoders.qwen3_06b.transformer."
 #define WORDS    GRAFT_SOURCE_DIR "/golden/small/unigram/t5.model"

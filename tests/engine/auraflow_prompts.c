@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "engine/models/auraflow.h"
+#include "engine/models/transformers/auraflow.h"
 #include "engine/prompts/t5.h"
 #include "tests/engine/language.h"
 

@@ -353,14 +353,14 @@ static void pix2pix_sees_it_unscaled(void)
 /* ------------------------------------------------------------------ references */
 
 /* A picture's row of x behind the latent, and its size for the network. */
-static int64_t refer(const graft_model *m, const graft_latent *l, int64_t p, graft_unet_grid *size,
+static int64_t refer(const graft_model *m, const graft_latent *l, int64_t p, graft_grid *size,
                      float *to)
 {
     int64_t s[4];
     const float *v = graft_latent_data(l, s);
     v += p % s[0] * s[1] * s[2] * s[3];
     const int64_t rows = s[2] + s[2] % 2, columns = s[3] + s[3] % 2;
-    *size = (graft_unet_grid){(int32_t)s[2], (int32_t)s[3]};
+    *size = (graft_grid){(int32_t)s[2], (int32_t)s[3]};
     for (int64_t c = 0; c < s[1]; c++)
         for (int64_t y = 0; y < rows; y++)
             for (int64_t x = 0; x < columns; x++)
@@ -537,7 +537,7 @@ static void kontext_sees_references(void)
 static void check_places(const graft_model *m, const graft_references *r, int i, int frame, int top,
                          int left)
 {
-    const graft_unet_shape shape = {
+    const graft_net_shape shape = {
         .batch = 1, .height = H, .width = W, .tokens = 3, .act_dtype = GRAFT_F32, .references = *r};
     graft_graph *g = NULL;
     graft_err e = GRAFT_ERR_INIT;

@@ -302,7 +302,7 @@ static void compile_once(const char *name, const graft_unet_arch *a, const char 
 {
     graft_engine *g = engine_with_cache(folder, 0);
     graft_err e = GRAFT_ERR_INIT;
-    graft_unet_shape shape;
+    graft_net_shape shape;
     graft_exe *x = NULL;
     memset(&shape, 0, sizeof shape);
     shape.batch = 2;

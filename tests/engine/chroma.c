@@ -9,6 +9,7 @@
 
 static const renaming names[] = {
 #include "tests/engine/flux_names.def"
+#include "engine/models/parts/tensors.h"
     {PART "layers.#.in_layer.", {PART "layers.#.linear_1."}},
     {PART "layers.#.out_layer.", {PART "layers.#.linear_2."}},
     {PART "norms.#.scale", {PART "norms.#.weight"}},

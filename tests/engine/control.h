@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "engine/objects/control.h"
-#include "engine/models/diffusers.h"
+#include "engine/models/names/diffusers.h"
 #include "tests/engine/fixture.h"
 
 static inline void add_conv(made_file *f, const char *name, int64_t out, int64_t in, int64_t kernel,

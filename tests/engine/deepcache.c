@@ -99,7 +99,7 @@ static graft_graph *cut_plain(const graft_unet_arch *a, int64_t batch, int64_t h
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_graph *g = NULL;
-    graft_unet_shape shape = {
+    graft_net_shape shape = {
         .batch = batch, .height = h, .width = w, .tokens = TOKENS, .act_dtype = GRAFT_F32};
     CHECK_OK(graft_unet_build(a, &shape, &g, &e), &e);
     for (size_t i = 0; i < g->n_nodes; i++) {
@@ -176,7 +176,7 @@ static void check_cut(const char *path, int64_t level, int64_t block, int k, int
     for (int fast = 0; fast < 2; fast++) {
         graft_binding *own = NULL, *b = NULL;
         graft_exe *x = NULL;
-        graft_unet_variant variant = fast ? GRAFT_UNET_FAST : GRAFT_UNET_STORE;
+        graft_variant variant = fast ? GRAFT_FAST : GRAFT_STORE;
         CHECK_OK(graft_model_bind_variant(m, variant, 2, h, w, TOKENS, NULL, &own, &e), &e);
         graft_graph *g = cut_plain(a, 2, h, w, k, fast);
         CHECK_OK(graft_exe_create(g, own->exe->backend, NULL, NULL, &x, &e), &e);
@@ -562,7 +562,7 @@ static void denoise_alone(const graft_model *m, const graft_cond *cond, const fl
     graft_binding *b = NULL;
     float scaled[N], eps[N], scale = 1.0f / sqrtf(sigma * sigma + 1.0f);
     for (int i = 0; i < N; i++) scaled[i] = x[i] * scale;
-    CHECK_OK(graft_model_bind_variant(m, fast ? GRAFT_UNET_FAST : GRAFT_UNET_STORE, 1, H, W,
+    CHECK_OK(graft_model_bind_variant(m, fast ? GRAFT_FAST : GRAFT_STORE, 1, H, W,
                                       cond->entry[0]->tokens, NULL, &b, &e),
              &e);
     const void *in[4] = {scaled, &timestep, cond->entry[0]->data, feature};

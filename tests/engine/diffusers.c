@@ -2,7 +2,7 @@
  * them is told in their own. */
 #include "tests/engine/diffusers.h"
 
-#include "engine/models/diffusers_file.h"
+#include "engine/models/names/diffusers_file.h"
 #include "tests/engine/control.h"
 
 static graft_engine *engine;

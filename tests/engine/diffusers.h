@@ -3,8 +3,8 @@
 #ifndef GRAFT_TESTS_ENGINE_DIFFUSERS_H
 #define GRAFT_TESTS_ENGINE_DIFFUSERS_H
 #include "base/alloc.h"
-#include "engine/models/diffusers.h"
-#include "engine/models/diffusers_file.h"
+#include "engine/models/names/diffusers.h"
+#include "engine/models/names/diffusers_file.h"
 #include "tests/engine/merge.h"
 
 static inline int64_t live_blocks(void)

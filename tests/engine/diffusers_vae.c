@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/half.h"
-#include "engine/models/diffusers_file.h"
+#include "engine/models/names/diffusers_file.h"
 
 #define SMALL_VAE GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
 

@@ -1,6 +1,6 @@
 /* PatchModelAddDownscale in sampling: in which steps it counts, what is compiled for it, and what
  * it goes with. What the UNet computes is held against PyTorch in tests/golden. */
-#include "engine/models/resize.h"
+#include "engine/models/parts/resize.h"
 #include "tests/engine/control.h"
 #include "tests/engine/regions.h"
 
@@ -359,13 +359,13 @@ static void bad_numbers(void)
 static void bad_shapes(void)
 {
     graft_model *m = load_model(engine, SD1);
-    const graft_unet_shape shape = {.batch = 1,
-                                    .height = H,
-                                    .width = W,
-                                    .tokens = TOKENS,
-                                    .act_dtype = GRAFT_F32,
-                                    .shrink = {.block = 2, .thousandths = 2000}};
-    graft_unet_shape wrong[4] = {shape, shape, shape, shape};
+    const graft_net_shape shape = {.batch = 1,
+                                   .height = H,
+                                   .width = W,
+                                   .tokens = TOKENS,
+                                   .act_dtype = GRAFT_F32,
+                                   .shrink = {.block = 2, .thousandths = 2000}};
+    graft_net_shape wrong[4] = {shape, shape, shape, shape};
     graft_graph *g = NULL;
     graft_err e = GRAFT_ERR_INIT;
     wrong[0].shrink.block = m->arch.unet.n_input;

@@ -51,7 +51,7 @@ typedef struct loss {
 
 /* What no graph is built for: a batch of one, 8 x 8 with 32 tokens where the shape has zeros. */
 typedef struct unbuilt {
-    graft_unet_shape shape;
+    graft_net_shape shape;
     graft_status status;
 } unbuilt;
 
@@ -400,7 +400,7 @@ static inline void told_by_its_name(void)
     }
 }
 
-static inline void check_unbuilt(const graft_model *m, graft_unet_shape shape, graft_status status)
+static inline void check_unbuilt(const graft_model *m, graft_net_shape shape, graft_status status)
 {
     graft_graph *g = NULL;
     graft_err e = GRAFT_ERR_INIT;
@@ -434,12 +434,12 @@ static inline void what_does_not_go_with_it(void)
     CHECK_INT(graft_model_bind(m, 1, 8, 8, tested.bad_tokens, NULL, &b, &e), GRAFT_E_ARG);
     CHECK(!b);
     if (!tested.half)
-        check_unbuilt(m, (graft_unet_shape){.act_dtype = GRAFT_F16}, GRAFT_E_UNSUPPORTED);
+        check_unbuilt(m, (graft_net_shape){.act_dtype = GRAFT_F16}, GRAFT_E_UNSUPPORTED);
     for (size_t i = 0; i < COUNT(tested.unbuilt) && tested.unbuilt[i].status; i++) {
         const int before = test_failures;
         char row[32];
         snprintf(row, sizeof row, "unbuilt[%zu]", i);
-        graft_unet_shape shape = tested.unbuilt[i].shape;
+        graft_net_shape shape = tested.unbuilt[i].shape;
         shape.act_dtype = GRAFT_F32;
         check_unbuilt(m, shape, tested.unbuilt[i].status);
         name_row(before, row);

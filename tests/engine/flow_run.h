@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "engine/denoise/sample.h"
 #include "engine/image/latent.h"
-#include "engine/models/anima_adapter.h"
+#include "engine/models/encoders/anima_adapter.h"
 #include "tests/engine/fixture.h"
 
 enum { STEPS = 3 };

@@ -33,11 +33,11 @@ static inline void run_flux(const graft_model *m, float guidance, float out[FLUX
 static inline graft_model *half_quantized(const graft_model *m)
 {
     const graft_quant_limits linear = {{false, true, false}, {1, 1, 1}, 0};
-    graft_unet_shape shape = {.batch = 1,
-                              .height = SIDE,
-                              .width = SIDE,
-                              .tokens = graft_net_tokens(&m->arch, FLUX_WORDS),
-                              .act_dtype = GRAFT_F32};
+    graft_net_shape shape = {.batch = 1,
+                             .height = SIDE,
+                             .width = SIDE,
+                             .tokens = graft_net_tokens(&m->arch, FLUX_WORDS),
+                             .act_dtype = GRAFT_F32};
     graft_quant_plan *p = NULL;
     graft_model *q = NULL;
     graft_err e = GRAFT_ERR_INIT;

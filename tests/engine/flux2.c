@@ -1,7 +1,8 @@
 /* FLUX.2: which files it is found in and under which names, what its network is told and shown, and
  * what does not go with it. What the network computes is held against golden/small/flux2_*. */
-#include "engine/models/flux2.h"
+#include "engine/models/transformers/flux2.h"
 #include "tests/engine/family.h"
+#include "engine/models/parts/tensors.h"
 
 #define KLEIN GRAFT_SOURCE_DIR "/golden/small/flux2_klein.safetensors"
 #define DEV   GRAFT_SOURCE_DIR "/golden/small/flux2_dev.safetensors"
@@ -192,7 +193,7 @@ static void guidance(void)
 /* ReferenceLatent: each picture counts, in its order, of any size. */
 static void references(void)
 {
-    static const graft_unet_grid size[] = {{3, 4}, {5, 1}};
+    static const graft_grid size[] = {{3, 4}, {5, 1}};
     graft_model *m = load_model(engine, KLEIN);
     graft_cond *c = prompt_of(m, 20000, 6);
     graft_err e = GRAFT_ERR_INIT;

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "engine/denoise/regions.h"
-#include "engine/models/folding.h"
+#include "engine/models/parts/folding.h"
 #include "tests/engine/vae_files.h"
 
 #define SMALL       GRAFT_SOURCE_DIR "/golden/small/flux2_vae.safetensors"

@@ -116,7 +116,7 @@ static void models_without_such_widths(void)
     graft_err e = GRAFT_ERR_INIT;
     run_model(plain, without);
     uint64_t before = graphs_built(engine);
-    CHECK(graft_model_freeu_factors(m, GRAFT_UNET_WHOLE) == NULL);
+    CHECK(graft_model_freeu_factors(m, GRAFT_WHOLE) == NULL);
     run_model(m, with);
     CHECK_INT(graphs_built(engine), before);
     CHECK(same_bits(with, without));
@@ -153,7 +153,7 @@ typedef struct unet_io {
 
 static unet_io *make_io(const graft_model *m)
 {
-    const graft_unet_shape shape = {.batch = 1, .height = SIDE, .width = SIDE, .control = 1};
+    const graft_net_shape shape = {.batch = 1, .height = SIDE, .width = SIDE, .control = 1};
     size_t words = TOKENS * (size_t)m->arch.context_dim;
     unet_io *io = calloc(1, sizeof *io);
     io->t = 300;
@@ -178,8 +178,8 @@ static void free_io(unet_io *io)
 }
 
 /* feature: of DeepCache, read or written; or NULL. */
-static void run_unet(const graft_model *m, graft_unet_variant variant, bool control,
-                     const unet_io *io, float *feature, float *out)
+static void run_unet(const graft_model *m, graft_variant variant, bool control, const unet_io *io,
+                     float *feature, float *out)
 {
     const graft_unet_use use = {.variant = variant,
                                 .control = control,
@@ -188,7 +188,7 @@ static void run_unet(const graft_model *m, graft_unet_variant variant, bool cont
                                 .height = SIDE,
                                 .width = SIDE,
                                 .tokens = TOKENS};
-    const graft_unet_shape shape = {
+    const graft_net_shape shape = {
         .variant = (int32_t)variant, .cut = m->deepcache.cut, .control = control};
     const void *in[GRAFT_UNET_RESIDUALS + 6] = {io->x, &io->t, io->context};
     const float *factors = graft_model_freeu_factors(m, variant);
@@ -197,7 +197,7 @@ static void run_unet(const graft_model *m, graft_unet_variant variant, bool cont
     size_t n = 3;
     CHECK_OK(graft_model_bind_guided(m, &use, NULL, &b, &e), &e);
     if (!b) return;
-    if (variant == GRAFT_UNET_FAST) in[n++] = feature;
+    if (variant == GRAFT_FAST) in[n++] = feature;
     for (int i = 0; i < graft_unet_residuals(&m->arch.unet, &shape); i++) in[n++] = io->residual[i];
     if (factors) in[n++] = factors;
     CHECK_INT(b->exe->graph->n_inputs, n);
@@ -218,18 +218,18 @@ static void in_fast_steps(void)
         o.version = version;
         graft_model *m = freeu(plain, o);
         float whole[OUT], stored[OUT], fast[OUT];
-        run_unet(m, GRAFT_UNET_WHOLE, false, io, NULL, whole);
+        run_unet(m, GRAFT_WHOLE, false, io, NULL, whole);
         for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
             graft_model *c = with_deepcache(m, 3, cuts[i][0], cuts[i][1]);
             graft_model *after = with_deepcache(plain, 3, cuts[i][0], cuts[i][1]),
                         *other = freeu(after, o);
-            bool scales = graft_model_freeu_factors(c, GRAFT_UNET_FAST) != NULL;
+            bool scales = graft_model_freeu_factors(c, GRAFT_FAST) != NULL;
             CHECK_INT(scales, cuts[i][0] >= 0);
-            run_unet(c, GRAFT_UNET_STORE, false, io, feature, stored);
-            run_unet(c, GRAFT_UNET_FAST, false, io, feature, fast);
+            run_unet(c, GRAFT_STORE, false, io, feature, stored);
+            run_unet(c, GRAFT_FAST, false, io, feature, fast);
             CHECK(difference(stored, whole, OUT) < 1e-5);
             CHECK(difference(fast, whole, OUT) < 1e-5);
-            run_unet(other, GRAFT_UNET_FAST, false, io, feature, stored);
+            run_unet(other, GRAFT_FAST, false, io, feature, stored);
             CHECK(same_bits(fast, stored)); /* the order of the two does not matter */
             graft_model_release(c);
             graft_model_release(other);
@@ -244,7 +244,7 @@ static void in_fast_steps(void)
 /* One value a channel, all over the picture, for input blocks from `first` on; else zeros. */
 static void fill_residuals(const graft_model *m, unet_io *io, int first)
 {
-    const graft_unet_shape shape = {.batch = 1, .height = SIDE, .width = SIDE, .control = 1};
+    const graft_net_shape shape = {.batch = 1, .height = SIDE, .width = SIDE, .control = 1};
     for (int i = 0; i < io->n_residuals; i++) {
         int64_t dim[4];
         graft_unet_residual_shape(&m->arch.unet, &shape, i, dim);
@@ -265,13 +265,13 @@ static void behind_controlnets(void)
         const graft_freeu_options o = {version, 1.2, 1.3, 0, 0};
         graft_model *m = version ? freeu(plain, o) : graft_model_retain(plain);
         float alone[OUT], zeros[OUT], inner[OUT], all[OUT];
-        run_unet(m, GRAFT_UNET_WHOLE, false, io, NULL, alone);
+        run_unet(m, GRAFT_WHOLE, false, io, NULL, alone);
         fill_residuals(m, io, m->arch.unet.n_input);
-        run_unet(m, GRAFT_UNET_WHOLE, true, io, NULL, zeros);
+        run_unet(m, GRAFT_WHOLE, true, io, NULL, zeros);
         fill_residuals(m, io, 1);
-        run_unet(m, GRAFT_UNET_WHOLE, true, io, NULL, inner);
+        run_unet(m, GRAFT_WHOLE, true, io, NULL, inner);
         fill_residuals(m, io, 0);
-        run_unet(m, GRAFT_UNET_WHOLE, true, io, NULL, all);
+        run_unet(m, GRAFT_WHOLE, true, io, NULL, all);
         CHECK(difference(zeros, alone, OUT) < 1e-5);
         CHECK(version ? difference(inner, zeros, OUT) < 1e-4 : difference(inner, zeros, OUT) > 0.1);
         CHECK(difference(all, inner, OUT) > 0.1);

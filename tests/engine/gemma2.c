@@ -5,6 +5,7 @@
 #include "engine/prompts/gemma2.h"
 #include "tests/engine/llama_files.h"
 #include "tests/spiece_gguf.h"
+#include "engine/models/parts/tensors.h"
 
 #define GEMMA  GRAFT_SOURCE_DIR "/golden/small/gemma2.safetensors"
 #define NET    GRAFT_SOURCE_DIR "/golden/small/lumina2_two.safetensors"

@@ -233,7 +233,7 @@ static void merges(void)
 static graft_model *in_8_bits(const graft_model *m)
 {
     const graft_quant_limits linear = {{false, true, false}, {1, 1, 1}, 0};
-    const graft_unet_shape shape = {
+    const graft_net_shape shape = {
         .batch = 1, .height = SIDE, .width = SIDE, .tokens = TOKENS, .act_dtype = GRAFT_F32};
     graft_quant_plan *p = NULL;
     graft_model *q = NULL;

@@ -56,7 +56,7 @@ static void models_survive(void)
     graft_graph *g = NULL;
     for (size_t i = 0; i < sizeof unets / sizeof *unets; i++) {
         graft_model *m = load_model(engine, unets[i]);
-        graft_unet_shape shape = {0};
+        graft_net_shape shape = {0};
         shape.batch = 2;
         shape.height = shape.width = SIDE;
         shape.tokens = TOKENS;

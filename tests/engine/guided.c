@@ -2,7 +2,7 @@
  * that repeat, and reads the latent once. */
 #include <math.h>
 
-#include "engine/models/unet.h"
+#include "engine/models/unets/unet.h"
 #include "tests/engine/fixture.h"
 
 enum { H = 8, W = 8 };
@@ -50,8 +50,8 @@ static size_t attention_rows(const graft_graph *g)
 }
 
 /* Both graphs of `entries` conditionings of `pictures` latents on the same inputs. */
-static void check(const graft_model *m, graft_unet_variant variant, int64_t pictures,
-                  int64_t entries, bool shares)
+static void check(const graft_model *m, graft_variant variant, int64_t pictures, int64_t entries,
+                  bool shares)
 {
     graft_binding *b[2];
     graft_err e = GRAFT_ERR_INIT;
@@ -73,9 +73,9 @@ static void check(const graft_model *m, graft_unet_variant variant, int64_t pict
     float *x = random_floats(one * (size_t)entries), *t = random_floats((size_t)rows);
     float *context = random_floats((size_t)rows * TOKENS * width);
     float *y = random_floats((size_t)rows * adm), *feature[2], *out[2];
-    if (variant == GRAFT_UNET_FAST)
+    if (variant == GRAFT_FAST)
         features = (size_t)graft_gvalue_count(&g->value[g->input[g->n_inputs - 1]]);
-    else if (variant == GRAFT_UNET_STORE)
+    else if (variant == GRAFT_STORE)
         features = (size_t)graft_gvalue_count(&g->value[g->output[1]]);
     for (int64_t i = 1; i < entries; i++) memcpy(x + (size_t)i * one, x, one * sizeof *x);
     for (int64_t i = 0; i < rows; i++) t[i] = (float)(100 + 300 * (i % pictures));
@@ -103,14 +103,14 @@ static void check(const graft_model *m, graft_unet_variant variant, int64_t pict
 static void equals_the_plain_graph(void)
 {
     graft_model *m = load_model(engine, SD1), *c = with_cache(m, false), *o = with_cache(m, true);
-    check(m, GRAFT_UNET_WHOLE, 1, 2, true);
-    check(m, GRAFT_UNET_WHOLE, 2, 3, true);
-    check(c, GRAFT_UNET_STORE, 1, 2, true);
-    check(c, GRAFT_UNET_STORE, 3, 2, true);
-    check(c, GRAFT_UNET_FAST, 1, 2, true);
-    check(c, GRAFT_UNET_FAST, 2, 3, true);
-    check(o, GRAFT_UNET_STORE, 2, 2, true);
-    check(o, GRAFT_UNET_FAST, 2, 3, false); /* only the first convolution is shared */
+    check(m, GRAFT_WHOLE, 1, 2, true);
+    check(m, GRAFT_WHOLE, 2, 3, true);
+    check(c, GRAFT_STORE, 1, 2, true);
+    check(c, GRAFT_STORE, 3, 2, true);
+    check(c, GRAFT_FAST, 1, 2, true);
+    check(c, GRAFT_FAST, 2, 3, true);
+    check(o, GRAFT_STORE, 2, 2, true);
+    check(o, GRAFT_FAST, 2, 3, false); /* only the first convolution is shared */
     graft_model_release(o);
     graft_model_release(c);
     graft_model_release(m);
@@ -122,10 +122,10 @@ static void nothing_to_share(void)
     graft_model *sd = load_model(engine, SD1), *xl = load_model(engine, SDXL);
     graft_err e = GRAFT_ERR_INIT;
     graft_binding *a, *b;
-    check(xl, GRAFT_UNET_WHOLE, 1, 2, false);
+    check(xl, GRAFT_WHOLE, 1, 2, false);
     CHECK_OK(graft_model_bind(sd, 2, H, W, TOKENS, NULL, &a, &e), &e);
     CHECK_OK(graft_model_bind_guided(sd,
-                                     &(graft_unet_use){.variant = GRAFT_UNET_WHOLE,
+                                     &(graft_unet_use){.variant = GRAFT_WHOLE,
                                                        .pictures = 2,
                                                        .entries = 1,
                                                        .height = H,

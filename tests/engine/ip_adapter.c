@@ -400,7 +400,7 @@ static void in_areas(void)
 static void quantized(void)
 {
     const graft_quant_limits limits = {{true, true, true}, {1, 1, 1}, 0};
-    const graft_unet_shape shape = {
+    const graft_net_shape shape = {
         .batch = 2, .height = H, .width = W, .tokens = TOKENS, .act_dtype = GRAFT_F32};
     graft_quant_plan *p = NULL;
     graft_model *q = NULL;

@@ -2,6 +2,7 @@
  * not go with it. What the network computes is held against golden/small/krea2_*. */
 #include "tests/engine/family.h"
 #include "tests/engine/wan_planes.h"
+#include "engine/models/parts/tensors.h"
 
 #define TWO GRAFT_SOURCE_DIR "/golden/small/krea2_two.safetensors"
 #define ONE GRAFT_SOURCE_DIR "/golden/small/krea2_one.safetensors"

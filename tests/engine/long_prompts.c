@@ -2,8 +2,8 @@
  * graph, beside each other, and what fills a prompt up changes nothing. */
 #include <math.h>
 
-#include "engine/models/flux.h"
-#include "engine/models/mmdit.h"
+#include "engine/models/transformers/flux.h"
+#include "engine/models/transformers/mmdit.h"
 #include "tests/engine/flow_run.h"
 #include "tests/engine/network_files.h"
 

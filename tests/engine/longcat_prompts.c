@@ -1,7 +1,7 @@
 /* LongCat-Image's prompts: the type that opens its text encoder, what is read letter by letter,
  * what a prompt is put into, and what fills it up. What the model computes is held against
  * golden/small/qwen25_padded; prompts with pictures: qwen_edit.c. */
-#include "engine/models/flux.h"
+#include "engine/models/transformers/flux.h"
 #include "engine/prompts/longcat.h"
 #include "tests/engine/language.h"
 

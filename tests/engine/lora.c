@@ -1,6 +1,6 @@
 /* LoRA: names, the arithmetic against merged weights, stacking, and what must be refused. */
 #include "base/alloc.h"
-#include "engine/models/diffusers.h"
+#include "engine/models/names/diffusers.h"
 #include "tests/engine/fixture.h"
 #include "tests/engine/openclip.h"
 

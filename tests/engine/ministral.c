@@ -4,6 +4,7 @@
 #include "tests/engine/llama_files.h"
 #include "tests/engine/tekken_language.h"
 #include "tests/tekken_gguf.h"
+#include "engine/models/parts/tensors.h"
 
 #define MINISTRAL GRAFT_SOURCE_DIR "/golden/small/ministral.safetensors"
 #define MISTRAL   GRAFT_SOURCE_DIR "/golden/small/mistral.safetensors"

@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "tests/engine/tekken_language.h"
+#include "engine/models/parts/tensors.h"
 
 #define MISTRAL GRAFT_SOURCE_DIR "/golden/small/mistral.safetensors"
 #define DEV     GRAFT_SOURCE_DIR "/golden/small/flux2_dev.safetensors"

@@ -16,7 +16,7 @@ static inline void quantized_as(graft_engine *g, const char *checkpoint,
                                 const quantized_layers *want, run_network *run)
 {
     const graft_quant_limits everything = {{true, true, true}, {1, 1, 1}, 0};
-    const graft_unet_shape shape = {
+    const graft_net_shape shape = {
         .batch = 1, .height = SIDE, .width = SIDE, .tokens = want->tokens, .act_dtype = GRAFT_F32};
     graft_err e = GRAFT_ERR_INIT;
     graft_model *m = load_model(g, checkpoint), *q = NULL;

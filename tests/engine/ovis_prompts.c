@@ -1,7 +1,7 @@
 /* Ovis-Image's prompts: in which places its text encoder is found, what a prompt is put into, what
  * of it is left out, and the zeros behind it. What the model computes is held against
  * golden/small/qwen3. */
-#include "engine/models/flux.h"
+#include "engine/models/transformers/flux.h"
 #include "engine/prompts/ovis.h"
 #include "tests/engine/language.h"
 

@@ -372,7 +372,7 @@ static void models_keep_their_results(void)
     graft_graph *g = NULL;
     for (size_t i = 0; i < sizeof unets / sizeof *unets; i++) {
         graft_model *m = load_model(engine, unets[i]);
-        graft_unet_shape shape = {0};
+        graft_net_shape shape = {0};
         shape.batch = 1;
         shape.height = SIDE;
         shape.width = SIDE + 2;
@@ -398,7 +398,7 @@ static void models_keep_their_results(void)
 }
 
 /* Its linear layers, and how many layers the one that makes the rows of the residual blocks is. */
-static void count_linears(const char *name, const graft_unet_arch *a, graft_unet_shape shape,
+static void count_linears(const char *name, const graft_unet_arch *a, graft_net_shape shape,
                           int64_t pictures, size_t linears, size_t blocks)
 {
     graft_err e = GRAFT_ERR_INIT;
@@ -438,11 +438,11 @@ static void count_linears(const char *name, const graft_unet_arch *a, graft_unet
 static void residual_blocks_share_a_layer(void)
 {
     graft_unet_arch sd15 = arch_sd15(), sdxl = arch_sdxl();
-    graft_unet_shape fast = {.variant = GRAFT_UNET_FAST};
+    graft_net_shape fast = {.variant = GRAFT_FAST};
     graft_err e = GRAFT_ERR_INIT;
-    count_linears("SD 1.5", &sd15, (graft_unet_shape){0}, 2, 16 * 7 + 16 * 2 + 14 + 2 + 1, 22);
-    count_linears("guided", &sd15, (graft_unet_shape){0}, 1, 16 * 7 + 16 * 2 + 14 + 2 + 1, 22);
-    count_linears("SDXL", &sdxl, (graft_unet_shape){0}, 2, 70 * 7 + 11 * 2 + 11 + 4 + 1, 17);
+    count_linears("SD 1.5", &sd15, (graft_net_shape){0}, 2, 16 * 7 + 16 * 2 + 14 + 2 + 1, 22);
+    count_linears("guided", &sd15, (graft_net_shape){0}, 1, 16 * 7 + 16 * 2 + 14 + 2 + 1, 22);
+    count_linears("SDXL", &sdxl, (graft_net_shape){0}, 2, 70 * 7 + 11 * 2 + 11 + 4 + 1, 17);
     CHECK_OK(graft_unet_cut(&sd15, 0, 0, &fast.cut, &e), &e);
     count_linears("DeepCache", &sd15, fast, 2, 3 * 7 + 3 * 2 + 2 + 2 + 1, 3);
 }

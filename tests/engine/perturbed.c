@@ -313,7 +313,7 @@ static void bad_numbers(void)
     static const double bad[] = {-1, -1e-300, 1001, INFINITY, -INFINITY, NAN};
     graft_model *m = load_model(engine, SD1), *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    const graft_unet_shape shape = {
+    const graft_net_shape shape = {
         .batch = 2, .height = H, .width = W, .tokens = TOKENS, .perturbed = 1};
     graft_unet_arch arch = m->arch.unet;
     graft_graph *g = NULL;
@@ -321,7 +321,7 @@ static void bad_numbers(void)
         CHECK_INT(graft_model_perturbed_attention(m, bad[i], &out, &e), GRAFT_E_ARG);
     CHECK(!out && graft_unet_perturbs(&arch));
     for (int64_t rows = -1; rows <= 3; rows += 4) {
-        graft_unet_shape wrong = shape;
+        graft_net_shape wrong = shape;
         wrong.perturbed = rows;
         CHECK_INT(graft_unet_build(&arch, &wrong, &g, &e), GRAFT_E_ARG);
     }

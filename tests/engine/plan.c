@@ -182,7 +182,7 @@ static void check_unet(graft_backend *k, const char *name, const graft_unet_arch
     graft_err e = GRAFT_ERR_INIT;
     graft_graph *g = NULL;
     char text[64];
-    graft_unet_shape shape = {
+    graft_net_shape shape = {
         .batch = 2, .height = side, .width = side, .tokens = 77, .act_dtype = dtype};
     snprintf(text, sizeof text, "%s %lld %s", name, (long long)side * 8,
              dtype == GRAFT_F32 ? "f32" : "bf16");

@@ -1,6 +1,6 @@
 /* UNets whose middle was pruned: told from what their files have, in both namings, and refused
  * where a file has only lost a tensor. golden/small has what they compute. */
-#include "engine/models/unet.h"
+#include "engine/models/unets/unet.h"
 #include "tests/engine/diffusers.h"
 
 static graft_engine *engine;

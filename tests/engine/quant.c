@@ -9,7 +9,7 @@ static graft_quant_plan *plan_of(const graft_model *m)
 {
     graft_quant_plan *p = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    graft_unet_shape shape = {
+    graft_net_shape shape = {
         .batch = 2, .height = 8, .width = 8, .tokens = TOKENS, .act_dtype = GRAFT_F32};
     CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
     return p;
@@ -338,7 +338,7 @@ static void other_architecture(void)
 /* ------------------------------------------------------------------ models */
 
 /* Layers with weights. */
-static size_t count_quantized(const graft_model *m, graft_unet_variant variant, graft_quant quant)
+static size_t count_quantized(const graft_model *m, graft_variant variant, graft_quant quant)
 {
     graft_binding *b = NULL;
     graft_err e = GRAFT_ERR_INIT;
@@ -374,11 +374,11 @@ static void results(const char *path)
     CHECK(d8 > 0 && d8 < 0.1);
     CHECK(d4 > 0 && d4 < 0.6);
     CHECK(df > 0 && df < 0.3);
-    CHECK(count_quantized(q8, GRAFT_UNET_WHOLE, GRAFT_QUANT_INT8) > 20);
-    CHECK(count_quantized(q4, GRAFT_UNET_WHOLE, GRAFT_QUANT_INT4) > 20);
-    CHECK_INT(count_quantized(f8, GRAFT_UNET_WHOLE, GRAFT_QUANT_FP8),
-              count_quantized(q8, GRAFT_UNET_WHOLE, GRAFT_QUANT_INT8));
-    CHECK_INT(count_quantized(q0, GRAFT_UNET_WHOLE, GRAFT_QUANT_INT8), 0);
+    CHECK(count_quantized(q8, GRAFT_WHOLE, GRAFT_QUANT_INT8) > 20);
+    CHECK(count_quantized(q4, GRAFT_WHOLE, GRAFT_QUANT_INT4) > 20);
+    CHECK_INT(count_quantized(f8, GRAFT_WHOLE, GRAFT_QUANT_FP8),
+              count_quantized(q8, GRAFT_WHOLE, GRAFT_QUANT_INT8));
+    CHECK_INT(count_quantized(q0, GRAFT_WHOLE, GRAFT_QUANT_INT8), 0);
     graft_model *all[] = {m, q8, q4, q0, f8};
     for (int i = 0; i < 5; i++) graft_model_release(all[i]);
 }
@@ -405,7 +405,7 @@ static void any_order_of(graft_quant quant)
     run_model(b1, two);
     CHECK(same_bits(one, two));
     CHECK_OK(graft_model_deepcache(a, &d, &a2, &e), &e);
-    CHECK(count_quantized(a2, GRAFT_UNET_FAST, quant) > 3);
+    CHECK(count_quantized(a2, GRAFT_FAST, quant) > 3);
     CHECK_OK(graft_model_swap(a, DEMO, true, NULL, &b2, &e), &e);
     run_model(b2, two);
     CHECK(same_bits(one, two));

@@ -11,7 +11,7 @@ static graft_quant_plan *plan_of(const graft_model *m)
 {
     graft_quant_plan *p = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    graft_unet_shape shape = {
+    graft_net_shape shape = {
         .batch = 2, .height = SIDE, .width = SIDE, .tokens = TOKENS, .act_dtype = GRAFT_F32};
     CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
     return p;
@@ -48,7 +48,7 @@ static graft_model *choose(const graft_model *m, const char *name, const char *o
 
 /* The attentions of the compiled graph that are quantized; all must have that name, and all of that
  * name must be. The text of the graph says it, too. */
-static size_t marked(const graft_model *m, graft_unet_variant variant, const char *name)
+static size_t marked(const graft_model *m, graft_variant variant, const char *name)
 {
     graft_binding *b = NULL;
     graft_graph *again = NULL;
@@ -91,10 +91,10 @@ static void the_chosen_one_is_marked(void)
             snprintf(other, sizeof other, "%s%s", names[i], part[how] ? part[how] : "");
             graft_model *q = choose(m, names[i], part[how] ? other : NULL, how == 1), *d = NULL;
             graft_err e = GRAFT_ERR_INIT;
-            CHECK_INT(marked(q, GRAFT_UNET_WHOLE, names[i]), 1);
+            CHECK_INT(marked(q, GRAFT_WHOLE, names[i]), 1);
             CHECK_OK(graft_model_deepcache(q, &cut, &d, &e), &e);
-            CHECK_INT(marked(d, GRAFT_UNET_STORE, names[i]), 1);
-            CHECK_INT(marked(d, GRAFT_UNET_FAST, names[i]), strstr(names[i], "middle") ? 0 : 1);
+            CHECK_INT(marked(d, GRAFT_STORE, names[i]), 1);
+            CHECK_INT(marked(d, GRAFT_FAST, names[i]), strstr(names[i], "middle") ? 0 : 1);
             run_model(q, one);
             CHECK(how || !on_ref || !same_bits(one, plain));
             CHECK(difference(one, plain, OUT) < 0.1);

@@ -3,6 +3,7 @@
  * held against golden/small/qwen25; what it shares with Qwen 3 is tested there. */
 #include "tests/engine/language.h"
 #include "tests/engine/llama_files.h"
+#include "engine/models/detect/detect.h"
 
 #define SMALL GRAFT_SOURCE_DIR "/golden/small/qwen25.safetensors"
 #define PLACE "text_encoders.qwen25_7b.transformer."

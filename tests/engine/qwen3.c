@@ -9,6 +9,7 @@
 #include "tests/engine/language.h"
 #include "tests/engine/texts_packed.h"
 #include "tests/gguf_file.h"
+#include "engine/models/detect/detect.h"
 
 enum { LAYERS = 3, WIDTH = 32, HEADS = 6, SHARED = 2, HEAD = 8, DENSE = 64, VOCAB = 300, T = 5 };
 enum { QUERIES = HEADS * HEAD, KEYS = SHARED * HEAD, PER_LAYER = 11 };

@@ -2,6 +2,7 @@
  * type of Qwen-Image's, what its prompts are made of, and that all of its layers are read. What it
  * computes is held against golden/small/qwen3_whole. */
 #include "tests/engine/language.h"
+#include "engine/models/parts/tensors.h"
 
 #define SMALL GRAFT_SOURCE_DIR "/golden/small/qwen3_whole.safetensors"
 #define NET   GRAFT_SOURCE_DIR "/golden/small/qwen_image21_one.safetensors"

@@ -6,7 +6,7 @@
 #include "engine/conditioning.h"
 #include "engine/files/mmproj.h"
 #include "engine/image/image.h"
-#include "engine/models/qwen_vision.h"
+#include "engine/models/encoders/qwen_vision.h"
 #include "engine/pictures.h"
 #include "engine/prompts/longcat.h"
 #include "engine/prompts/qwen_vision.h"

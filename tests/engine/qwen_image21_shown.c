@@ -2,7 +2,7 @@
  * that stand among the prompt's tokens count, and where they stand. What the network computes is
  * held against golden/small/qwen_image21_shown.
  */
-#include "engine/models/qwen_image21.h"
+#include "engine/models/transformers/qwen_image21.h"
 #include "tests/engine/family.h"
 
 #define SHOWN GRAFT_SOURCE_DIR "/golden/small/qwen_image21_shown.safetensors"
@@ -29,7 +29,7 @@ static void run_shown(const graft_model *m, float out[VALUES])
 
 /* A reference as the VAE would give it, and as the network is to see it. Returns how many values
  * that are. */
-static int64_t reference_of(const graft_model *m, int number, graft_unet_grid of, float *seen,
+static int64_t reference_of(const graft_model *m, int number, graft_grid of, float *seen,
                             graft_latent **out)
 {
     const int64_t area = (int64_t)of.rows * of.columns, shape[4] = {1, PLANES, of.rows, of.columns};
@@ -59,7 +59,7 @@ static void refer(graft_cond **c, const graft_latent *l, int64_t within)
  * places other networks' references changes nothing. */
 static void references(void)
 {
-    static const graft_unet_grid size[] = {{4, 6}, {3, 5}};
+    static const graft_grid size[] = {{4, 6}, {3, 5}};
     static const int32_t within[][2] = {{2, 4}, {2, 2}, {0, 5}};
     static float seen[2 * MOST];
     float got[ANSWER], want[ANSWER], before[ANSWER] = {0};
@@ -184,12 +184,12 @@ static void quantized_alike(void)
 static void not_built(const graft_references *r, const char *words)
 {
     graft_model *m = load_model(engine, SHOWN);
-    const graft_unet_shape shape = {.batch = 1,
-                                    .height = 8,
-                                    .width = 8,
-                                    .tokens = 32,
-                                    .act_dtype = GRAFT_F32,
-                                    .references = *r};
+    const graft_net_shape shape = {.batch = 1,
+                                   .height = 8,
+                                   .width = 8,
+                                   .tokens = 32,
+                                   .act_dtype = GRAFT_F32,
+                                   .references = *r};
     graft_graph *g = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_INT(graft_net_build(&m->arch, &shape, 1, &g, &e), GRAFT_E_ARG);

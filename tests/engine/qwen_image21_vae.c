@@ -1,7 +1,7 @@
 /* Qwen-Image 2.1's VAE through the engine's own functions, with golden/small/qwen_image21_vae: what
  * it decodes and encodes, transparency included, in tiles and in strips; its other names; and what
  * is wrong with files. */
-#include "engine/models/wan_vae.h"
+#include "engine/models/vaes/wan_vae.h"
 #include "tests/engine/vae_files.h"
 
 #define SMALL GRAFT_SOURCE_DIR "/golden/small/qwen_image21_vae.safetensors"

@@ -2,7 +2,7 @@
  * tell it that there is no noise in them. What the network computes is held against
  * golden/small/qwen_image_edit*.
  */
-#include "engine/models/qwen_image.h"
+#include "engine/models/transformers/qwen_image.h"
 #include "tests/engine/family.h"
 #include "tests/engine/wan_planes.h"
 
@@ -34,8 +34,7 @@ static void run_shown(const graft_model *m, float out[VALUES])
 
 /* A reference of any size, as the VAE would give it, behind those of the prompt, which is used up;
  * the same as the network is to see it. Returns how many values that are. */
-static int64_t refer(const graft_model *m, graft_cond **c, int number, graft_unet_grid of,
-                     float *seen)
+static int64_t refer(const graft_model *m, graft_cond **c, int number, graft_grid of, float *seen)
 {
     const int64_t rows = of.rows + of.rows % 2, columns = of.columns + of.columns % 2;
     const int64_t shape[4] = {1, PLANES, of.rows, of.columns};
@@ -67,7 +66,7 @@ static int64_t refer(const graft_model *m, graft_cond **c, int number, graft_une
  * told of their noise. */
 static void references(void)
 {
-    static const graft_unet_grid size[] = {{4, 6}, {3, 5}};
+    static const graft_grid size[] = {{4, 6}, {3, 5}};
     static float seen[2 * SHOWN];
     float got[ANSWER], want[ANSWER], before[ANSWER] = {0};
     graft_model *m = load_model(engine, EDIT);
@@ -159,12 +158,12 @@ static void clean_halves(void)
 static void not_built(const char *file, const graft_references *r, const char *words)
 {
     graft_model *m = load_model(engine, file);
-    const graft_unet_shape shape = {.batch = 1,
-                                    .height = 8,
-                                    .width = 8,
-                                    .tokens = 32,
-                                    .act_dtype = GRAFT_F32,
-                                    .references = *r};
+    const graft_net_shape shape = {.batch = 1,
+                                   .height = 8,
+                                   .width = 8,
+                                   .tokens = 32,
+                                   .act_dtype = GRAFT_F32,
+                                   .references = *r};
     graft_graph *g = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK(graft_net_build(&m->arch, &shape, 1, &g, &e) != GRAFT_OK);

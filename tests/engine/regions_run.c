@@ -162,7 +162,7 @@ static void inpainting(void)
 typedef struct seen {
     size_t n;
     struct {
-        graft_unet_variant variant;
+        graft_variant variant;
         int64_t height, width;
         size_t entries;
     } call[16];
@@ -269,7 +269,7 @@ static void deepcache(void)
         denoise(&k, now);
         CHECK_INT(s.n, 6);
         for (size_t n = 0; n < 6; n++)
-            CHECK_INT(s.call[n].variant, n < 3 ? GRAFT_UNET_STORE : GRAFT_UNET_FAST);
+            CHECK_INT(s.call[n].variant, n < 3 ? GRAFT_STORE : GRAFT_FAST);
         CHECK(difference(now, want, N) < 1e-4);
         run_of r = {m, c, none, 6, 4, "euler", NULL, NULL};
         run(&r, now);

@@ -365,16 +365,16 @@ static void bad_numbers(void)
     graft_unet_arch arch = m->arch.unet;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_INT(graft_model_self_attention(m, bad[i][0], bad[i][1], &out, &e), GRAFT_E_ARG);
-    graft_unet_shape shape = {.batch = 2, .height = H, .width = W, .tokens = TOKENS};
+    graft_net_shape shape = {.batch = 2, .height = H, .width = W, .tokens = TOKENS};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         shape.watched_from = rows[i][0];
         shape.watched = rows[i][1];
         CHECK_INT(graft_unet_build(&arch, &shape, &g, &e), GRAFT_E_ARG);
     }
     shape.watched_from = shape.watched = 1;
-    shape.variant = GRAFT_UNET_FAST;
+    shape.variant = GRAFT_FAST;
     CHECK_INT(graft_unet_build(&arch, &shape, &g, &e), GRAFT_E_ARG);
-    shape.variant = GRAFT_UNET_WHOLE;
+    shape.variant = GRAFT_WHOLE;
     arch.middle_transformer = 0;
     CHECK_INT(graft_unet_build(&arch, &shape, &g, &e), GRAFT_E_ARG);
     CHECK(!g && !out);

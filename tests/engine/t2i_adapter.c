@@ -448,7 +448,7 @@ static size_t features_of(const part_run *r, const graft_box *box, float *out)
     graft_adapters_append(k, &use, in, &n);
     graft_unet_places(&r->m->arch.unet, place);
     for (size_t i = 0; i < n; i++) {
-        const graft_unet_shape s = {.batch = 1, .height = box->height, .width = box->width};
+        const graft_net_shape s = {.batch = 1, .height = box->height, .width = box->width};
         int64_t dim[4];
         graft_unet_residual_shape(&r->m->arch.unet, &s, place[i], dim);
         const size_t values = (size_t)(dim[1] * dim[2] * dim[3]);

@@ -1,7 +1,7 @@
 /* T2I-Adapters for the small models of the tests, and a model with places for an XL one. */
 #ifndef GRAFT_TESTS_ENGINE_T2I_ADAPTER_H
 #define GRAFT_TESTS_ENGINE_T2I_ADAPTER_H
-#include "engine/models/t2i_adapter.h"
+#include "engine/models/controls/t2i_adapter.h"
 #include "tests/engine/control_run.h"
 #include "tests/engine/t2i_files.h"
 
@@ -55,7 +55,7 @@ static const char *const config_xl =
 static inline made_file *make_xl(void)
 {
     const graft_unet_arch a = arch_xl();
-    const graft_unet_shape s = {
+    const graft_net_shape s = {
         .batch = 1, .height = 8, .width = 8, .tokens = 1, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
     graft_err e = GRAFT_ERR_INIT;

@@ -9,6 +9,7 @@
 #include "tests/engine/diffusers.h"
 #include "tests/engine/texts_packed.h"
 #include "tests/gguf_file.h"
+#include "engine/models/detect/detect.h"
 
 enum { LAYERS = 2, WIDTH = 32, HEADS = 3, INNER = 24, DENSE = 48, VOCAB = 50, T = 5 };
 #define PREFIX "text_encoders.t5xxl.transformer."

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "engine/image/latent.h"
-#include "engine/models/taehv.h"
+#include "engine/models/vaes/taehv.h"
 #include "tests/engine/taesd.h"
 
 #define SMALL(name) GRAFT_SOURCE_DIR "/golden/small/" name ".safetensors"

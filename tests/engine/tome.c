@@ -1,7 +1,7 @@
 /* TomePatchModel: which tokens may take others, what is compiled, and that it goes with all else
  * that a model can have. What it computes is held against PyTorch in tests/golden, its operators
  * against formulas in tests/kernels. */
-#include "engine/models/unet.h"
+#include "engine/models/unets/unet.h"
 #include "kernels/tokens.h"
 #include "tests/engine/calibrate.h"
 

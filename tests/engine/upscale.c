@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "engine/models/upscaler.h"
+#include "engine/models/vaes/upscaler.h"
 #include "tests/engine/fixture.h"
 
 #define GOLDEN(name) GRAFT_SOURCE_DIR "/golden/small/upscale_" name ".safetensors"

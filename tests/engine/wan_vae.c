@@ -1,7 +1,7 @@
 /* Wan 2.1's VAE, which Qwen-Image has, through the engine's own functions, with
  * golden/small/wan_vae: what it decodes and encodes, in tiles and in strips; of its kernels over
  * time the last third; its other names; and what is wrong with files. */
-#include "engine/models/wan_vae.h"
+#include "engine/models/vaes/wan_vae.h"
 #include "tests/engine/vae_files.h"
 
 #define SMALL       GRAFT_SOURCE_DIR "/golden/small/wan_vae.safetensors"

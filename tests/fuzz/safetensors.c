@@ -2,7 +2,7 @@
  * the input. Names that diffusers gives are translated, or refused, and llama.cpp's rows are moved.
  * GGUF files that follow each other are read as the parts of one. */
 #include "engine/files/llama_rows.h"
-#include "engine/models/diffusers_file.h"
+#include "engine/models/names/diffusers_file.h"
 #include "engine/weights/coded.h"
 #include "engine/weights/gguf.h"
 #include "engine/weights/gguf_tokenizer.h"

@@ -8,8 +8,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "engine/models/taesd.h"
+#include "engine/models/vaes/taesd.h"
 #include "engine/weights/values.h"
+#include "engine/models/detect/detect.h"
 
 void golden_note(golden *g, const char *what, double error, double tolerance)
 {
@@ -169,7 +170,7 @@ float *golden_x(const graft_safetensors *f, int k, graft_unet_use *use)
         snprintf(name, sizeof name, "reference%d", r->n);
         const graft_st_tensor *one = t[r->n] = golden_case(f, k, name);
         if (!one) break;
-        r->of[r->n] = (graft_unet_grid){(int32_t)one->shape[2], (int32_t)one->shape[3]};
+        r->of[r->n] = (graft_grid){(int32_t)one->shape[2], (int32_t)one->shape[3]};
         row += golden_count(one) / rows;
     }
     int32_t *within =

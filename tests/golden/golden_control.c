@@ -5,6 +5,7 @@
 #include "engine/objects/control.h"
 #include "engine/weights/values.h"
 #include "tests/golden/golden.h"
+#include "engine/models/detect/detect.h"
 
 /* What one case needs; arrays are float32, residuals as the graphs have them. */
 typedef struct control_case {
@@ -87,7 +88,7 @@ static graft_status take_case(control_case *c, graft_err *e)
     graft_status st = graft_options_resolve(c->g->engine, &c->m->options, &backend, &c->dtype, e);
     if (!st) st = take_types(c, e);
     if (st) return st;
-    const graft_unet_shape shape = {
+    const graft_net_shape shape = {
         .batch = x->shape[0], .height = x->shape[2], .width = x->shape[3], .control = 1};
     c->n_residuals = graft_unet_residuals(&c->m->arch.unet, &shape);
     for (int i = 0; i < c->n_residuals; i++) {

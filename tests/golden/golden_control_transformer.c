@@ -43,12 +43,12 @@ static graft_status allocate(steered_case *c, const graft_st_tensor *x, graft_er
     int64_t dim[4];
     graft_status st = graft_options_resolve(c->g->engine, &c->m->options, &backend, &c->dtype, e);
     if (st) return st;
-    const graft_unet_shape shape = {.batch = x->shape[0],
-                                    .height = x->shape[2],
-                                    .width = x->shape[3],
-                                    .tokens = c->use.tokens,
-                                    .control = 1,
-                                    .steered = c->use.steered};
+    const graft_net_shape shape = {.batch = x->shape[0],
+                                   .height = x->shape[2],
+                                   .width = x->shape[3],
+                                   .tokens = c->use.tokens,
+                                   .control = 1,
+                                   .steered = c->use.steered};
     const int count = graft_net_residuals(&c->m->arch, &shape);
     for (; c->count < count; c->count++) {
         graft_net_residual_shape(&c->m->arch, &shape, c->count, dim);

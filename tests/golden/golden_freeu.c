@@ -19,7 +19,7 @@ static graft_status run(golden *g, const graft_model *m, const graft_safetensors
         st = graft_model_bind(m, x->shape[0], x->shape[2], x->shape[3], context->shape[1], NULL, &b,
                               e);
     const void *all[] = {in[X], in[TIMESTEPS], in[CONTEXT],
-                         graft_model_freeu_factors(m, GRAFT_UNET_WHOLE)};
+                         graft_model_freeu_factors(m, GRAFT_WHOLE)};
     if (!st) st = graft_exe_run(b, g->engine->arenas, all, (void *[]){out}, NULL, NULL, e);
     char what[64];
     snprintf(what, sizeof what, "freeu case%d %s", k, output);

@@ -5,6 +5,7 @@
 #include "engine/objects/sight.h"
 #include "engine/prompts/vision.h"
 #include "tests/golden/golden.h"
+#include "engine/models/detect/detect.h"
 
 typedef struct nets {
     graft_weights *file;

@@ -6,6 +6,7 @@
 #include "engine/denoise/adapters.h"
 #include "engine/weights/values.h"
 #include "tests/golden/golden.h"
+#include "engine/models/detect/detect.h"
 
 enum { PICTURES = 2 }; /* of a case, each with an adapter of its own in the chain */
 static const double strengths[PICTURES] = {1.0, 0.5};
@@ -98,10 +99,10 @@ static graft_status compare(t2i_case *c, const graft_adapters *k, const graft_un
     if (n != (size_t)c->net.arch.t2i.n)
         return graft_fail(e, GRAFT_E_INTERNAL, "%zu features in place of %d", n, c->net.arch.t2i.n);
     for (size_t i = 0; i < n && !st; i++) {
-        const graft_unet_shape shape = {.batch = use->pictures,
-                                        .height = use->height,
-                                        .width = use->width,
-                                        .adapted = use->adapted};
+        const graft_net_shape shape = {.batch = use->pictures,
+                                       .height = use->height,
+                                       .width = use->width,
+                                       .adapted = use->adapted};
         int64_t dim[4];
         graft_unet_residual_shape(&c->m.arch.unet, &shape, place[i], dim);
         st = check(c, (int)i, in[i], dim, e);

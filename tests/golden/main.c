@@ -10,6 +10,8 @@
 #include "base/str.h"
 #include "tests/golden/golden.h"
 #include "tests/golden/golden_sampling.h"
+#include "engine/models/detect/detect.h"
+#include "engine/models/parts/folding.h"
 
 enum { SKIPPED = 77 };
 

@@ -16,14 +16,16 @@ BEGIN {
     file = substr($1, 1, index($1, ".o:") + 1) # nm -A joins the path and what comes first
     name = file
     sub(".*" library "\\.dir/(\\./)?", "", name)
-    split(name, part, "/")
-    if (!(part[1] in floor)) {
+    folder = name
+    do sub("/?[^/]*$", "", folder)
+    while (!(folder in floor) && folder != "")
+    if (folder == "") {
         print name ": in none of the folders"
         bad++
         exit
     }
-    if ($(NF - 1) ~ /^[TDRB]$/) home[$NF] = part[1]
-    if ($(NF - 1) == "U") { called[++calls] = $NF; by[calls] = name; from[calls] = part[1] }
+    if ($(NF - 1) ~ /^[TDRB]$/) home[$NF] = folder
+    if ($(NF - 1) == "U") { called[++calls] = $NF; by[calls] = name; from[calls] = folder }
 }
 END {
     for (i = 1; i <= calls; i++) {

@@ -1,0 +1,39 @@
+#include "engine/models/parts/turned.h"
+
+graft_turns graft_turns_input(const graft_build *b, int64_t tokens, int64_t half)
+{
+    const int64_t dim[3] = {tokens, 1, half};
+    graft_turns t = {.cos = graft_graph_input(b->g, GRAFT_F32, 3, dim)};
+    t.sin = graft_graph_input(b->g, GRAFT_F32, 3, dim);
+    t.back = graft_build_scale(b, t.sin, -1, 0);
+    return t;
+}
+
+static graft_vid sum(const graft_build *b, graft_vid x, graft_vid by, graft_vid y, graft_vid with)
+{
+    return graft_build_add(b, graft_build_mul(b, x, by), graft_build_mul(b, y, with));
+}
+
+graft_vid graft_turned(const graft_build *b, const graft_turns *t, graft_vid x, int32_t heads)
+{
+    const int64_t tokens = graft_build_dim(b, x, 1), width = graft_build_dim(b, x, 2);
+    const int64_t d = width / heads, half = d / 2;
+    x = graft_build_dense(b, x, GRAFT_F32);
+    x = graft_graph_reshape(b->g, x, 3, (const int64_t[]){tokens, heads, d});
+    const graft_vid first = graft_graph_slice(b->g, x, 0, half);
+    const graft_vid second = graft_graph_slice(b->g, x, half, half);
+    x = graft_build_concat(b, sum(b, first, t->cos, second, t->back),
+                           sum(b, second, t->cos, first, t->sin));
+    x = graft_graph_reshape(b->g, x, 3, (const int64_t[]){1, tokens, width});
+    return graft_build_cast(b, x, b->act_dtype);
+}
+
+graft_vid graft_turned_on(const graft_build *b, graft_vid x, const graft_rope_grid *grid)
+{
+    const int64_t n = graft_build_dim(b, x, 0), tokens = graft_build_dim(b, x, 1);
+    const int64_t width = graft_build_dim(b, x, 2), heads = grid->heads, d = width / heads;
+    x = graft_graph_reshape(b->g, x, 4, (const int64_t[]){n * tokens, heads, 2, d / 2});
+    x = graft_build_permuted(b, x, (const int32_t[4]){0, 1, 3, 2}, GRAFT_DTYPE_NONE);
+    x = graft_graph_reshape(b->g, x, 3, (const int64_t[]){n, tokens, width});
+    return graft_build_rope(b, x, grid);
+}
