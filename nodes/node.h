@@ -14,11 +14,11 @@
 #define GRAFT_NODES_NODE_H
 #include <string.h>
 
-#include "nodes/args.h"
-#include "nodes/call.h"
-#include "nodes/embeddings.h"
-#include "nodes/files.h"
-#include "nodes/instance.h"
+#include "nodes/call/args.h"
+#include "nodes/call/call.h"
+#include "nodes/call/embeddings.h"
+#include "nodes/call/files.h"
+#include "nodes/call/instance.h"
 
 /* INPUT_… is one input, IN_… its address. Further members may follow the tooltip:
  * .flags = GRAFT_INPUT_OPTIONAL. */
@@ -185,7 +185,7 @@
         __VA_ARGS__,                                                                               \
     }
 
-#define NODE(name_) extern const graft_node graft_node_##name_;
+#define NODE(folder_, name_) extern const graft_node graft_node_##name_;
 #include "nodes/nodes.def"
 #undef NODE
 #endif

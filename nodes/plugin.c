@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "nodes/node.h"
-#include "nodes/state.h"
+#include "nodes/call/state.h"
 
 static graft_status init(const graft_host *h, const char *dir)
 {
@@ -15,7 +15,7 @@ static graft_status init(const graft_host *h, const char *dir)
 static const graft_node *node(uint32_t i)
 {
     static const graft_node *const nodes[] = {
-#define NODE(name_) &graft_node_##name_,
+#define NODE(folder_, name_) &graft_node_##name_,
 #include "nodes/nodes.def"
 #undef NODE
     };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "nodes/list.h"
+#include "nodes/call/list.h"
 #include "tests/nodes/fake_engine.h"
 #include "tests/nodes/fake_host.h"
 #include "tests/test.h"

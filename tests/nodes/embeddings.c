@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "engine/engine.h"
-#include "nodes/embeddings.h"
+#include "nodes/call/embeddings.h"
 #include "tests/nodes/fake_engine.h"
 #include "tests/nodes/fake_host.h"
 #include "tests/test.h"

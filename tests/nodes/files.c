@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/png.h"
-#include "nodes/metadata.h"
+#include "nodes/call/metadata.h"
 #include "tests/nodes/fake_host.h"
 #include "tests/test.h"
 

@@ -1,6 +1,6 @@
 /* Which decoder previews get: opened once, again when its file is another, none that does not fit.
  */
-#include "nodes/preview_vaes.h"
+#include "nodes/call/preview_vaes.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 
 #include "engine/image/latent.h"
-#include "nodes/value.h"
+#include "nodes/call/value.h"
 #include "tests/nodes/fake_engine.h"
 #include "tests/nodes/fake_host.h"
 #include "tests/test.h"

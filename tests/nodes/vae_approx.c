@@ -1,6 +1,6 @@
 /* Tiny autoencoders by name: what VAELoader offers, which files it opens, and when it does so
  * again. */
-#include "nodes/vae_approx.h"
+#include "nodes/call/vae_approx.h"
 
 #include <string.h>
 #include <unistd.h>

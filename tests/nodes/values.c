@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "nodes/value.h"
+#include "nodes/call/value.h"
 #include "tests/nodes/fake_engine.h"
 #include "tests/test.h"
 

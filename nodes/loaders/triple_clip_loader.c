@@ -1,0 +1,23 @@
+/* TripleCLIPLoader: Stable Diffusion 3's text encoders from three files. */
+#include "nodes/node.h"
+#include "nodes/loaders/text_encoders.h"
+
+enum { CLIP_NAME1, CLIP_NAME2, CLIP_NAME3, FILES };
+static const graft_input *const inputs[] = {[CLIP_NAME1] = &graft_text_encoders_three[0],
+                                            [CLIP_NAME2] = &graft_text_encoders_three[1],
+                                            [CLIP_NAME3] = &graft_text_encoders_three[2],
+                                            NULL};
+static const graft_output *const outputs[] = {&graft_text_encoders_out, NULL};
+
+static graft_status run(graft_call *c)
+{
+    return graft_text_encoders_run(c, FILES, "sd3");
+}
+
+QUERY_MODEL_FILES("text_encoders", CLIP_NAME1, FILES)
+
+GRAFT_NODE(triple_clip_loader, .id = "TripleCLIPLoader", .title = "TripleCLIPLoader",
+           .category = "advanced/loaders",
+           .description = "Opens the three text encoders of Stable Diffusion 3 from separate "
+                          "files: CLIP-L, CLIP-G and T5-XXL.",
+           .query = query);
