@@ -12,9 +12,10 @@ TESTS := $(shell expr $(JOBS) + 1)
 # was touched anew again and again, up to an eighth of a test's time.
 CTEST := OMP_WAIT_POLICY=passive ASAN_OPTIONS=intercept_tls_get_addr=0:quarantine_size_mb=32 ctest --output-on-failure --no-tests=error --timeout 900
 
-# glibc's malloc keeps what is freed: tests make and drop the same large arrays, and page faults took up to half of
-# their time. What gives memory back does so by itself (malloc_trim), and is still tested.
-KEEP_FREED := MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=16777216
+# glibc's malloc keeps what is freed, and asks for huge pages: tests make and drop the same large arrays, and page
+# faults took up to half of their time. What gives memory back does so by itself (malloc_trim), and is still tested.
+KEEP_FREED := MALLOC_MMAP_THRESHOLD_=33554432 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=16777216 \
+	GLIBC_TUNABLES=glibc.malloc.hugetlb=1
 
 # What runs under sanitizers alone. GRAFT_TEST=full: not what the plain build would only repeat.
 # PLAIN: all but the programs of those.
