@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "engine/cache/compiled.h"
+#include "engine/exec/run.h"
 #include "engine/engine.h"
 #include "engine/models/parts/arch.h"
 #include "engine/models/transformers/flux.h"
