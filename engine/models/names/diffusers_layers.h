@@ -1,6 +1,4 @@
-/* Lists of layers, by their names here and in files made with diffusers. Pure functions, any
- * thread.
- */
+/* Lists of layers, by their names here and in files made with diffusers. Any thread. */
 #ifndef GRAFT_MODELS_DIFFUSERS_LAYERS_H
 #define GRAFT_MODELS_DIFFUSERS_LAYERS_H
 #include "engine/models/parts/build.h"
