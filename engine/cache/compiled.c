@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "compile_version.h"
-#include "engine/exec/invariants.h"
+#include "engine/exec/offload.h"
 #include "engine/passes/passes.h"
 #include "engine/quant/kept.h"
 #include "kernels/quant.h"

@@ -9,6 +9,7 @@
 #include "engine/exec/exe.h"
 #include "engine/exec/invariants.h"
 #include "engine/exec/tune.h"
+#include "engine/weights/weights.h"
 
 typedef struct graft_compiled graft_compiled;
 

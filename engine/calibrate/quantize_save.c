@@ -8,7 +8,6 @@
 #include "engine/calibrate/quantize.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/scaled.h"
-#include "engine/weights/values.h"
 #include "kernels/quant.h"
 
 typedef struct saved {

@@ -170,7 +170,7 @@ static graft_status resize_mask(const graft_attending *a, const graft_image *mas
 
 /* Height and width of the blocks, of which it returns the number. */
 static int sides_of(const graft_attending *a, const graft_unet_use *use,
-                    int64_t side[GRAFT_UNET_SIDES][2])
+                    int64_t side[GRAFT_CROSSING_BLOCKS][2])
 {
     graft_net_shape shape = {.height = use->height, .width = use->width};
     if (use->shrink) shape.shrink = a->m->downscale.shrink;
@@ -234,7 +234,7 @@ graft_status graft_attending_masks(graft_attending *a, const graft_unet_use *use
                                    const active *list, const size_t *which, size_t count,
                                    int64_t pictures, const void **out, graft_err *e)
 {
-    int64_t side[GRAFT_UNET_SIDES][2];
+    int64_t side[GRAFT_CROSSING_BLOCKS][2];
     graft_status st = GRAFT_OK;
     *out = NULL;
     if (!graft_model_attended(a->m).masked) return GRAFT_OK;

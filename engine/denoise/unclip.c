@@ -7,7 +7,6 @@
 #include "engine/objects/vision_output.h"
 #include "engine/sampling/noise.h"
 #include "engine/weights/quantized.h"
-#include "engine/weights/values.h"
 
 #define MEAN      "noise_augmentor.data_mean"
 #define DEVIATION "noise_augmentor.data_std"
@@ -28,7 +27,7 @@ static graft_status check_numbers(const graft_model *m, const char *name, int64_
     const graft_st_tensor *t = find(m, name);
     int64_t count = 1;
     for (int i = 0; t && i < t->rank; i++) count *= t->shape[i];
-    const bool good = t && graft_weights_takes(t) && !graft_is_quantized(t->dtype);
+    const bool good = t && graft_st_is_weight(t) && !graft_is_quantized(t->dtype);
     if (!t || (good && count == width)) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s has not %lld numbers",
                       graft_safetensors_path(graft_weights_file(m->weights)), name,

@@ -1,11 +1,11 @@
-/* Bindings: the packed weights of one weight set for one executable. */
+#include "engine/exec/binding.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "engine/exec/ahead.h"
 #include "engine/exec/crew.h"
-#include "engine/exec/exe.h"
 #include "engine/exec/merge.h"
 #include "engine/exec/spill.h"
 #include "engine/weights/quantized.h"

@@ -7,6 +7,7 @@
  * Results are the same bits: the same kernels compute them from the same numbers. */
 #ifndef GRAFT_EXEC_INVARIANTS_H
 #define GRAFT_EXEC_INVARIANTS_H
+#include "engine/exec/arenas.h"
 #include "engine/exec/exe.h"
 
 /* What stays the same over the runs of a series. */
@@ -22,8 +23,9 @@ graft_status graft_exe_find_invariants(graft_exe *x, graft_steady steady, graft_
 /* More than this is given back to the system at the end, and not left for the next series. */
 #define GRAFT_INVARIANTS_SMALL ((uint64_t)64 << 20)
 
-/* The memory of one series of runs. One thread at a time. *out is NULL where the executable has
- * none. It must end before the executable and the arenas. */
+/* The memory of one series of runs. One thread at a time. */
+typedef struct graft_invariants graft_invariants;
+/* *out is NULL where the executable has none. It must end before the executable and the arenas. */
 graft_status graft_invariants_create(const graft_exe *x, graft_arenas *arenas,
                                      graft_invariants **out, graft_err *e);
 void graft_invariants_destroy(graft_invariants *v); /* may be NULL */

@@ -4,7 +4,7 @@
  * thread at a time. */
 #ifndef GRAFT_EXEC_MEMORY_H
 #define GRAFT_EXEC_MEMORY_H
-#include "engine/exec/exe.h"
+#include "engine/exec/run.h"
 
 typedef struct graft_memory {
     graft_backend *backend; /* NULL: the host's */

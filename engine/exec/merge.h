@@ -4,6 +4,8 @@
 #ifndef GRAFT_EXEC_MERGE_H
 #define GRAFT_EXEC_MERGE_H
 #include "engine/exec/exe.h"
+#include "engine/exec/packs.h"
+#include "engine/weights/weights.h"
 
 /* Whether the backend may merge use i for this set: LoRAs change it, all of them by products of two
  * matrices, and its sources are floats that a file stores. Other forms of LoRA, and what is a sum

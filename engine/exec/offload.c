@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
-#include "engine/exec/exe.h"
 #include "engine/exec/spill.h"
 
 /* Bytes of a weight: a smaller one is not worth a copy of its own, nor a file. */

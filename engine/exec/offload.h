@@ -12,9 +12,8 @@
 #ifndef GRAFT_EXEC_OFFLOAD_H
 #define GRAFT_EXEC_OFFLOAD_H
 #include "engine/exec/arenas.h"
+#include "engine/exec/exe.h"
 #include "engine/exec/packs.h"
-
-struct graft_exe;
 
 /* What a binding may take. */
 typedef struct graft_offload_room {
@@ -62,12 +61,12 @@ typedef enum graft_offload_found {
 bool graft_offload_possible(const graft_backend *b);
 /* The least that weights and window can take on the device; all weights where nothing can be
  * away. UINT64_MAX when memory is short. */
-uint64_t graft_offload_least(const struct graft_exe *x);
+uint64_t graft_offload_least(const graft_exe *x);
 /* Chooses what stays away so that the rest and the window take no more than `bytes`; *out is NULL
  * where all have room. What lies in memory of the host stays there before others, then weights of
  * steps that a series computes once, then such as are nowhere yet. found: one a use. Where even
  * the least does not fit GRAFT_E_LIMIT, or GRAFT_E_NOMEM where that is not a limit's fault. */
-graft_status graft_offload_choose(const struct graft_exe *x, uint64_t bytes, bool is_limit,
+graft_status graft_offload_choose(const graft_exe *x, uint64_t bytes, bool is_limit,
                                   const graft_offload_found *found, graft_offload **out,
                                   graft_err *e);
 void graft_offload_free(graft_offload *o); /* NULL is fine */

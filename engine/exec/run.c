@@ -1,12 +1,11 @@
-/* Runs. */
+#include "engine/exec/run.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "engine/exec/exe.h"
-#include "engine/exec/invariants.h"
 
 /* What a run has: weights, its arena, and the memory of what does not change from run to run where
  * it is one of a series. */

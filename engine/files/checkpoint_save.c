@@ -59,9 +59,9 @@ static bool is_fixed(const char *name)
 static bool is_summed(const graft_weights *w, const char *name, const graft_st_tensor *base)
 {
     graft_weight_term t;
-    if (!graft_weights_takes(base) || is_fixed(name)) return false;
+    if (!graft_st_is_weight(base) || is_fixed(name)) return false;
     for (size_t at = 0; graft_weights_next_term(w, name, &at, &t);)
-        if (!t.tensor || !graft_weights_takes(t.tensor) ||
+        if (!t.tensor || !graft_st_is_weight(t.tensor) ||
             graft_st_values(t.tensor) != graft_st_values(base))
             return false;
     return true;

@@ -8,7 +8,6 @@
 #include "engine/files/llama_rows.h"
 #include "engine/weights/gguf.h"
 #include "engine/weights/pytorch.h"
-#include "engine/weights/values.h"
 
 static const char *const metadata[] = {"format", "pt", NULL};
 

@@ -10,7 +10,6 @@
 #include "engine/files/load.h"
 #include "engine/quant/plan.h"
 #include "engine/weights/quantized.h"
-#include "engine/weights/values.h"
 #include "kernels/hadamard.h"
 #include "kernels/quant.h"
 

@@ -45,7 +45,7 @@ static graft_status add(changes *c, const graft_safetensors *f, const char *pref
         if (!t[i])
             return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s is missing",
                               graft_safetensors_path(f), both[i]);
-        if (!graft_weights_takes(t[i]) || graft_st_packed(t[i]))
+        if (!graft_st_is_weight(t[i]) || graft_st_packed(t[i]))
             return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s holds no floating-point numbers",
                               graft_safetensors_path(f), both[i]);
     }

@@ -17,7 +17,7 @@ static graft_status check_queries(const graft_safetensors *f, const graft_ip_ada
 {
     const char *name = graft_ip_adapter_queries(a);
     const graft_st_tensor *t = name ? graft_safetensors_find(f, name) : NULL;
-    if (!t || (graft_weights_takes(t) && !graft_is_quantized(t->dtype))) return GRAFT_OK;
+    if (!t || (graft_st_is_weight(t) && !graft_is_quantized(t->dtype))) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s has numbers of an unexpected type",
                       graft_safetensors_path(f), name);
 }

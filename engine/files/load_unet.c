@@ -7,7 +7,6 @@
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
 #include "engine/models/transformers/ideogram4.h"
-#include "engine/weights/values.h"
 #include "engine/models/detect/detect.h"
 
 static bool is_sd2_v(const graft_safetensors *f, const char *prefix)

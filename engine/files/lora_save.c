@@ -66,9 +66,9 @@ static const char *own_name(const made_layer *k)
 static bool is_there(const graft_weights *w, const char *name, const graft_st_tensor *base)
 {
     graft_weight_term t;
-    if (!graft_weights_takes(base) || base->rank < 1 || !graft_st_values(base)) return false;
+    if (!graft_st_is_weight(base) || base->rank < 1 || !graft_st_values(base)) return false;
     for (size_t at = 0; graft_weights_next_term(w, name, &at, &t);)
-        if (!t.tensor || !graft_weights_takes(t.tensor) ||
+        if (!t.tensor || !graft_st_is_weight(t.tensor) ||
             graft_st_values(t.tensor) != graft_st_values(base))
             return false;
     return true;

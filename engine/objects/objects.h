@@ -7,6 +7,7 @@
 
 #include "engine/cache/compiled.h"
 #include "engine/engine.h"
+#include "engine/exec/run.h"
 #include "engine/models/parts/arch.h"
 #include "engine/models/transformers/flux.h"
 #include "engine/models/parts/folding.h"

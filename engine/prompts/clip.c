@@ -119,7 +119,7 @@ static graft_status look_up_all(const graft_encoder *k, const graft_chunks *c, f
     size_t width = (size_t)k->arch.width;
     graft_textenc_table_name(&k->arch, name, sizeof name);
     for (size_t at = 0; graft_weights_next_term(k->weights, name, &at, &t);)
-        if (!t.tensor || !graft_weights_takes(t.tensor) || graft_is_quantized(t.tensor->dtype) ||
+        if (!t.tensor || !graft_st_is_weight(t.tensor) || graft_is_quantized(t.tensor->dtype) ||
             t.tensor->rank != 2 || t.tensor->shape[0] != k->arch.vocab ||
             t.tensor->shape[1] != k->arch.width)
             return graft_fail(e, GRAFT_E_FORMAT, "token table %s is missing", name);

@@ -21,7 +21,7 @@ static graft_status check_table(const t5_run *r, const char *name, int32_t rows,
     graft_weight_term t;
     size_t at = 0, terms = 0, good = 0;
     for (; graft_weights_next_term(r->weights, name, &at, &t); terms++)
-        good += t.tensor && graft_weights_takes(t.tensor) && !graft_is_quantized(t.tensor->dtype) &&
+        good += t.tensor && graft_st_is_weight(t.tensor) && !graft_is_quantized(t.tensor->dtype) &&
                 t.tensor->rank == 2 && t.tensor->shape[0] == rows && t.tensor->shape[1] == columns;
     if (terms > 0 && good == terms) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_FORMAT, "table %s is missing or has another shape", name);

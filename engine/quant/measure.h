@@ -9,7 +9,7 @@
  * layers that a pass joined each one's error is followed from where its own columns are read. */
 #ifndef GRAFT_QUANT_MEASURE_H
 #define GRAFT_QUANT_MEASURE_H
-#include "engine/exec/exe.h"
+#include "engine/exec/run.h"
 #include "engine/quant/plan.h"
 
 typedef struct graft_quant_record {

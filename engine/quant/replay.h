@@ -5,7 +5,7 @@
  * changed copy where there is one. One thread. */
 #ifndef GRAFT_QUANT_REPLAY_H
 #define GRAFT_QUANT_REPLAY_H
-#include "engine/exec/exe.h"
+#include "engine/exec/run.h"
 
 typedef struct graft_replay graft_replay;
 

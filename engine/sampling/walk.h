@@ -6,7 +6,7 @@
 #ifndef GRAFT_SAMPLING_WALK_H
 #define GRAFT_SAMPLING_WALK_H
 #include "base/error.h"
-#include "engine/sampling/sampler.h"
+#include "engine/sampling/sampler_run.h"
 
 #define GRAFT_WALK_BUFFERS 8
 

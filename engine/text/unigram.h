@@ -17,9 +17,6 @@
 
 #include "base/error.h"
 
-#define GRAFT_UNIGRAM_MAX_FILE   ((size_t)64 << 20)
-#define GRAFT_UNIGRAM_MAX_PIECES (1 << 20)
-#define GRAFT_UNIGRAM_MAX_PIECE  512                /* bytes of one */
 #define GRAFT_UNIGRAM_MAX_TEXT   ((size_t)4 << 20)  /* bytes */
 #define GRAFT_UNIGRAM_MAX_NORMAL ((size_t)16 << 20) /* bytes of a text when it is normalized */
 
@@ -28,7 +25,7 @@ typedef struct graft_unigram graft_unigram;
 /* From the n bytes of a model file, which are not needed afterwards. GRAFT_E_FORMAT: it is none, or
  * a damaged one; GRAFT_E_UNSUPPORTED: a SentencePiece model of another kind than
  * these;
- * GRAFT_E_LIMIT: over the limits above. */
+ * GRAFT_E_LIMIT: over the limits of unigram_file.h. */
 graft_status graft_unigram_create(const void *model, size_t n, graft_unigram **out, graft_err *e);
 void graft_unigram_destroy(graft_unigram *u);
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/text/unigram.h"
 
 /* Field numbers of the messages, and what a field is that a file leaves out. */
 enum {

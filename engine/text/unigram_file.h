@@ -5,6 +5,10 @@
 #include "base/error.h"
 #include "engine/text/protobuf.h"
 
+#define GRAFT_UNIGRAM_MAX_FILE   ((size_t)64 << 20)
+#define GRAFT_UNIGRAM_MAX_PIECES (1 << 20)
+#define GRAFT_UNIGRAM_MAX_PIECE  512 /* bytes of one */
+
 typedef enum graft_piece_type { /* numbers of the file */
                                 GRAFT_PIECE_NORMAL = 1,
                                 GRAFT_PIECE_UNKNOWN = 2, /* what is in no piece; there is one */
@@ -36,8 +40,8 @@ typedef struct graft_unigram_file {
     bool dummy_prefix, trim, escape;
 } graft_unigram_file;
 
-/* GRAFT_E_FORMAT: damaged. GRAFT_E_UNSUPPORTED: of another kind. GRAFT_E_LIMIT: over the limits of
- * unigram.h. On failure there is nothing to finish. */
+/* GRAFT_E_FORMAT: damaged. GRAFT_E_UNSUPPORTED: of another kind. GRAFT_E_LIMIT: over the limits
+ * above. On failure there is nothing to finish. */
 graft_status graft_unigram_file_read(graft_bytes bytes, graft_unigram_file *out, graft_err *e);
 void graft_unigram_file_finish(graft_unigram_file *f);
 #endif

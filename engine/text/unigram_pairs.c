@@ -1,7 +1,7 @@
 #include "engine/text/unigram_pairs.h"
 
 #include "base/alloc.h"
-#include "engine/text/unigram.h"
+#include "engine/text/unigram_file.h"
 
 #define NONE (-1)
 

@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "base/size.h"
 #include "base/str.h"
-#include "engine/weights/values.h"
 #include "kernels/blocks.h"
 
 #define MARK_NF4 ".quant_state.bitsandbytes__nf4"

@@ -17,6 +17,7 @@
 #ifndef GRAFT_WEIGHTS_BITSANDBYTES_H
 #define GRAFT_WEIGHTS_BITSANDBYTES_H
 #include "engine/weights/coded.h"
+#include "engine/weights/safetensors.h"
 
 /* Whether a tensor is the quant_state of another. */
 bool graft_bitsandbytes_is_mark(const graft_st_tensor *t);

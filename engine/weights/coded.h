@@ -23,8 +23,11 @@
  * multiplied as they are, as LINEAR's GRAFT_Q8. */
 #ifndef GRAFT_WEIGHTS_CODED_H
 #define GRAFT_WEIGHTS_CODED_H
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/hash.h"
-#include "engine/weights/safetensors.h"
+#include "kernels/op_desc.h"
 
 #define GRAFT_CODED_MAP 256 /* what a byte can stand for */
 
@@ -39,7 +42,7 @@ typedef enum graft_coded_form { /* numbers are stable: they go into names of con
 } graft_coded_form;
 
 /* How one tensor's values lie. It points into the file. */
-struct graft_coded {
+typedef struct graft_coded {
     graft_coded_form form;
     graft_dtype dtype;     /* of FP8: E4M3 or E5M2 */
     int64_t rows, columns; /* columns: values of a row, all dimensions but the first */
@@ -57,16 +60,7 @@ struct graft_coded {
     const void *map, *nested;
     int64_t nested_block, nested_scales;
     float offset;
-};
-
-/* Finds the layers of a file that say so: their tensors get `coded`, the shape of what they hold
- * and no dtype; what belongs to them becomes parts. *out: what was found, which the tensors point
- * to, graft_free(); NULL where there is nothing.
- *
- * GRAFT_E_UNSUPPORTED for other formats; GRAFT_E_FORMAT for what does not fit together and for
- * scales of rows that are negative or not finite. Those of blocks are not looked at. */
-graft_status graft_coded_adopt(const graft_safetensors *f, graft_st_tensor *tensor, size_t n,
-                               graft_coded **out, graft_err *e);
+} graft_coded;
 
 /* Values first .. first + n, rows end to end; neither needs to be the edge of anything. */
 void graft_coded_to_f32(const graft_coded *c, const void *data, int64_t first, int64_t n,
@@ -83,8 +77,8 @@ bool graft_coded_has_blocks(const graft_coded *c);
 /* Its blocks, and what a row's values count besides. */
 void graft_coded_blocks(const graft_coded *c, const void *data, uint8_t *blocks);
 float graft_coded_row_scale(const graft_coded *c, int64_t row);
-/* Names the format and its scales: all of them, or with `few` some. */
 /* Whether one of the scales is known not to be finite; looks at those of NF4 and FP4 only. */
 bool graft_coded_non_finite(const graft_coded *c);
+/* Names the format and its scales: all of them, or with `few` some. */
 graft_hash graft_coded_mix(graft_hash h, const graft_coded *c, bool few);
 #endif

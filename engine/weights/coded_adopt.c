@@ -1,4 +1,5 @@
-/* Finding quantized layers in a file (coded.h). */
+#include "engine/weights/coded_adopt.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +9,6 @@
 #include "base/size.h"
 #include "base/str.h"
 #include "engine/weights/bitsandbytes.h"
-#include "engine/weights/coded.h"
-#include "engine/weights/values.h"
 #include "kernels/hadamard.h"
 
 #define MARK     ".comfy_quant"

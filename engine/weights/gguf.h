@@ -20,7 +20,7 @@
 #define GRAFT_WEIGHTS_GGUF_H
 #include "base/map.h"
 #include "engine/weights/gguf_names.h"
-#include "engine/weights/safetensors.h"
+#include "engine/weights/st_tensor.h"
 
 /* What the first part of a model says of the tensors of all; of a file by itself likewise. */
 typedef struct graft_gguf_common {

@@ -3,7 +3,7 @@
  * thread. */
 #ifndef GRAFT_WEIGHTS_PACKED_H
 #define GRAFT_WEIGHTS_PACKED_H
-#include "engine/weights/safetensors.h"
+#include "engine/weights/st_tensor.h"
 
 /* The type of its blocks; 0: it has none. */
 int32_t graft_packed_type(const graft_st_tensor *t);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/weights/values.h"
 
 /* ------------------------------------------------------------------ sizes */
 

@@ -13,7 +13,7 @@
 #define GRAFT_WEIGHTS_QUANTIZED_H
 #include <stdbool.h>
 
-#include "engine/weights/safetensors.h"
+#include "kernels/op_desc.h"
 
 #define GRAFT_QUANTIZED_KEY       "graft.quantized"
 #define GRAFT_QUANTIZED_VERSION   "1"
@@ -25,11 +25,6 @@ static inline bool graft_is_quantized(graft_dtype t)
     return t == GRAFT_Q8 || t == GRAFT_Q4 || t == GRAFT_QF8;
 }
 
-/* Turns a file's quantized tensors into one tensor each: the weight's own shape, GRAFT_Q8,
- * GRAFT_QF8 or GRAFT_Q4, all bytes. GRAFT_E_FORMAT for what does not fit together,
- * GRAFT_E_UNSUPPORTED for other versions. Files without the metadata stay as they are. */
-graft_status graft_quantized_adopt(const graft_safetensors *f, graft_st_tensor *tensor, size_t n,
-                                   graft_err *e);
 /* Bytes of the values, without scales, of `outputs` rows of n. */
 uint64_t graft_quantized_level_bytes(graft_dtype t, int64_t outputs, int64_t n);
 /* All bytes. */

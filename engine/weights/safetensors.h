@@ -18,37 +18,7 @@
  * file by a rename is fine. */
 #ifndef GRAFT_WEIGHTS_SAFETENSORS_H
 #define GRAFT_WEIGHTS_SAFETENSORS_H
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/error.h"
-#include "engine/weights/ggml_blocks.h"
-#include "kernels/op_desc.h"
-
-#define GRAFT_SAFETENSORS_MAX_RANK 8
-typedef struct graft_coded graft_coded; /* coded.h */
-typedef struct graft_st_tensor {
-    const char *name;
-    graft_dtype dtype; /* GRAFT_DTYPE_NONE where there are `blocks`, or it is `coded` */
-    int rank;
-    int64_t shape[GRAFT_SAFETENSORS_MAX_RANK];
-    const void *data; /* inside the mapping or, joined, in memory; aligned to 1 byte only */
-    uint64_t bytes;
-    int part; /* 1: a scale or a shape of a quantized tensor (quantized.h, coded.h), which has all
-                 of it, or of a scaled one (scaled.h) */
-    float scale;        /* its values count times this (scaled.h); 0: as they are */
-    const char *called; /* by the file, where it got another name (rename, below); else NULL; of
-                           one that is joined the first piece's */
-    const graft_ggml_blocks *blocks; /* how its values are packed, a row's end to end; NULL: they
-                                        lie as `dtype` says */
-    const graft_coded *coded;        /* how other programs quantized them; NULL: they did not */
-} graft_st_tensor;
-
-/* One of metadata. */
-typedef struct graft_st_pair {
-    const char *key, *value;
-} graft_st_pair;
+#include "engine/weights/st_tensor.h"
 
 /* Immutable once open and, where that is done, renamed; any thread. */
 typedef struct graft_safetensors graft_safetensors;
@@ -86,29 +56,6 @@ graft_status graft_safetensors_rename(graft_safetensors *f, const graft_st_alias
  * is checked, compared and closed with it. Once, before anybody else knows of f. GRAFT_E_FORMAT
  * when a name is in both; after a failure `other` is still the caller's. */
 graft_status graft_safetensors_add(graft_safetensors *f, graft_safetensors *other, graft_err *e);
-/* What the file itself calls it: for messages. */
-static inline const char *graft_st_called(const graft_st_tensor *t)
-{
-    return t->called ? t->called : t->name;
-}
-
-/* Whether its values have to be made of what the file stores. */
-static inline bool graft_st_packed(const graft_st_tensor *t)
-{
-    return t->blocks || t->coded;
-}
-
-/* Puts them in the order of their data; of those without bytes, and at one place, in that of the
- * text that their names are in. */
-void graft_st_sort(graft_st_tensor *tensor, size_t n);
-/* How many values it has: the reader has checked that the number exists. */
-static inline int64_t graft_st_values(const graft_st_tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->shape[i];
-    return n;
-}
-
 size_t graft_safetensors_count(const graft_safetensors *f);
 /* In the order of the data. */
 const graft_st_tensor *graft_safetensors_at(const graft_safetensors *f, size_t i);

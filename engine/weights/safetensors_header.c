@@ -335,23 +335,6 @@ out:
 }
 /* ------------------------------------------------------------------ order */
 
-/* By place; among tensors at one place those without bytes come first, then the header's order
- * decides, which is the order of the names in the pool. */
-static int by_data(const void *pa, const void *pb)
-{
-    const graft_st_tensor *a = pa, *b = pb;
-    if (a->data != b->data) return (uintptr_t)a->data < (uintptr_t)b->data ? -1 : 1;
-    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
-    return (uintptr_t)a->name < (uintptr_t)b->name ? -1 : a->name != b->name;
-}
-
-void graft_st_sort(graft_st_tensor *tensor, size_t n)
-{
-    bool sorted = true;
-    for (size_t i = 1; i < n && sorted; i++) sorted = by_data(&tensor[i - 1], &tensor[i]) < 0;
-    if (!sorted) qsort(tensor, n, sizeof *tensor, by_data);
-}
-
 static graft_status order_tensors(reader *r)
 {
     const size_t n = r->f->n_tensors - r->first;

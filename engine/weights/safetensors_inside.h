@@ -1,4 +1,4 @@
-/* A safetensors file from the inside, for what opens one (safetensors.c), reads headers
+/* A safetensors file from the inside, for what opens one (safetensors_open.c), reads headers
  * (safetensors_header.c) and GGUF files (safetensors_gguf.c), and gives other names
  * (safetensors_rename.c). */
 #ifndef GRAFT_WEIGHTS_SAFETENSORS_INSIDE_H

@@ -4,6 +4,7 @@
 #ifndef GRAFT_WEIGHTS_SAFETENSORS_ROWS_H
 #define GRAFT_WEIGHTS_SAFETENSORS_ROWS_H
 #include "engine/weights/coded.h"
+#include "engine/weights/safetensors.h"
 
 /* Gives tensors of alias[i] that say so their shape and data; pieces stay in the list. Those in NF4
  * and FP4 get scales in float32 besides, which their places in `coded`, the file's, then tell of.

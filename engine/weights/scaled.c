@@ -7,7 +7,6 @@
 #include "base/str.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/values.h"
-#include "engine/weights/weights.h"
 
 /* The weight that this is the scale of; NULL: it is none. */
 static const graft_st_tensor *weight_of(const graft_safetensors *f, const graft_st_tensor *scale)
@@ -26,7 +25,7 @@ static const graft_st_tensor *weight_of(const graft_safetensors *f, const graft_
 static graft_status adopt(const graft_safetensors *f, graft_st_tensor *weight,
                           graft_st_tensor *scale, graft_err *e)
 {
-    if (!graft_weights_computes_with(weight->dtype) || !graft_weights_computes_with(scale->dtype) ||
+    if (!graft_is_weight_type(weight->dtype) || !graft_is_weight_type(scale->dtype) ||
         graft_st_values(scale) != 1 || weight->scale != 0)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "%s: tensor \"%.200s\" was quantized by another program, in another way "

@@ -11,8 +11,7 @@
 #include "base/str.h"
 #include "engine/weights/patch.h"
 #include "engine/weights/quantized.h"
-#include "engine/weights/set.h"
-#include "engine/weights/values.h"
+#include "engine/weights/weights_inside.h"
 
 #define PIECE 2048 /* values that are added while they are in the nearest cache */
 

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/hash.h"
-#include "engine/weights/safetensors.h"
+#include "engine/weights/st_tensor.h"
 
 /* Zeros: nothing is known yet. Any thread. */
 typedef struct graft_tensor_state {

@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "engine/weights/packed.h"
 #include "engine/weights/quantized.h"
-#include "engine/weights/set.h"
+#include "engine/weights/weights_inside.h"
 
 void graft_set_file_release(graft_set_file *f)
 {
@@ -249,17 +249,6 @@ static const char *source_text(const graft_gslot *s, size_t k, char *out, size_t
     return graft_safetensors_shape_text(dim, source_shape(s, k, dim), out, size);
 }
 
-bool graft_weights_computes_with(graft_dtype t)
-{
-    return t == GRAFT_F32 || t == GRAFT_F16 || t == GRAFT_BF16 || t == GRAFT_F64 ||
-           t == GRAFT_F8_E4M3 || t == GRAFT_F8_E5M2 || graft_is_quantized(t);
-}
-
-bool graft_weights_takes(const graft_st_tensor *t)
-{
-    return graft_st_packed(t) || graft_weights_computes_with(t->dtype);
-}
-
 /* Whether source k may be this tensor of a file. */
 static graft_status check_source(const graft_gslot *s, size_t k, const graft_safetensors *f,
                                  const char *prefix, const graft_st_tensor *t, graft_err *e)
@@ -275,7 +264,7 @@ static graft_status check_source(const graft_gslot *s, size_t k, const graft_saf
                           graft_safetensors_shape_text(t->shape, t->rank, there, sizeof there),
                           source_text(s, k, wanted, sizeof wanted));
     }
-    if (!graft_weights_takes(t))
+    if (!graft_st_is_weight(t))
         return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s holds no floating-point numbers", path,
                           graft_st_called(t));
     return GRAFT_OK;

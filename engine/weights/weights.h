@@ -163,10 +163,6 @@ graft_dtype graft_weights_narrow(const graft_weights *w);
 /* Tensors that carry a patch whose strength is not 0, and patches in all. */
 void graft_weights_patch_count(const graft_weights *w, size_t *tensors, size_t *patches);
 
-/* Whether values of this type can be weights. */
-bool graft_weights_computes_with(graft_dtype dtype);
-/* Whether the tensor's can. */
-bool graft_weights_takes(const graft_st_tensor *t);
 /* One stored tensor of those whose sum a tensor is. */
 typedef struct graft_weight_term {
     const graft_st_tensor *tensor; /* NULL: its file lacks it */

@@ -1,10 +1,10 @@
-/* A check of a prompt while it is under way: its nodes, the faults found so far, and what one
- * node's inputs have to be. For validate.c; one thread at a time. */
+/* A check of a prompt while it is under way: its nodes and the faults found so far. For validate.c;
+ * one thread at a time. */
 #ifndef GRAFT_HOST_PROMPT_CHECK_H
 #define GRAFT_HOST_PROMPT_CHECK_H
 #include "base/map.h"
+#include "host/prompt/prompt.h"
 #include "host/schema/offers.h"
-#include "host/prompt/validate.h"
 
 typedef struct graft_check {
     const graft_registry *registry;
@@ -28,7 +28,4 @@ cJSON *graft_check_error(const char *type, const char *message, const char *deta
 /* Adds such an error to a node's faults; takes `extra`. */
 graft_status graft_check_fault(graft_check *c, size_t node, const char *type, const char *message,
                                const char *details, cJSON *extra);
-/* Fills the node's inputs, and notes what is wrong with them. In its JSON literals become what they
- * are converted to. */
-graft_status graft_check_node(graft_check *c, size_t node);
 #endif

@@ -11,7 +11,7 @@
 
 typedef struct graft_prompt_input {
     bool linked;
-    bool outer;            /* linked: to a node that is not of this prompt, see validate.h */
+    bool outer;            /* linked: to a node that is not of this prompt, see graft_outer */
     graft_literal literal; /* unless linked */
     size_t node;           /* linked: number of the origin */
     uint32_t slot;
@@ -39,6 +39,14 @@ typedef struct graft_prompt {
     size_t *output; /* good output nodes, in the order of the JSON */
     size_t n_output;
 } graft_prompt;
+
+/* The nodes around a part of a prompt, to which its links may lead: for an id the number and the
+ * node, or NULL. The part's own nodes are numbered from `count` on. */
+typedef struct graft_outer {
+    const void *ctx;
+    const graft_prompt_node *(*find)(const void *ctx, const char *id, size_t *number);
+    size_t count;
+} graft_outer;
 
 /* Sets inputs, n_in and n_declared from the schema and, for a dynamic node, from the links among
  * `inputs` (NULL: none) that the schema does not name. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "host/prompt/check.h"
+#include "host/prompt/check_node.h"
 #include "host/prompt/hint.h"
 #include "base/tree.h"
 

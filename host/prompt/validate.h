@@ -10,13 +10,6 @@ graft_status graft_validate(const graft_registry *r, const graft_host *host, cJS
                             const char *const *target, size_t n_target, graft_validation *out,
                             graft_err *e);
 
-/* The nodes around a part of a prompt, to which its links may lead: for an id the number and the
- * node, or NULL. The part's own nodes are numbered from `count` on. */
-typedef struct graft_outer {
-    const void *ctx;
-    const graft_prompt_node *(*find)(const void *ctx, const char *id, size_t *number);
-    size_t count;
-} graft_outer;
 /* The same for a part of a prompt, into which a node expands. `wanted`: its nodes that are to run,
  * besides output nodes. Any fault is an error: its first in one line. *out is the caller's. */
 graft_status graft_validate_part(const graft_registry *r, const graft_host *host, cJSON *json,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "host/serve/store_sql.h"
+#include "host/serve/store_inside.h"
 
 void graft_store_job_finish(graft_store_job *j)
 {
@@ -16,10 +16,10 @@ void graft_store_job_finish(graft_store_job *j)
     memset(j, 0, sizeof *j);
 }
 
-static graft_status run(graft_store *s, enum graft_store_statement which, graft_err *e)
+static graft_status run(graft_store *s, graft_sql_statement which, graft_err *e)
 {
-    sqlite3_stmt *q = graft_sql__get(s, which, e);
-    return q ? graft_sql__done(s, q, e) : GRAFT_E_IO;
+    sqlite3_stmt *q = graft_sql__get(&s->sql, which, e);
+    return q ? graft_sql__done(&s->sql, q, e) : GRAFT_E_IO;
 }
 
 /* Ends the transaction: keeps the work when `st` is OK. */
@@ -32,7 +32,7 @@ static graft_status settle(graft_store *s, graft_status st, graft_err *e)
 
 static graft_status load_totals(graft_store *s, graft_err *e)
 {
-    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_TOTALS, e);
+    sqlite3_stmt *q = graft_sql__get(&s->sql, GRAFT_SQL_TOTALS, e);
     if (!q) return GRAFT_E_IO;
     int code;
     memset(s->count, 0, sizeof s->count);
@@ -44,13 +44,13 @@ static graft_status load_totals(graft_store *s, graft_err *e)
         s->bytes[state] = sqlite3_column_int64(q, 2);
         if (state == GRAFT_STORE_DONE) s->finished = sqlite3_column_int64(q, 3);
     }
-    graft_status st = code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(s, e);
+    graft_status st = code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(&s->sql, e);
     sqlite3_reset(q);
     if (st) return st;
     sqlite3_stmt *seq;
-    if (sqlite3_prepare_v2(s->db, "SELECT seq FROM sqlite_sequence WHERE name = 'job'", -1, &seq,
-                           NULL))
-        return graft_sql__fail(s, e);
+    if (sqlite3_prepare_v2(s->sql.db, "SELECT seq FROM sqlite_sequence WHERE name = 'job'", -1,
+                           &seq, NULL))
+        return graft_sql__fail(&s->sql, e);
     if (sqlite3_step(seq) == SQLITE_ROW) s->counter = sqlite3_column_int64(seq, 0);
     sqlite3_finalize(seq);
     return GRAFT_OK;
@@ -60,7 +60,7 @@ static graft_status load_totals(graft_store *s, graft_err *e)
 static char *stale_id(graft_store *s, int64_t *started, graft_status *st, graft_err *e)
 {
     char *id = NULL;
-    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_RUNNING, e);
+    sqlite3_stmt *q = graft_sql__get(&s->sql, GRAFT_SQL_RUNNING, e);
     *st = q ? GRAFT_OK : GRAFT_E_IO;
     if (!q) return NULL;
     int code = sqlite3_step(q);
@@ -69,7 +69,7 @@ static char *stale_id(graft_store *s, int64_t *started, graft_status *st, graft_
         *started = sqlite3_column_int64(q, 1);
         if (!id) *st = graft_fail_nomem(e, "a job");
     } else if (code != SQLITE_DONE) {
-        *st = graft_sql__fail(s, e);
+        *st = graft_sql__fail(&s->sql, e);
     }
     sqlite3_reset(q);
     return id;
@@ -105,7 +105,7 @@ graft_status graft_store_open(const char *path, const graft_store_limits *limits
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->read_lock, NULL);
     s->limits = *limits;
-    graft_status st = graft_sql__open(s, path, e);
+    graft_status st = graft_sql__open(&s->sql, path, e);
     if (!st) st = load_totals(s, e);
     while (!st) {
         int64_t started = 0;
@@ -125,7 +125,7 @@ graft_status graft_store_open(const char *path, const graft_store_limits *limits
 void graft_store_close(graft_store *s)
 {
     if (!s) return;
-    graft_sql__close(s);
+    graft_sql__close(&s->sql);
     pthread_mutex_destroy(&s->lock);
     pthread_mutex_destroy(&s->read_lock);
     graft_free(s);
@@ -133,7 +133,7 @@ void graft_store_close(graft_store *s)
 
 static graft_store_state state_of(graft_store *s, const char *id)
 {
-    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_STATE, NULL);
+    sqlite3_stmt *q = graft_sql__get(&s->sql, GRAFT_SQL_STATE, NULL);
     if (!q) return GRAFT_STORE_UNKNOWN;
     graft_sql__text(q, 1, id);
     int state = sqlite3_step(q) == SQLITE_ROW ? sqlite3_column_int(q, 0) : GRAFT_STORE_UNKNOWN;
@@ -145,7 +145,7 @@ static graft_store_state state_of(graft_store *s, const char *id)
 static graft_status delete_one(graft_store *s, graft_store_state state, const char *id,
                                int64_t *changed, graft_err *e)
 {
-    sqlite3_stmt *q = graft_sql__get(s, id ? GRAFT_SQL_DELETE_ONE : GRAFT_SQL_OLDEST, e);
+    sqlite3_stmt *q = graft_sql__get(&s->sql, id ? GRAFT_SQL_DELETE_ONE : GRAFT_SQL_OLDEST, e);
     if (!q) return GRAFT_E_IO;
     if (id) {
         graft_sql__text(q, 1, id);
@@ -162,14 +162,14 @@ static graft_status delete_one(graft_store *s, graft_store_state state, const ch
             s->bytes[state] -= bytes;
         }
     }
-    graft_status st = code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(s, e);
+    graft_status st = code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(&s->sql, e);
     sqlite3_reset(q);
     return st;
 }
 
 static graft_status insert(graft_store *s, graft_store_job *j, int64_t bytes, graft_err *e)
 {
-    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_ADD, e);
+    sqlite3_stmt *q = graft_sql__get(&s->sql, GRAFT_SQL_ADD, e);
     if (!q) return GRAFT_E_IO;
     graft_sql__text(q, 1, j->id);
     sqlite3_bind_double(q, 2, j->number);
@@ -180,7 +180,7 @@ static graft_status insert(graft_store *s, graft_store_job *j, int64_t bytes, gr
     sqlite3_bind_int64(q, 7, j->created);
     sqlite3_bind_int64(q, 8, bytes);
     graft_sql__text(q, 9, j->workflow);
-    return graft_sql__done(s, q, e);
+    return graft_sql__done(&s->sql, q, e);
 }
 
 graft_status graft_store_add(graft_store *s, graft_store_job *j, graft_err *e)
@@ -199,7 +199,7 @@ graft_status graft_store_add(graft_store *s, graft_store_job *j, graft_err *e)
         st = run(s, GRAFT_SQL_BEGIN, e);
         if (!st && old == GRAFT_STORE_DONE) st = delete_one(s, old, j->id, &replaced, e);
         if (!st) st = insert(s, j, bytes, e);
-        j->seq = sqlite3_last_insert_rowid(s->db);
+        j->seq = sqlite3_last_insert_rowid(s->sql.db);
         st = settle(s, st, e);
         if (!st) {
             s->counter = j->seq;
@@ -228,7 +228,7 @@ graft_status graft_store_next(graft_store *s, int64_t now, graft_store_job *out,
     memset(out, 0, sizeof *out);
     *found = false;
     pthread_mutex_lock(&s->lock);
-    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_NEXT, e);
+    sqlite3_stmt *q = graft_sql__get(&s->sql, GRAFT_SQL_NEXT, e);
     graft_status st = q ? run(s, GRAFT_SQL_BEGIN, e) : GRAFT_E_IO;
     if (st) goto unlock;
     sqlite3_bind_int64(q, 1, now);
@@ -248,7 +248,7 @@ graft_status graft_store_next(graft_store *s, int64_t now, graft_store_job *out,
         bytes = sqlite3_column_int64(q, 8);
         code = sqlite3_step(q);
     }
-    st = code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(s, e);
+    st = code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(&s->sql, e);
     sqlite3_reset(q);
     if (!st && !ok) st = graft_fail_nomem(e, "a job");
     st = settle(s, st, e);
@@ -287,7 +287,7 @@ graft_status graft_store_finish(graft_store *s, const graft_store_end *end, graf
     int64_t more = (int64_t)(strlen(end->messages) + strlen(end->outputs) + strlen(end->meta));
     if (end->profile) more += (int64_t)strlen(end->profile);
     pthread_mutex_lock(&s->lock);
-    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_FINISH, e);
+    sqlite3_stmt *q = graft_sql__get(&s->sql, GRAFT_SQL_FINISH, e);
     graft_status st = q ? run(s, GRAFT_SQL_BEGIN, e) : GRAFT_E_IO;
     if (st) goto unlock;
     graft_sql__text(q, 1, end->status);
@@ -305,7 +305,7 @@ graft_status graft_store_finish(graft_store *s, const graft_store_end *end, graf
         bytes = sqlite3_column_int64(q, 0);
         code = sqlite3_step(q);
     }
-    st = code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(s, e);
+    st = code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(&s->sql, e);
     sqlite3_reset(q);
     if (!st && bytes < 0)
         st = graft_fail(e, GRAFT_E_NOTFOUND, "no job with the id %s runs", end->id);
@@ -350,12 +350,12 @@ int64_t graft_store_counter(graft_store *s)
 static graft_status delete_all(graft_store *s, graft_store_state state, int64_t *changed,
                                graft_err *e)
 {
-    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_DELETE_ALL, e);
+    sqlite3_stmt *q = graft_sql__get(&s->sql, GRAFT_SQL_DELETE_ALL, e);
     if (!q) return GRAFT_E_IO;
     sqlite3_bind_int(q, 1, (int)state);
-    graft_status st = graft_sql__done(s, q, e);
+    graft_status st = graft_sql__done(&s->sql, q, e);
     if (st) return st;
-    *changed += sqlite3_changes(s->db);
+    *changed += sqlite3_changes(s->sql.db);
     s->count[state] = s->bytes[state] = 0;
     return run(s, GRAFT_SQL_VACUUM, e);
 }

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
-#include "host/serve/store_sql.h"
+#include "host/serve/store_inside.h"
 
 #define ANSWER_BYTES ((size_t)64 << 20)
 
@@ -34,7 +34,7 @@ static graft_status put_jobs(graft_store *s, graft_store_state state, graft_str 
     graft_status st = GRAFT_OK;
     int code = SQLITE_DONE;
     bool first = true;
-    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_QUEUE, e);
+    sqlite3_stmt *q = graft_sql__get(&s->sql, GRAFT_SQL_QUEUE, e);
     if (!q) return GRAFT_E_IO;
     sqlite3_bind_int(q, 1, (int)state);
     while (out->len < ANSWER_BYTES && (code = sqlite3_step(q)) == SQLITE_ROW) {
@@ -49,7 +49,7 @@ static graft_status put_jobs(graft_store *s, graft_store_state state, graft_str 
         graft_str_puts(out, "]");
         first = false;
     }
-    if (code != SQLITE_DONE && code != SQLITE_ROW) st = graft_sql__fail(s, e);
+    if (code != SQLITE_DONE && code != SQLITE_ROW) st = graft_sql__fail(&s->sql, e);
     sqlite3_reset(q);
     return st;
 }
@@ -114,7 +114,7 @@ static graft_status newest(graft_store *s, sqlite3_stmt *q, graft_str *out, graf
         piece[n++] = (struct piece){text, size};
         total += size;
     }
-    if (!st && code != SQLITE_DONE && code != SQLITE_ROW) st = graft_sql__fail(s, e);
+    if (!st && code != SQLITE_DONE && code != SQLITE_ROW) st = graft_sql__fail(&s->sql, e);
     for (size_t i = n; i-- > 0;) {
         graft_str_append(out, piece[i].text, piece[i].size);
         if (i) graft_str_puts(out, ",");
@@ -133,7 +133,7 @@ static graft_status range(graft_store *s, sqlite3_stmt *q, graft_str *out, graft
         put_entry(out, q);
         first = false;
     }
-    return code == SQLITE_DONE || code == SQLITE_ROW ? GRAFT_OK : graft_sql__fail(s, e);
+    return code == SQLITE_DONE || code == SQLITE_ROW ? GRAFT_OK : graft_sql__fail(&s->sql, e);
 }
 
 graft_status graft_store_history_json(graft_store *s, int64_t max_items, int64_t offset,
@@ -142,8 +142,8 @@ graft_status graft_store_history_json(graft_store *s, int64_t max_items, int64_t
     bool newest_first = offset < 0;
     graft_status st = GRAFT_E_IO;
     pthread_mutex_lock(&s->lock);
-    sqlite3_stmt *q =
-        graft_sql__get(s, newest_first ? GRAFT_SQL_HISTORY_NEWEST : GRAFT_SQL_HISTORY_RANGE, e);
+    sqlite3_stmt *q = graft_sql__get(
+        &s->sql, newest_first ? GRAFT_SQL_HISTORY_NEWEST : GRAFT_SQL_HISTORY_RANGE, e);
     if (q) {
         sqlite3_bind_int64(q, 1, max_items);
         if (!newest_first) sqlite3_bind_int64(q, 2, offset);
@@ -158,7 +158,7 @@ graft_status graft_store_history_one(graft_store *s, const char *id, graft_str *
 {
     graft_status st = GRAFT_E_IO;
     pthread_mutex_lock(&s->lock);
-    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_HISTORY_ONE, e);
+    sqlite3_stmt *q = graft_sql__get(&s->sql, GRAFT_SQL_HISTORY_ONE, e);
     if (q) {
         graft_sql__text(q, 1, id);
         st = range(s, q, out, e);
@@ -191,8 +191,8 @@ static graft_status prepare(graft_store *s, graft_str *text, const graft_store_q
                             sqlite3_stmt **q, graft_err *e)
 {
     if (text->failed) return graft_fail_nomem(e, "a query");
-    if (sqlite3_prepare_v2(s->reader, text->data, -1, q, NULL))
-        return graft_sql__fail_on(s->reader, e);
+    if (sqlite3_prepare_v2(s->sql.reader, text->data, -1, q, NULL))
+        return graft_sql__fail_on(s->sql.reader, e);
     if (query->id) graft_sql__text(*q, 1, query->id);
     if (query->workflow) graft_sql__text(*q, 2, query->workflow);
     return GRAFT_OK;
@@ -222,7 +222,7 @@ static graft_status each_row(graft_store *s, sqlite3_stmt *q,
                                    sqlite3_column_int64(q, 13)};
         row(ctx, &r);
     }
-    return code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail_on(s->reader, e);
+    return code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail_on(s->sql.reader, e);
 }
 
 graft_status graft_store_rows(graft_store *s, const graft_store_query *query,
@@ -238,7 +238,7 @@ graft_status graft_store_rows(graft_store *s, const graft_store_query *query,
     put_where(&sql, query);
     GRAFT_TRY(prepare(s, &sql, query, &q, e));
     if (sqlite3_step(q) != SQLITE_ROW) {
-        st = graft_sql__fail_on(s->reader, e);
+        st = graft_sql__fail_on(s->sql.reader, e);
         goto out;
     }
     *total = sqlite3_column_int64(q, 0);
@@ -275,11 +275,11 @@ graft_status graft_store_setting_set(graft_store *s, const char *name, const cha
 {
     graft_status st = GRAFT_E_IO;
     pthread_mutex_lock(&s->lock);
-    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_SETTING_SET, e);
+    sqlite3_stmt *q = graft_sql__get(&s->sql, GRAFT_SQL_SETTING_SET, e);
     if (q) {
         graft_sql__text(q, 1, name);
         graft_sql__text(q, 2, json);
-        st = graft_sql__done(s, q, e);
+        st = graft_sql__done(&s->sql, q, e);
     }
     pthread_mutex_unlock(&s->lock);
     return st;
@@ -290,11 +290,11 @@ graft_status graft_store_setting_get(graft_store *s, const char *name, char **ou
     graft_status st = GRAFT_E_IO;
     *out = NULL;
     pthread_mutex_lock(&s->lock);
-    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_SETTING_GET, e);
+    sqlite3_stmt *q = graft_sql__get(&s->sql, GRAFT_SQL_SETTING_GET, e);
     if (q) {
         graft_sql__text(q, 1, name);
         int code = sqlite3_step(q);
-        st = code == SQLITE_ROW || code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(s, e);
+        st = code == SQLITE_ROW || code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(&s->sql, e);
         if (code == SQLITE_ROW && !(*out = graft_strdup((const char *)sqlite3_column_text(q, 0))))
             st = graft_fail_nomem(e, "a setting");
         sqlite3_reset(q);
@@ -310,7 +310,7 @@ graft_status graft_store_settings_json(graft_store *s, graft_str *out, graft_err
     int code = SQLITE_DONE;
     bool first = true;
     pthread_mutex_lock(&s->lock);
-    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_SETTINGS, e);
+    sqlite3_stmt *q = graft_sql__get(&s->sql, GRAFT_SQL_SETTINGS, e);
     graft_str_puts(out, "{");
     while (q && (code = sqlite3_step(q)) == SQLITE_ROW) {
         if (!first) graft_str_puts(out, ",");
@@ -321,7 +321,7 @@ graft_status graft_store_settings_json(graft_store *s, graft_str *out, graft_err
     }
     graft_str_puts(out, "}");
     if (q) {
-        st = code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(s, e);
+        st = code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(&s->sql, e);
         sqlite3_reset(q);
     }
     pthread_mutex_unlock(&s->lock);

@@ -62,7 +62,7 @@ static const char *const sql[GRAFT_SQL_COUNT] = {
     [GRAFT_SQL_SETTINGS] = "SELECT name, value FROM setting ORDER BY rowid",
     [GRAFT_SQL_VACUUM] = "PRAGMA incremental_vacuum(64)"};
 
-graft_status graft_sql__fail(graft_store *s, graft_err *e)
+graft_status graft_sql__fail(graft_sql *s, graft_err *e)
 {
     return graft_sql__fail_on(s->db, e);
 }
@@ -77,7 +77,7 @@ graft_status graft_sql__fail_on(sqlite3 *db, graft_err *e)
     return graft_fail(e, st, "the database of jobs: %s", sqlite3_errmsg(db));
 }
 
-sqlite3_stmt *graft_sql__get(graft_store *s, enum graft_store_statement which, graft_err *e)
+sqlite3_stmt *graft_sql__get(graft_sql *s, graft_sql_statement which, graft_err *e)
 {
     sqlite3_stmt **q = &s->statement[which];
     if (!*q && sqlite3_prepare_v3(s->db, sql[which], -1, SQLITE_PREPARE_PERSISTENT, q, NULL)) {
@@ -87,7 +87,7 @@ sqlite3_stmt *graft_sql__get(graft_store *s, enum graft_store_statement which, g
     return *q;
 }
 
-graft_status graft_sql__done(graft_store *s, sqlite3_stmt *q, graft_err *e)
+graft_status graft_sql__done(graft_sql *s, sqlite3_stmt *q, graft_err *e)
 {
     int code = sqlite3_step(q);
     graft_status st = code == SQLITE_DONE || code == SQLITE_ROW ? GRAFT_OK : graft_sql__fail(s, e);
@@ -113,7 +113,7 @@ static int version_of(sqlite3 *db)
     return version;
 }
 
-graft_status graft_sql__open(graft_store *s, const char *path, graft_err *e)
+graft_status graft_sql__open(graft_sql *s, const char *path, graft_err *e)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(path, &s->db, flags, NULL))
@@ -136,7 +136,7 @@ graft_status graft_sql__open(graft_store *s, const char *path, graft_err *e)
     return GRAFT_OK;
 }
 
-void graft_sql__close(graft_store *s)
+void graft_sql__close(graft_sql *s)
 {
     for (int i = 0; i < GRAFT_SQL_COUNT; i++) sqlite3_finalize(s->statement[i]);
     sqlite3_close(s->reader);

@@ -1,12 +1,12 @@
-/* The open database with its prepared statements; for the store's own files. */
+/* The open database with its prepared statements; for the store's own files. One thread at a time,
+ * at the reader by itself and at all else. */
 #ifndef GRAFT_HOST_SERVE_STORE_SQL_H
 #define GRAFT_HOST_SERVE_STORE_SQL_H
-#include <pthread.h>
 #include <sqlite3.h>
 
-#include "host/serve/store.h"
+#include "base/error.h"
 
-enum graft_store_statement {
+typedef enum graft_sql_statement {
     GRAFT_SQL_BEGIN,
     GRAFT_SQL_COMMIT,
     GRAFT_SQL_ROLLBACK,
@@ -28,30 +28,25 @@ enum graft_store_statement {
     GRAFT_SQL_SETTINGS,
     GRAFT_SQL_VACUUM,
     GRAFT_SQL_COUNT
-};
+} graft_sql_statement;
 
-struct graft_store {
-    pthread_mutex_t lock;
+/* Zeroed before it is opened. */
+typedef struct graft_sql {
     sqlite3 *db;
     /* A connection that only reads, for answers that may take long: in write-ahead mode it sees the
      * state at its beginning, and nobody waits for it but those that want the same. */
-    pthread_mutex_t read_lock;
     sqlite3 *reader;
     sqlite3_stmt *statement[GRAFT_SQL_COUNT];
-    graft_store_limits limits;
-    int64_t count[3], bytes[3]; /* by state */
-    int64_t counter, finished;  /* largest seq ever; largest place in the history */
-};
+} graft_sql;
 
-/* Ready to be bound; prepared at its first use. NULL with a message when that fails. The store must
- * be locked. */
-sqlite3_stmt *graft_sql__get(graft_store *s, enum graft_store_statement which, graft_err *e);
+/* Ready to be bound; prepared at its first use. NULL with a message when that fails. */
+sqlite3_stmt *graft_sql__get(graft_sql *s, graft_sql_statement which, graft_err *e);
 /* Steps a statement that gives no rows, and resets it. */
-graft_status graft_sql__done(graft_store *s, sqlite3_stmt *q, graft_err *e);
+graft_status graft_sql__done(graft_sql *s, sqlite3_stmt *q, graft_err *e);
 /* The status for SQLite's last failure; the second on any connection. */
-graft_status graft_sql__fail(graft_store *s, graft_err *e);
+graft_status graft_sql__fail(graft_sql *s, graft_err *e);
 graft_status graft_sql__fail_on(sqlite3 *db, graft_err *e);
 void graft_sql__text(sqlite3_stmt *q, int at, const char *text); /* borrowed until the reset */
-graft_status graft_sql__open(graft_store *s, const char *path, graft_err *e);
-void graft_sql__close(graft_store *s);
+graft_status graft_sql__open(graft_sql *s, const char *path, graft_err *e);
+void graft_sql__close(graft_sql *s);
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "host/serve/transport_conn.h"
+#include "host/serve/transport_inside.h"
 
 #define KEEP_ALIVE_US (4 * LWS_US_PER_SEC) /* clients take 10 s of silence for a dead server */
 #define ACCEPTED      64                   /* connections in one round */

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "host/serve/transport_conn.h"
+#include "host/serve/transport_inside.h"
 
 #define BODY_TIME 20.0 /* seconds after which a body must have come this quickly: */
 #define BODY_RATE 1024 /* bytes a second */

@@ -4,7 +4,7 @@
 #include <poll.h>
 
 #include "base/alloc.h"
-#include "host/serve/transport_conn.h"
+#include "host/serve/transport_inside.h"
 
 static void later_free(graft_later *j)
 {

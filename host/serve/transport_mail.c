@@ -3,7 +3,7 @@
  * is not missed. */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "host/serve/transport_conn.h"
+#include "host/serve/transport_inside.h"
 
 #define MAIL_SECONDS 10.0
 #define MAIL_BYTES   ((size_t)4 << 20)

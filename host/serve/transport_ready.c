@@ -4,7 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "host/serve/transport_conn.h"
+#include "host/serve/transport_inside.h"
 
 void graft_ready__init(graft_transport *t, bool tls)
 {

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "host/serve/routes.h"
-#include "host/serve/transport_conn.h"
+#include "host/serve/transport_inside.h"
 #include "base/tree.h"
 
 static bool is_ws_path(const char *path)

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "kernels/cpu/conv2d.h"
-#include "kernels/cpu/dequantized.h"
 
 #define CHANNELS 32 /* that matrix instructions of our own are worth it for */
 

@@ -6,7 +6,10 @@
 extern const graft_cpu_op graft_cpu_op_conv2d_winograd, graft_cpu_op_conv2d_tiles;
 /* Whether matrix instructions of our own can do this sound convolution. */
 bool graft_cpu_has_conv2d_tiles(const graft_device *d, const graft_op_desc *op);
-/* The layouts of packed weights. */
+/* The layout of the packed weight of any of them in floats, and which of its dimensions counts
+ * outputs. */
+const dnnl_memory_desc_t *graft_cpu_conv2d_layout(const graft_kernel *k, int *output_dim);
+/* Those of two of them. */
 const dnnl_memory_desc_t *graft_cpu_conv2d_tiles_layout(const graft_kernel *k);
 const dnnl_memory_desc_t *graft_cpu_winograd_layout(const graft_kernel *k);
 /* Whether Winograd can do this sound convolution. */

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "kernels/cpu/crowd.h"
+#include "kernels/cpu/desc.h"
 #include "kernels/cpu/share.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/kernel_abi.h"
@@ -102,17 +103,6 @@ int32_t graft_cpu_inplace_factor(const graft_kernel *k, int32_t input);
 /* What the check() of MERGE_TOKENS and that of SPREAD_TOKENS have in common. */
 graft_status graft_cpu_check_table(const graft_op_desc *op, const char *name, graft_err *e);
 graft_status graft_cpu_check_absent(const graft_op_desc *op, int first, graft_err *e);
-int graft_cpu_present(const graft_tensor_desc *t);
-int graft_cpu_is_dense(const graft_tensor_desc *t);
-int graft_cpu_is_float(graft_dtype t);
-int64_t graft_cpu_elements(const graft_tensor_desc *t);
-/* Rows of the last dimension. */
-int64_t graft_cpu_rows(const graft_tensor_desc *t);
-/* Element offset of row i of the last dimension. */
-int64_t graft_cpu_row_offset(const graft_tensor_desc *t, int64_t i);
-/* Makes the descriptor one of a dense tensor. */
-void graft_cpu_make_dense(graft_tensor_desc *t, graft_dtype dtype);
-
 /* A walk over up to GRAFT_CPU_WALKS tensors of one (broadcast) shape, with neighbouring dimensions
  * joined where all of them allow it (walk.c). */
 #define GRAFT_CPU_WALKS 4

@@ -1,7 +1,7 @@
 #include "kernels/cpu/crowd.h"
 
 #include "base/clock.h"
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/desc.h"
 
 #define MS           ((int64_t)1000000)
 #define SMALL        (4 * MS)

@@ -36,8 +36,4 @@ size_t graft_cpu_expand_workspace(const graft_device *d, const graft_cpu_expand 
 /* [any] Writes all of the layout's outputs; allocates nothing. */
 void graft_cpu_expand_run(const graft_device *d, const graft_cpu_expand *p,
                           const graft_cpu_expand_rows *rows, void *dst, void *workspace);
-
-/* The layout of a float kernel's packed weight, and which of its dimensions counts outputs. */
-const dnnl_memory_desc_t *graft_cpu_linear_layout(const graft_kernel *k, int *output_dim);
-const dnnl_memory_desc_t *graft_cpu_conv2d_layout(const graft_kernel *k, int *output_dim);
 #endif

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cpu/dequantized.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/hadamard.h"
 

@@ -5,6 +5,7 @@
 #include "kernels/cuda/device/capture.h"
 #include "kernels/cuda/device/lane.h"
 #include "kernels/cuda/device/marks.h"
+#include "kernels/cuda/device/stage.h"
 #include "kernels/cuda/libs/lt.h"
 #include "kernels/cuda/opening.h"
 #include "kernels/cuda/ops/sampler.h"

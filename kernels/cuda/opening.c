@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/device/stage.h"
 #include "kernels/cuda/libs/dnn.h"
 #include "kernels/cuda/libs/lt.h"
 #include "kernels/cuda/ops/conv2d_bands.h"

@@ -9,6 +9,7 @@
 #include "base/half.h"
 #include "kernels/cuda/selftest.h"
 #include "kernels/cuda/device/capture.h"
+#include "kernels/cuda/device/stage.h"
 
 enum { SIDE = 64, BYTES = SIDE * SIDE * 2 };
 

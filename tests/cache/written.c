@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "engine/exec/run.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/weights.h"
 #include "tests/cache/fake.h"

@@ -2,6 +2,7 @@
  * that a model can have. What it computes is held against PyTorch in tests/golden, its operators
  * against formulas in tests/kernels. */
 #include "engine/models/unets/unet.h"
+#include "engine/models/unets/unet_blocks.h"
 #include "kernels/tokens.h"
 #include "tests/engine/calibrate.h"
 

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "engine/text/unigram_file.h"
 #include "tests/spiece_gguf.h"
 #include "tests/test.h"
 

@@ -8,7 +8,6 @@
 
 #include "engine/weights/packed.h"
 #include "engine/weights/tensor_scan.h"
-#include "engine/weights/values.h"
 #include "kernels/blocks.h"
 #include "tests/test.h"
 #include "tests/weights/coded_file.h"

@@ -9,7 +9,6 @@
 #include "engine/weights/packed.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/slot_data.h"
-#include "engine/weights/values.h"
 #include "kernels/hadamard.h"
 #include "kernels/quant.h"
 #include "tests/test.h"

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
-#include "engine/weights/values.h"
 #include "tests/gguf_file.h"
 #include "tests/test.h"
 

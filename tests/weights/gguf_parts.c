@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "engine/engine.h"
 #include "engine/weights/safetensors.h"
-#include "engine/weights/values.h"
 #include "tests/gguf_file.h"
 #include "tests/test.h"
 

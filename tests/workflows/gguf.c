@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "engine/weights/values.h"
 #include "tests/gguf_file.h"
 #include "tests/workflows/pictures.h"
 #include "tests/workflows/process.h"

@@ -14,8 +14,8 @@
 #include "engine/models/names/diffusers.h"
 #include "engine/models/transformers/flux.h"
 #include "engine/models/controls/t2i_adapter.h"
+#include "engine/models/unets/unet.h"
 #include "engine/models/unets/unet_blocks.h"
-#include "engine/models/transformers/zimage.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 

@@ -2,7 +2,6 @@
 #include "engine/models/controls/controlnet.h"
 #include "engine/models/detect/detect_parts.h"
 #include "engine/weights/quantized.h"
-#include "engine/weights/values.h"
 #include "engine/weights/weights.h"
 
 #define PATCH 2 /* of FLUX, and of Qwen-Image */
@@ -103,7 +102,7 @@ static bool is_canny(const graft_safetensors *f)
     const graft_st_tensor *t = graft_safetensors_find(f, "control_type");
     float v = 0;
     if (!t || (t->rank > 0 && (t->rank != 1 || t->shape[0] != 1))) return false;
-    if (graft_weights_takes(t) && !graft_is_quantized(t->dtype))
+    if (graft_st_is_weight(t) && !graft_is_quantized(t->dtype))
         graft_st_to_f32(t, 0, 1, &v);
     else
         v = *(const uint8_t *)t->data; /* of an integer the first byte, its lowest */

@@ -5,7 +5,6 @@
 #include "engine/models/controls/controlnet.h"
 #include "engine/models/detect/detect_parts.h"
 #include "engine/weights/quantized.h"
-#include "engine/weights/values.h"
 #include "engine/weights/weights.h"
 
 #define PATCH 2 /* of Z-Image; the embedder's name has it, too */
@@ -31,7 +30,7 @@ static int32_t refining(const graft_safetensors *f, const char *prefix)
     const graft_st_tensor *t =
         graft_detect_find(f, prefix, "control_noise_refiner.0.after_proj.weight");
     if (!t) return GRAFT_CONTROL_REFINES_HINT;
-    return graft_weights_takes(t) && !graft_is_quantized(t->dtype) && is_zero(t)
+    return graft_st_is_weight(t) && !graft_is_quantized(t->dtype) && is_zero(t)
                ? GRAFT_CONTROL_REFINES_TWICE
                : GRAFT_CONTROL_REFINES_BOTH;
 }

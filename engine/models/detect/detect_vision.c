@@ -74,7 +74,7 @@ static graft_status check(const graft_safetensors *f, const char *prefix,
     const char *first = graft_vision_first(a);
     t = first ? graft_detect_find(f, prefix, "%s", first) : NULL;
     if (first && (!t || t->rank != 1 || graft_detect_dim(t, 0) != a->width ||
-                  !graft_weights_takes(t) || graft_is_quantized(t->dtype)))
+                  !graft_st_is_weight(t) || graft_is_quantized(t->dtype)))
         return graft_detect_missing(f, prefix, first, e);
     if (a->grid && a->layers && a->patch <= 64 && a->width % a->heads == 0) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_FORMAT,

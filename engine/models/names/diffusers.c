@@ -3,25 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/models/names/diffusers_names.h"
-
-const graft_diffusers_pair graft_diffusers_single[] = {{"time_embed.0", "time_embedding.linear_1"},
-                                                       {"time_embed.2", "time_embedding.linear_2"},
-                                                       {"label_emb.0.0", "add_embedding.linear_1"},
-                                                       {"label_emb.0.2", "add_embedding.linear_2"},
-                                                       {"input_blocks.0.0", "conv_in"},
-                                                       {"out.0", "conv_norm_out"},
-                                                       {"out.2", "conv_out"},
-                                                       {NULL, NULL}};
-
-const graft_diffusers_pair graft_diffusers_residual[] = {{"in_layers.0", "norm1"},
-                                                         {"in_layers.2", "conv1"},
-                                                         {"out_layers.0", "norm2"},
-                                                         {"out_layers.3", "conv2"},
-                                                         {"emb_layers.1", "time_emb_proj"},
-                                                         {"skip_connection", "conv_shortcut"},
-                                                         {NULL, NULL}};
-
 static const graft_diffusers_pair text_layers[] = {{"ln_1", "layer_norm1"},
                                                    {"ln_2", "layer_norm2"},
                                                    {"mlp.c_fc", "mlp.fc1"},

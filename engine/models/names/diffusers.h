@@ -5,8 +5,8 @@
  * other form give false; so do results longer than `size`. */
 #ifndef GRAFT_MODELS_DIFFUSERS_H
 #define GRAFT_MODELS_DIFFUSERS_H
+#include "engine/models/names/diffusers_layers.h"
 #include "engine/models/parts/arch.h"
-#include "engine/models/parts/build.h"
 
 /* "input_blocks.4.1.proj_in" -> "down_blocks.1.attentions.0.proj_in". Levels end where the
  * architecture's blocks change their size, so any block list will do. */
@@ -15,16 +15,6 @@ bool graft_diffusers_unet_name(const graft_unet_arch *a, const char *name, char 
  * "controlnet_down_blocks.3". */
 bool graft_diffusers_control_name(const graft_unet_arch *a, const char *name, char *out,
                                   size_t size);
-/* Layers that are one of a transformer's, by its rows from the first on: queries, keys and values
- * are layers of their own there. */
-#define GRAFT_DIFFUSERS_PIECES 4
-typedef struct graft_diffusers_rows {
-    graft_name name[GRAFT_DIFFUSERS_PIECES];
-    int32_t rows[GRAFT_DIFFUSERS_PIECES]; /* 0: pieces are of equal size */
-    int pieces;
-    bool exchanged; /* of the only piece: the halves of its rows stand in the other order */
-    int half;       /* of the only piece: 1, 2: the layer is this half of its rows; 0: all */
-} graft_diffusers_rows;
 /* "joint_blocks.0.x_block.mlp.fc1" -> "transformer_blocks.0.ff.net.0.proj"; of `a` only the depth
  * counts. */
 bool graft_diffusers_mmdit_name(const graft_mmdit_arch *a, const char *name,

@@ -145,32 +145,9 @@ graft_status graft_diffusers_names_apply(graft_diffusers_names *n, const char *w
     return n->status ? n->status : graft_safetensors_rename(n->f, n->alias, n->e);
 }
 
-/* ------------------------------------------------------------------ transformers */
+/* ------------------------------------------------------------------ what a file has */
 
 #define MOST_BLOCKS 128
-
-bool graft_diffusers_rows_alone(const graft_diffusers_pair *list, const char *name,
-                                graft_diffusers_rows *out)
-{
-    for (; list->ours; list++)
-        if (strcmp(list->ours, name) == 0) {
-            out->name[out->pieces++] = NAME("%s", list->theirs);
-            return true;
-        }
-    return false;
-}
-
-bool graft_diffusers_rows_in_block(const graft_diffusers_block_layer *list, const char *blocks,
-                                   int block, const char *layer, graft_diffusers_rows *out)
-{
-    for (; list->ours; list++) {
-        if (strcmp(list->ours, layer) != 0) continue;
-        for (; out->pieces < GRAFT_DIFFUSERS_PIECES && list->theirs[out->pieces]; out->pieces++)
-            out->name[out->pieces] = NAME("%s%d.%s", blocks, block, list->theirs[out->pieces]);
-        return true;
-    }
-    return false;
-}
 
 bool graft_diffusers_has(const graft_safetensors *f, const char *tensor)
 {

@@ -1,29 +1,9 @@
 /* What files in diffusers' names are translated with (diffusers_file.h). */
 #ifndef GRAFT_MODELS_DIFFUSERS_NAMES_H
 #define GRAFT_MODELS_DIFFUSERS_NAMES_H
-#include "engine/models/parts/build.h"
-#include "engine/models/names/diffusers.h"
+#include "engine/models/names/diffusers_layers.h"
 #include "engine/weights/safetensors.h"
 
-typedef struct graft_diffusers_pair {
-    const char *ours, *theirs; /* a layer, without ".weight" */
-} graft_diffusers_pair;
-
-/* Of a UNet: what is in no block, and in a residual block. End with {NULL, NULL}. */
-extern const graft_diffusers_pair graft_diffusers_single[], graft_diffusers_residual[];
-
-/* A layer of a transformer's block, and the layers there whose rows it has, in order; a norm has
- * one vector. Lists end with a NULL. */
-typedef struct graft_diffusers_block_layer {
-    const char *ours, *theirs[GRAFT_DIFFUSERS_PIECES];
-    bool norm;
-} graft_diffusers_block_layer;
-/* What the layer of this name is made of, where it is in the list; *out is zeroed before. */
-bool graft_diffusers_rows_alone(const graft_diffusers_pair *list, const char *name,
-                                graft_diffusers_rows *out);
-/* Of a block whose layers' names begin with `blocks` and its number there. */
-bool graft_diffusers_rows_in_block(const graft_diffusers_block_layer *list, const char *blocks,
-                                   int block, const char *layer, graft_diffusers_rows *out);
 bool graft_diffusers_has(const graft_safetensors *f, const char *tensor);
 /* *count becomes at least one more than the largest block whose tensors' names begin with `blocks`
  * and its number. GRAFT_E_UNSUPPORTED for one that `what` cannot have. */

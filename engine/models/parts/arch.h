@@ -87,6 +87,15 @@ typedef struct graft_zimage_arch {
      * as many as of queries. All else in which the two differ goes with it. */
     int32_t key_heads;
 } graft_zimage_arch;
+/* A prompt of Z-Image, and a picture, are as many tokens as this or a multiple: the rest is filled
+ * with a token that was trained for that, and which the others see. */
+#define GRAFT_ZIMAGE_TOKENS 32
+/* For so many tokens of a prompt. */
+static inline int64_t graft_zimage_tokens(int64_t tokens)
+{
+    const int64_t blocks = (tokens + GRAFT_ZIMAGE_TOKENS - 1) / GRAFT_ZIMAGE_TOKENS;
+    return (blocks > 0 ? blocks : 1) * GRAFT_ZIMAGE_TOKENS;
+}
 
 /* FLUX.2's transformer (flux2.h). */
 typedef struct graft_flux2_arch {

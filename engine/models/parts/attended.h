@@ -35,7 +35,8 @@ typedef enum graft_crossing_part {
     GRAFT_CROSSING_MIDDLE
 } graft_crossing_part;
 int32_t graft_crossings_first(const graft_unet_arch *a, graft_crossing_part part, int32_t i);
-/* How many blocks with cross-attentions stand before this one. */
+/* How many blocks with cross-attentions there are at most, and stand before this one. */
+#define GRAFT_CROSSING_BLOCKS (2 * GRAFT_MAX_BLOCKS + 1)
 int32_t graft_crossings_blocks(const graft_unet_arch *a, graft_crossing_part part, int32_t i);
 /* Channels of all of them before number `until`. */
 int64_t graft_crossings_before(const graft_crossings *c, int32_t until);

@@ -19,10 +19,6 @@
 #include "engine/models/parts/arch.h"
 #include "engine/models/parts/net_shape.h"
 
-/* A prompt, and a picture, are as many tokens as this or a multiple: the rest is filled with a
- * token that was trained for that, and which the others see. */
-#define GRAFT_ZIMAGE_TOKENS 32
-
 /* Inputs: x (N,channels,h,w), timesteps (N) of 0 to 1000, context (N,tokens,context_dim), y
  * (N,GRAFT_ZIMAGE_TOKENS): 1 for those of the last tokens that fill the prompt up, else 0, and the
  * residuals of ControlNets where it is steered (control_zimage.h). Of Lumina-Image y (N,1): how
@@ -34,10 +30,4 @@
  * is float16, which the stream's values exceed. */
 graft_status graft_zimage_build(const graft_zimage_arch *a, const graft_net_shape *shape,
                                 graft_graph **out, graft_err *e);
-/* For so many tokens of a prompt. */
-static inline int64_t graft_zimage_tokens(int64_t tokens)
-{
-    const int64_t blocks = (tokens + GRAFT_ZIMAGE_TOKENS - 1) / GRAFT_ZIMAGE_TOKENS;
-    return (blocks > 0 ? blocks : 1) * GRAFT_ZIMAGE_TOKENS;
-}
 #endif

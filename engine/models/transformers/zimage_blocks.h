@@ -4,7 +4,6 @@
 #define GRAFT_MODELS_ZIMAGE_BLOCKS_H
 #include "engine/models/parts/arch.h"
 #include "engine/models/parts/stream.h"
-#include "engine/models/transformers/zimage.h"
 
 typedef struct graft_zimage_blocks {
     graft_build b;

@@ -94,15 +94,6 @@ static graft_vid joined(const graft_build *b, const graft_unet_arch *a,
 
 /* ------------------------------------------------------------------ merged tokens */
 
-int32_t graft_unet_merged_of(int64_t rows, int64_t columns, int32_t merged)
-{
-    /* Sizes are looked at before anybody has checked them. */
-    if (merged < 1 || rows < 2 || columns < 2 || rows > INT32_MAX / columns) return 0;
-    const int64_t tokens = rows * columns, sources = tokens - rows / 2 * (columns / 2);
-    const int64_t n = (int64_t)((double)tokens * (double)merged / GRAFT_MERGED_UNIT);
-    return (int32_t)(n < sources ? n : sources);
-}
-
 int32_t graft_unet_merged(const graft_unet_arch *a, const graft_net_shape *shape, int32_t merged)
 {
     const bool fast = shape->variant == GRAFT_FAST;
@@ -171,7 +162,7 @@ static void attend(graft_unet_blocks *u, const graft_net_shape *shape)
     u->attended.values =
         graft_build_cast(&u->b, graft_graph_input(u->b.g, GRAFT_F32, 1, &values), shape->act_dtype);
     if (!shape->attended.masked) return;
-    int64_t side[GRAFT_UNET_SIDES][2], cells = 0;
+    int64_t side[GRAFT_CROSSING_BLOCKS][2], cells = 0;
     const int n = graft_unet_sides(u->a, shape, side);
     for (int i = 0; i < n; i++) {
         u->attended.cells[i] = cells;
@@ -204,7 +195,7 @@ static void check_watched(graft_graph *g, const graft_unet_arch *a, const graft_
 }
 
 int graft_unet_sides(const graft_unet_arch *a, const graft_net_shape *shape,
-                     int64_t side[GRAFT_UNET_SIDES][2])
+                     int64_t side[GRAFT_CROSSING_BLOCKS][2])
 {
     int64_t skip[GRAFT_MAX_BLOCKS][2], at[2] = {shape->height, shape->width};
     const graft_shrink *s = &shape->shrink;
@@ -360,7 +351,7 @@ bool graft_unet_perturbs(const graft_unet_arch *a)
 bool graft_unet_middle_of(const graft_unet_arch *a, const graft_net_shape *shape,
                           graft_unet_middle *out)
 {
-    int64_t side[GRAFT_UNET_SIDES][2];
+    int64_t side[GRAFT_CROSSING_BLOCKS][2];
     const int n = graft_unet_sides(a, shape, side);
     const int32_t channels = a->input[a->n_input - 1].channels;
     if (!graft_unet_perturbs(a)) return false;

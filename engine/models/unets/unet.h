@@ -35,9 +35,8 @@ void graft_unet_residual_shape(const graft_unet_arch *a, const graft_net_shape *
                                int64_t dim[4]);
 /* Height and width of each block that has cross-attentions, in the order of graft_crossings.
  * Returns how many there are. */
-#define GRAFT_UNET_SIDES (2 * GRAFT_MAX_BLOCKS + 1)
 int graft_unet_sides(const graft_unet_arch *a, const graft_net_shape *shape,
-                     int64_t side[GRAFT_UNET_SIDES][2]);
+                     int64_t side[GRAFT_CROSSING_BLOCKS][2]);
 /* Where T2I-Adapters' features (t2i_adapter.h) are added, in their order: behind input block
  * place[k], before it goes on and to the output blocks; n_input: behind the middle block, before
  * ControlNets' residual. Each level has a place: the last block that has a transformer, or where
@@ -54,8 +53,6 @@ int graft_unet_features(const graft_unet_arch *a, const graft_net_shape *shape);
 bool graft_unet_freeu(const graft_unet_arch *a, const graft_net_shape *shape);
 /* `merged` where a graph of this shape, whose own is not looked at, would merge any, else 0. */
 int32_t graft_unet_merged(const graft_unet_arch *a, const graft_net_shape *shape, int32_t merged);
-/* How many of the tokens of a grid are merged. */
-int32_t graft_unet_merged_of(int64_t rows, int64_t columns, int32_t merged);
 /* Whether the middle block has an attention to perturb, or to look at; without one a graph of
  * perturbed or watched rows is GRAFT_E_ARG, as is one of watched rows that is FAST. */
 bool graft_unet_perturbs(const graft_unet_arch *a);

@@ -197,6 +197,15 @@ static graft_vid perturbed_attention(graft_unet_blocks *u, graft_name name, graf
     return graft_build_linear(b, NAME("%s.to_out.0", name.text), o, width, true);
 }
 
+int32_t graft_unet_merged_of(int64_t rows, int64_t columns, int32_t merged)
+{
+    /* Sizes are looked at before anybody has checked them. */
+    if (merged < 1 || rows < 2 || columns < 2 || rows > INT32_MAX / columns) return 0;
+    const int64_t tokens = rows * columns, sources = tokens - rows / 2 * (columns / 2);
+    const int64_t n = (int64_t)((double)tokens * (double)merged / GRAFT_MERGED_UNIT);
+    return (int32_t)(n < sources ? n : sources);
+}
+
 /* h: norms of all tokens, or of tiles of them; what it gives is not tiles. */
 static graft_vid merged_attention(graft_unet_blocks *u, graft_name name, graft_vid h, int32_t heads,
                                   int64_t tiles)

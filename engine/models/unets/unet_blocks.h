@@ -4,8 +4,9 @@
 #ifndef GRAFT_MODELS_UNET_BLOCKS_H
 #define GRAFT_MODELS_UNET_BLOCKS_H
 #include "engine/models/parts/arch.h"
+#include "engine/models/parts/attended.h"
 #include "engine/models/parts/build.h"
-#include "engine/models/unets/unet.h"
+#include "engine/models/parts/net_shape.h"
 
 /* Rows of a value. Prompts of one latent have the same x, and up to the first cross-attention
  * nothing tells their rows apart: so many are computed once. The middle block's self-attention is
@@ -43,9 +44,9 @@ typedef struct graft_unet_blocks {
         graft_crossings crossings;
         int32_t next;    /* cross-attention */
         graft_vid masks; /* where shape.masked says so: the graph's input, of act_dtype */
-        int64_t cells[GRAFT_UNET_SIDES], all_cells; /* of each block's mask those before it */
-        graft_vid mask[GRAFT_ATTENDED];             /* the present block's, (N,h*w,1) */
-        int32_t block;                              /* its number among those that have some */
+        int64_t cells[GRAFT_CROSSING_BLOCKS], all_cells; /* of each block's mask those before it */
+        graft_vid mask[GRAFT_ATTENDED];                  /* the present block's, (N,h*w,1) */
+        int32_t block;                                   /* its number among those that have some */
     } attended;
     /* A hypernetwork, whose strength is the graph's input; NULL: none. What it last made of the
      * context, for all that attend to it. */
@@ -83,4 +84,6 @@ graft_vid graft_unet_input_block(graft_unet_blocks *u, int i, graft_vid h);
 graft_vid graft_unet_middle_block(graft_unet_blocks *u, graft_vid h);
 /* `size_of`: the value whose height and width the block must end with when it doubles its size. */
 graft_vid graft_unet_output_block(graft_unet_blocks *u, int i, graft_vid h, graft_vid size_of);
+/* How many of the tokens of a grid are merged. */
+int32_t graft_unet_merged_of(int64_t rows, int64_t columns, int32_t merged);
 #endif

@@ -7,8 +7,8 @@
 #include <pthread.h>
 
 #include "base/log.h"
+#include "kernels/cuda/device/copiers.h"
 #include "kernels/cuda/device/driver.h"
-#include "kernels/cuda/device/stage.h"
 #include "kernels/cuda/gpu/params.h"
 #include "kernels/kernel_abi.h"
 
@@ -48,6 +48,21 @@ typedef enum graft_cuda_request {
     GRAFT_CUDA_DNN_FP8,
     GRAFT_CUDA_REQUESTS
 } graft_cuda_request;
+
+/* The ring of pinned buffers of copies from ordinary memory (stage.h). */
+enum { GRAFT_CUDA_BUFFERS = 8 };
+#define GRAFT_CUDA_BUFFER_BYTES ((uint64_t)4 << 20)
+
+typedef struct graft_cuda_stage {
+    void *pinned[GRAFT_CUDA_BUFFERS];
+    CUevent copied[GRAFT_CUDA_BUFFERS]; /* recorded when a buffer is left */
+    int n;                              /* that there are */
+    bool complete;                      /* there will not be more */
+    int now;                            /* the buffer that small pieces go to */
+    uint64_t used;                      /* bytes of it */
+    bool open;
+    graft_cuda_copiers copiers;
+} graft_cuda_stage;
 
 struct graft_device {
     graft_kernels_host host; /* a copy */
@@ -113,15 +128,6 @@ void graft_cuda_log_path(const graft_device *d, const char *library, size_t vers
                          const char *path);
 /* Loads the library's device kernels, of which d->capability decides some. */
 graft_status graft_cuda_kernels_load(graft_device *d, graft_err *e);
-
-/* ------------------------------------------------------------------ stage.c */
-
-/* Host to device: `src` was read on return, the rest comes in the stream's order. The lock is held.
- */
-graft_status graft_cuda_send(graft_device *d, void *dst, const void *src, uint64_t bytes);
-/* Host to device and back, complete on return. The lock is held. */
-graft_status graft_cuda_upload(graft_device *d, void *dst, const void *src, uint64_t bytes);
-graft_status graft_cuda_download(graft_device *d, void *dst, const void *src, uint64_t bytes);
 
 static inline bool graft_cuda_present(const graft_tensor_desc *t)
 {

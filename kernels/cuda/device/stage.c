@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "kernels/cuda/device/device.h"
-
 #define FIRST    2                      /* buffers */
 #define LARGE    ((uint64_t)512 << 10)  /* bytes of a piece that several threads copy */
 #define MANY     ((uint64_t)1 << 20)    /* bytes of a piece that is worth more buffers */

@@ -7,8 +7,6 @@
 #define GRAFT_KERNELS_CUDA_DNN_H
 #include "kernels/cuda/device/device.h"
 
-enum { GRAFT_CUDA_DNN_PLANS = 4 }; /* of a shape, of which tuning chooses */
-
 /* Loads the library and opens it for the device; *out stays NULL on failure. */
 graft_status graft_cuda_dnn_open(graft_device *d, graft_cuda_dnn **out, graft_err *e);
 /* The same for a device that is only described, by the text of cuDNN's device properties: plans

@@ -3,7 +3,7 @@
 #define GRAFT_KERNELS_CUDA_DNN_GRAPH_H
 #include <cudnn.h>
 
-#include "kernels/cuda/libs/dnn.h"
+#include "kernels/cuda/device/device.h"
 
 #define GRAFT_DNN_FUNCTIONS(X)                                                                     \
     X(version, cudnnGetVersion)                                                                    \

@@ -4,6 +4,8 @@
 #define GRAFT_KERNELS_CUDA_DNN_PLANS_H
 #include "kernels/cuda/libs/dnn_graph.h"
 
+enum { GRAFT_CUDA_DNN_PLANS = 4 }; /* of a shape, of which tuning chooses */
+
 struct graft_cuda_dnn_plan {
     graft_cuda_dnn *dnn;
     graft_dnn_desc plan;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "kernels/cuda/device/stage.h"
 #include "kernels/cuda/ops/wgmma.h"
 
 static const struct {

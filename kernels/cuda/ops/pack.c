@@ -1,5 +1,6 @@
 /* Weights into their layouts: they come as their file has them, and kernels on the device convert,
  * rearrange and add what LoRAs change. */
+#include "kernels/cuda/device/stage.h"
 #include "kernels/cuda/ops/op.h"
 #include "kernels/cuda/ops/quant.h"
 #include "kernels/quant.h"

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "kernels/cuda/device/stage.h"
+
 struct graft_fetch {
     graft_device *d;
     void *pinned; /* of `capacity` bytes; NULL: none */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "kernels/cuda/device/stage.h"
 
 enum { ROW_BYTES = 128, LEAST = 64, TRIAL_BLOCKS = 2 }; /* of a tile; of a product; of a test */
 

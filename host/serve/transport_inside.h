@@ -1,7 +1,7 @@
 /* One connection, as HTTP and after an upgrade as WebSocket; for the transport's own files. All of
  * it belongs to the thread that owns the sockets. */
-#ifndef GRAFT_HOST_SERVE_TRANSPORT_CONN_H
-#define GRAFT_HOST_SERVE_TRANSPORT_CONN_H
+#ifndef GRAFT_HOST_SERVE_TRANSPORT_INSIDE_H
+#define GRAFT_HOST_SERVE_TRANSPORT_INSIDE_H
 #include <libwebsockets.h>
 #include <stdatomic.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "host/serve/serve.h"
+#include "host/serve/command.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "host/session/ahead.h"
-#include "host/serve/command.h"
+#include "host/serve/serve.h"
 #include "host/serve/transport.h"
 
 /* Everything that lives as long as the command. */

@@ -1,6 +1,6 @@
 /* The inside of a weight set, for the files that make and read one (weights.c, sum.c). */
-#ifndef GRAFT_WEIGHTS_SET_H
-#define GRAFT_WEIGHTS_SET_H
+#ifndef GRAFT_WEIGHTS_WEIGHTS_INSIDE_H
+#define GRAFT_WEIGHTS_WEIGHTS_INSIDE_H
 #include <stdatomic.h>
 
 #include "base/map.h"
