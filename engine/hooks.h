@@ -55,20 +55,20 @@ graft_keyframes *graft_keyframes_retain(graft_keyframes *k);
 void graft_keyframes_release(graft_keyframes *k);
 size_t graft_keyframes_count(const graft_keyframes *k);
 
-/* n keyframes from one start and strength to another, both included; one of them alone is the
+/* Fills in list[0 … n), from one start and strength to another, both included; one alone is the
  * first. With w the share of the way in even steps, a strength goes along
  *
  *   linear  w      ease_in  w^2      ease_out  1 - (1 - w)^2      ease_in_out  w^2 (3 - 2 w)
  *
- * GRAFT_E_ARG for other words, and for n of 0. */
+ * GRAFT_E_ARG for other words. */
 typedef struct graft_keyframe_curve {
     graft_keyframe from, to;
     size_t n;
     const char *interpolation;
 } graft_keyframe_curve;
 #define GRAFT_INTERPOLATIONS "linear", "ease_in", "ease_out", "ease_in_out"
-graft_status graft_keyframes_curve(const graft_keyframes *before, const graft_keyframe_curve *curve,
-                                   graft_keyframes **out, graft_err *e);
+graft_status graft_keyframes_curve(const graft_keyframe_curve *curve, graft_keyframe *list,
+                                   graft_err *e);
 /* All hooks with these keyframes, in place of those that they have. Retains them. */
 graft_status graft_hooks_schedule(const graft_hooks *h, const graft_keyframes *k, graft_hooks **out,
                                   graft_err *e);

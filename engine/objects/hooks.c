@@ -96,24 +96,17 @@ static double eased(int how, double w)
     return how == 3 ? w * w * (3 - 2 * w) : w;
 }
 
-graft_status graft_keyframes_curve(const graft_keyframes *before, const graft_keyframe_curve *c,
-                                   graft_keyframes **out, graft_err *e)
+graft_status graft_keyframes_curve(const graft_keyframe_curve *c, graft_keyframe *list,
+                                   graft_err *e)
 {
     const int how = interpolation_of(c->interpolation);
     if (how < 0) return graft_fail(e, GRAFT_E_ARG, "interpolation %s is unknown", c->interpolation);
-    if (c->n < 1 || c->n > GRAFT_KEYFRAMES_MOST)
-        return graft_fail(e, GRAFT_E_ARG, "%zu keyframes are not between 1 and %d", c->n,
-                          GRAFT_KEYFRAMES_MOST);
-    graft_keyframe *list = graft_malloc_array(c->n, sizeof *list);
-    if (!list) return graft_fail_nomem(e, "keyframes");
     for (size_t i = 0; i < c->n; i++) {
         const double w = c->n > 1 ? (double)i / (double)(c->n - 1) : 0;
         list[i].start = c->from.start + (c->to.start - c->from.start) * w;
         list[i].strength = c->from.strength + (c->to.strength - c->from.strength) * eased(how, w);
     }
-    graft_status st = graft_keyframes_add(before, list, c->n, out, e);
-    graft_free(list);
-    return st;
+    return GRAFT_OK;
 }
 
 static double factor_of(const graft_keyframes *k, const graft_hook_moment *now)

@@ -38,11 +38,13 @@ RELEASE(ip_adapter)
 RELEASE(latent)
 RELEASE(image)
 RELEASE(sigmas)
+RELEASE(hooks)
+RELEASE(keyframes)
 RELEASE(part)
 RELEASE(booster)
 #undef RELEASE
 
-static void release_operation(void *inner)
+static void release_plain(void *inner)
 {
     graft_free(inner);
 }
@@ -60,10 +62,14 @@ static void (*const release_inner[GRAFT_VALUE_KINDS])(void *) = {
     [GRAFT_VALUE_STYLE_MODEL] = release_style,
     [GRAFT_VALUE_IP_ADAPTER] = release_ip_adapter,
     [GRAFT_VALUE_LATENT] = release_latent,
-    [GRAFT_VALUE_LATENT_OPERATION] = release_operation,
+    [GRAFT_VALUE_LATENT_OPERATION] = release_plain,
     [GRAFT_VALUE_IMAGE] = release_image,
     [GRAFT_VALUE_MASK] = release_image,
     [GRAFT_VALUE_SIGMAS] = release_sigmas,
+    [GRAFT_VALUE_FLOATS] = release_sigmas,
+    [GRAFT_VALUE_HOOKS] = release_hooks,
+    [GRAFT_VALUE_HOOK_KEYFRAMES] = release_keyframes,
+    [GRAFT_VALUE_TIMESTEPS_RANGE] = release_plain,
     [GRAFT_VALUE_SAMPLER] = release_part,
     [GRAFT_VALUE_NOISE] = release_part,
     [GRAFT_VALUE_GUIDER] = release_part,
@@ -111,6 +117,10 @@ static const graft_value_ops ops[GRAFT_VALUE_KINDS] = {
     [GRAFT_VALUE_IMAGE] = {"IMAGE", retain, release, query},
     [GRAFT_VALUE_MASK] = {"MASK", retain, release, query},
     [GRAFT_VALUE_SIGMAS] = {"SIGMAS", retain, release, query},
+    [GRAFT_VALUE_FLOATS] = {"FLOATS", retain, release, query},
+    [GRAFT_VALUE_HOOKS] = {"HOOKS", retain, release, query},
+    [GRAFT_VALUE_HOOK_KEYFRAMES] = {"HOOK_KEYFRAMES", retain, release, query},
+    [GRAFT_VALUE_TIMESTEPS_RANGE] = {"TIMESTEPS_RANGE", retain, release, query},
     [GRAFT_VALUE_SAMPLER] = {"SAMPLER", retain, release, query},
     [GRAFT_VALUE_NOISE] = {"NOISE", retain, release, query},
     [GRAFT_VALUE_GUIDER] = {"GUIDER", retain, release, query},
@@ -137,7 +147,7 @@ static void describe(object *o)
     if (o->kind == GRAFT_VALUE_LATENT) data = graft_latent_data(o->inner, shape);
     if (o->kind == GRAFT_VALUE_IMAGE || o->kind == GRAFT_VALUE_MASK)
         data = graft_image_data(o->inner, shape);
-    if (o->kind == GRAFT_VALUE_SIGMAS) {
+    if (o->kind == GRAFT_VALUE_SIGMAS || o->kind == GRAFT_VALUE_FLOATS) {
         size_t n;
         data = graft_sigmas_data(o->inner, &n);
         shape[0] = (int64_t)n;
@@ -210,15 +220,17 @@ static graft_status check_shape(const graft_tensor *t, graft_value_kind kind, in
     return GRAFT_OK;
 }
 
-static graft_status copy_sigmas(const graft_tensor *t, graft_sigmas **out, graft_err *e)
+static graft_status copy_list(const graft_tensor *t, graft_value_kind kind, graft_sigmas **out,
+                              graft_err *e)
 {
+    const char *type = ops[kind].type;
     int64_t n = t->shape[0];
     if (t->ndim == 1 && n > GRAFT_SIGMAS_MAX)
-        return graft_fail(e, GRAFT_E_LIMIT, "these SIGMAS of another plugin are too many: %lld",
+        return graft_fail(e, GRAFT_E_LIMIT, "these %s of another plugin are too many: %lld", type,
                           (long long)n);
     if (t->ndim != 1 || n < 0)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "these SIGMAS of another plugin are not a list: %d dimensions",
+                          "these %s of another plugin are not a list: %d dimensions", type,
                           (int)t->ndim);
     float *values = graft_malloc_array((size_t)n, sizeof *values);
     if (!values) return graft_fail_nomem(e, "a copy of another plugin's tensor");
@@ -267,9 +279,9 @@ static graft_status copy_in(const graft_tensor *t, graft_value_kind kind, graft_
 {
     void *inner = NULL;
     graft_status st = check_place(t, kind, e);
-    if (st == GRAFT_OK && kind == GRAFT_VALUE_SIGMAS) {
+    if (st == GRAFT_OK && (kind == GRAFT_VALUE_SIGMAS || kind == GRAFT_VALUE_FLOATS)) {
         graft_sigmas *sigmas = NULL;
-        st = copy_sigmas(t, &sigmas, e);
+        st = copy_list(t, kind, &sigmas, e);
         inner = sigmas;
     } else if (st == GRAFT_OK) {
         st = copy_pictures(t, kind, &inner, e);
@@ -288,7 +300,8 @@ graft_status graft_value_adopt(graft_value *v, graft_value_kind kind, graft_valu
     }
     const graft_tensor *t = NULL;
     bool tensor_kind = kind == GRAFT_VALUE_LATENT || kind == GRAFT_VALUE_IMAGE ||
-                       kind == GRAFT_VALUE_MASK || kind == GRAFT_VALUE_SIGMAS;
+                       kind == GRAFT_VALUE_MASK || kind == GRAFT_VALUE_SIGMAS ||
+                       kind == GRAFT_VALUE_FLOATS;
     if (tensor_kind && !o && strcmp(v->ops->type, ops[kind].type) == 0)
         t = v->ops->query(v, GRAFT_TENSOR_ID);
     if (t && t->data) return copy_in(t, kind, out, e);

@@ -25,7 +25,11 @@ typedef enum graft_value_kind {
     GRAFT_VALUE_IMAGE,
     GRAFT_VALUE_MASK,
     GRAFT_VALUE_SIGMAS,
-    GRAFT_VALUE_SAMPLER, /* these three hold a graft_part */
+    GRAFT_VALUE_FLOATS, /* likewise, any numbers */
+    GRAFT_VALUE_HOOKS,
+    GRAFT_VALUE_HOOK_KEYFRAMES,
+    GRAFT_VALUE_TIMESTEPS_RANGE, /* a graft_steps_range of graft_malloc() */
+    GRAFT_VALUE_SAMPLER,         /* these three hold a graft_part */
     GRAFT_VALUE_NOISE,
     GRAFT_VALUE_GUIDER,
     GRAFT_VALUE_QUANTIZATION_BOOSTER, /* these four hold a graft_booster */
@@ -34,6 +38,11 @@ typedef enum graft_value_kind {
     GRAFT_VALUE_CUSTOM_BOOSTER,
     GRAFT_VALUE_KINDS
 } graft_value_kind;
+
+/* Shares of the schedule, 0: most noise. */
+typedef struct graft_steps_range {
+    double start, end;
+} graft_steps_range;
 
 /* GRAFT_VALUE_KINDS when `type` is none of ours. */
 graft_value_kind graft_value_kind_of(const char *type);

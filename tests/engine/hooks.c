@@ -154,6 +154,7 @@ static void keyframes_in_order(void)
 {
     const graft_keyframe list[] = {{0.5, 3}, {0.25, 1}, {0.5, 4}};
     graft_keyframes *k = NULL, *more = NULL;
+    graft_keyframe made[5];
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_keyframes_add(NULL, list, 3, &k, &e), &e);
     CHECK_OK(graft_keyframes_add(k, &(graft_keyframe){0, 2}, 1, &more, &e), &e);
@@ -172,18 +173,18 @@ static void keyframes_in_order(void)
                   {"ease_in_out", {1, 1.3125, 2, 2.6875, 3}}};
     for (int i = 0; i < 4; i++) {
         const graft_keyframe_curve c = {{0.2, 1}, {0.6, 3}, 5, curves[i].name};
-        CHECK_OK(graft_keyframes_curve(NULL, &c, &k, &e), &e);
+        CHECK_OK(graft_keyframes_curve(&c, made, &e), &e);
         for (int f = 0; f < 5; f++) {
-            CHECK_NEAR(k->frame[f].start, 0.2 + 0.1 * f, 1e-12);
-            CHECK_NEAR(k->frame[f].strength, curves[i].want[f], 1e-12);
+            CHECK_NEAR(made[f].start, 0.2 + 0.1 * f, 1e-12);
+            CHECK_NEAR(made[f].strength, curves[i].want[f], 1e-12);
         }
-        graft_keyframes_release(k);
     }
-    graft_keyframe_curve bad = {{0, 1}, {1, 1}, 5, "bounce"};
-    CHECK_INT(graft_keyframes_curve(NULL, &bad, &k, &e), GRAFT_E_ARG);
-    bad.interpolation = "linear";
-    bad.to.start = 1.5;
-    CHECK_INT(graft_keyframes_curve(NULL, &bad, &k, &e), GRAFT_E_ARG);
+    const graft_keyframe_curve one = {{0.2, 1}, {0.6, 3}, 1, "ease_in"},
+                               bad = {{0, 1}, {1, 1}, 5, "bounce"};
+    CHECK_OK(graft_keyframes_curve(&one, made, &e), &e);
+    CHECK(made[0].start == 0.2 && made[0].strength == 1);
+    CHECK_INT(graft_keyframes_curve(&bad, made, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_keyframes_add(NULL, &(graft_keyframe){1.5, 1}, 1, &k, &e), GRAFT_E_ARG);
     CHECK_INT(graft_keyframes_add(NULL, &(graft_keyframe){0, NAN}, 1, &k, &e), GRAFT_E_ARG);
 }
 
@@ -355,8 +356,7 @@ static void the_rest_of_the_steps(void)
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_cond_timestep_range(p, 0, share, &early, &e), &e);
     graft_cond *c = with_default(early, q, NULL);
-    run_of first = run_with(model, p, n), second = run_with(model, q, n),
-           r = run_with(model, c, n);
+    run_of first = run_with(model, p, n), second = run_with(model, q, n), r = run_with(model, c, n);
     run_two(&first, &second, 3, want);
     run(&r, got);
     CHECK(difference(got, want, N) < 1e-5);
