@@ -132,7 +132,7 @@ graft_sigmas *graft_arg_sigmas(const graft_call *c, int i)
     return object(c, i, GRAFT_VALUE_SIGMAS);
 }
 
-graft_sigmas *graft_arg_floats(const graft_call *c, int i)
+const graft_floats *graft_arg_floats(const graft_call *c, int i)
 {
     return object(c, i, GRAFT_VALUE_FLOATS);
 }

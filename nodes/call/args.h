@@ -29,7 +29,7 @@ const graft_latent_operation *graft_arg_operation(const graft_call *c, int i);
 graft_image *graft_arg_image(const graft_call *c, int i);
 graft_image *graft_arg_mask(const graft_call *c, int i);
 graft_sigmas *graft_arg_sigmas(const graft_call *c, int i);
-graft_sigmas *graft_arg_floats(const graft_call *c, int i); /* NULL where it is one number */
+const graft_floats *graft_arg_floats(const graft_call *c, int i); /* NULL: it is a number */
 graft_hooks *graft_arg_hooks(const graft_call *c, int i);
 graft_keyframes *graft_arg_keyframes(const graft_call *c, int i);
 const graft_steps_range *graft_arg_range(const graft_call *c, int i);

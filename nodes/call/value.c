@@ -66,7 +66,7 @@ static void (*const release_inner[GRAFT_VALUE_KINDS])(void *) = {
     [GRAFT_VALUE_IMAGE] = release_image,
     [GRAFT_VALUE_MASK] = release_image,
     [GRAFT_VALUE_SIGMAS] = release_sigmas,
-    [GRAFT_VALUE_FLOATS] = release_sigmas,
+    [GRAFT_VALUE_FLOATS] = release_plain,
     [GRAFT_VALUE_HOOKS] = release_hooks,
     [GRAFT_VALUE_HOOK_KEYFRAMES] = release_keyframes,
     [GRAFT_VALUE_TIMESTEPS_RANGE] = release_plain,
@@ -147,7 +147,7 @@ static void describe(object *o)
     if (o->kind == GRAFT_VALUE_LATENT) data = graft_latent_data(o->inner, shape);
     if (o->kind == GRAFT_VALUE_IMAGE || o->kind == GRAFT_VALUE_MASK)
         data = graft_image_data(o->inner, shape);
-    if (o->kind == GRAFT_VALUE_SIGMAS || o->kind == GRAFT_VALUE_FLOATS) {
+    if (o->kind == GRAFT_VALUE_SIGMAS) {
         size_t n;
         data = graft_sigmas_data(o->inner, &n);
         shape[0] = (int64_t)n;
@@ -220,8 +220,8 @@ static graft_status check_shape(const graft_tensor *t, graft_value_kind kind, in
     return GRAFT_OK;
 }
 
-static graft_status copy_list(const graft_tensor *t, graft_value_kind kind, graft_sigmas **out,
-                              graft_err *e)
+static graft_status copy_floats(const graft_tensor *t, graft_value_kind kind, graft_floats **out,
+                                graft_err *e)
 {
     const char *type = ops[kind].type;
     int64_t n = t->shape[0];
@@ -232,12 +232,26 @@ static graft_status copy_list(const graft_tensor *t, graft_value_kind kind, graf
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "these %s of another plugin are not a list: %d dimensions", type,
                           (int)t->ndim);
-    float *values = graft_malloc_array((size_t)n, sizeof *values);
-    if (!values) return graft_fail_nomem(e, "a copy of another plugin's tensor");
+    graft_floats *f = graft_malloc(sizeof *f + (size_t)n * sizeof f->value[0]);
+    if (!f) return graft_fail_nomem(e, "a copy of another plugin's tensor");
     const float *from = t->data;
-    for (int64_t i = 0; i < n; i++) values[i] = from[i * t->stride[0]];
-    graft_status st = graft_sigmas_from_data(values, (size_t)n, out, e);
-    graft_free(values);
+    f->n = (size_t)n;
+    for (int64_t i = 0; i < n; i++) f->value[i] = from[i * t->stride[0]];
+    *out = f;
+    return GRAFT_OK;
+}
+
+static graft_status copy_list(const graft_tensor *t, graft_value_kind kind, void **out,
+                              graft_err *e)
+{
+    graft_floats *f = NULL;
+    graft_sigmas *sigmas = NULL;
+    graft_status st = copy_floats(t, kind, &f, e);
+    *out = f;
+    if (st != GRAFT_OK || kind == GRAFT_VALUE_FLOATS) return st;
+    st = graft_sigmas_from_data(f->value, f->n, &sigmas, e);
+    *out = sigmas;
+    graft_free(f);
     return st;
 }
 
@@ -279,13 +293,9 @@ static graft_status copy_in(const graft_tensor *t, graft_value_kind kind, graft_
 {
     void *inner = NULL;
     graft_status st = check_place(t, kind, e);
-    if (st == GRAFT_OK && (kind == GRAFT_VALUE_SIGMAS || kind == GRAFT_VALUE_FLOATS)) {
-        graft_sigmas *sigmas = NULL;
-        st = copy_list(t, kind, &sigmas, e);
-        inner = sigmas;
-    } else if (st == GRAFT_OK) {
-        st = copy_pictures(t, kind, &inner, e);
-    }
+    bool is_list = kind == GRAFT_VALUE_SIGMAS || kind == GRAFT_VALUE_FLOATS;
+    if (st == GRAFT_OK)
+        st = is_list ? copy_list(t, kind, &inner, e) : copy_pictures(t, kind, &inner, e);
     return st != GRAFT_OK ? st : graft_value_wrap(kind, inner, out, e);
 }
 

@@ -2,7 +2,9 @@
 #include "nodes/hooks/hook_inputs.h"
 
 #define IN_HOOKS(letter_)                                                                          \
-    IN_OBJECT("hooks_" letter_, "HOOKS", "Some of the hooks.", .flags = GRAFT_INPUT_OPTIONAL)
+    IN_OBJECT("hooks_" letter_, "HOOKS",                                                           \
+              "The hooks that come in place " letter_ "; nothing is no hooks.",                    \
+              .flags = GRAFT_INPUT_OPTIONAL)
 static const graft_input *const inputs[] = {IN_HOOKS("A"), IN_HOOKS("B"), IN_HOOKS("C"),
                                             IN_HOOKS("D"), NULL};
 static const graft_output *const outputs[] = {OUT_HOOKS(), NULL};

@@ -15,13 +15,17 @@ static const graft_output *const outputs[] = {OUT_KEYFRAMES(), NULL};
 
 static graft_status run(graft_call *c)
 {
-    const graft_sigmas *floats = graft_arg_floats(c, FLOATS_STRENGTH);
-    const float one = (float)graft_arg_f64(c, FLOATS_STRENGTH), *strength = &one;
+    const graft_floats *floats = graft_arg_floats(c, FLOATS_STRENGTH);
+    const graft_arg *a = &c->in[FLOATS_STRENGTH];
+    const float one = a->kind == GRAFT_FLOAT ? (float)a->u.f : 0, *strength = &one;
     graft_keyframe_curve line = {.from = {graft_arg_f64(c, START_PERCENT), 0},
                                  .to = {graft_arg_f64(c, END_PERCENT), 0},
                                  .n = 1,
                                  .interpolation = "linear"};
-    if (floats) strength = graft_sigmas_data(floats, &line.n);
+    if (floats) {
+        strength = floats->value;
+        line.n = floats->n;
+    }
     return graft_hook_inputs_curve(c, &line, strength, PREV_HOOK_KF,
                                    graft_arg_bool(c, PRINT_KEYFRAMES));
 }
