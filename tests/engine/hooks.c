@@ -27,7 +27,7 @@ static void same_as_a_loader(void)
     run_of r = run_with(model, p, n);
     run(&r, plain);
     for (int i = 0; i < 3; i++) {
-        graft_model *l = with_lora(model, lora_a, strengths[i]);
+        graft_model *l = loaded_with(model, lora_a, strengths[i]);
         graft_hooks *h = and_lora(NULL, lora_a, strengths[i]);
         graft_cond *hp = hooked(graft_cond_retain(p), h), *hn = hooked(graft_cond_retain(n), h);
         r = run_with(l, p, n);
@@ -60,8 +60,8 @@ static void several(void)
     graft_cond *p = prompt(1), *n = prompt(2);
     float want[N], got[N];
     graft_err e = GRAFT_ERR_INIT;
-    graft_model *a = with_lora(model, lora_a, 0.5), *ab = with_lora(a, lora_b, 0.75),
-                *aba = with_lora(ab, lora_a, -0.25);
+    graft_model *a = loaded_with(model, lora_a, 0.5), *ab = loaded_with(a, lora_b, 0.75),
+                *aba = loaded_with(ab, lora_a, -0.25);
     graft_hooks *h = and_lora(and_lora(NULL, lora_b, 0.75), lora_a, -0.25), *twice = NULL;
     CHECK_OK(graft_hooks_combine(h, h, &twice, &e), &e);
     CHECK_INT(graft_hooks_count(twice), 2);
@@ -122,7 +122,7 @@ static void keyframes_switch(void)
 {
     const double share = share_before(model, 2), later = share_before(model, 4);
     graft_cond *p = prompt(1), *n = prompt(2);
-    graft_model *strong = with_lora(model, lora_a, 0.8), *weak = with_lora(model, lora_a, 0.2);
+    graft_model *strong = loaded_with(model, lora_a, 0.8), *weak = loaded_with(model, lora_a, 0.2);
     float want[N], got[N], half[N];
     graft_err e = GRAFT_ERR_INIT;
     /* The first counts from the beginning on, whatever its start is. */
@@ -233,7 +233,7 @@ static void one_side(void)
 {
     graft_cond *p = prompt(1), *n = prompt(2);
     graft_hooks *h = and_lora(NULL, lora_a, 0.7);
-    graft_model *l = with_lora(model, lora_a, 0.7);
+    graft_model *l = loaded_with(model, lora_a, 0.7);
     graft_cond *hp = hooked(graft_cond_retain(p), h);
     float with[N], without[N], want[N], got[N];
     alone(l, p, with);
@@ -254,7 +254,7 @@ static void two_regions(void)
 {
     graft_cond *p = prompt(1), *q = prompt(3);
     graft_hooks *ha = and_lora(NULL, lora_a, 1), *hb = and_lora(NULL, lora_b, 0.5);
-    graft_model *a = with_lora(model, lora_a, 1), *b = with_lora(model, lora_b, 0.5);
+    graft_model *a = loaded_with(model, lora_a, 1), *b = loaded_with(model, lora_b, 0.5);
     graft_image *left = columns(H, W, 0, 5), *right = columns(H, W, 5, W);
     float one[N], other[N], got[N];
     alone(a, p, one);
@@ -310,7 +310,7 @@ static void the_rest(void)
 {
     graft_cond *p = prompt(1), *q = prompt(3);
     graft_hooks *h = and_lora(NULL, lora_b, 0.5);
-    graft_model *l = with_lora(model, lora_b, 0.5);
+    graft_model *l = loaded_with(model, lora_b, 0.5);
     float v[H * W], one[N], other[N], got[N], want[N];
     for (int i = 0; i < H * W; i++) v[i] = i % W < 3 ? 1.0f : i % W < 5 ? 0.25f : 0.0f;
     graft_image *mask = mask_of(v, 1, H, W), *all = columns(H, W, 0, W);

@@ -73,7 +73,7 @@ static inline graft_cond *hooked(graft_cond *c, const graft_hooks *h)
     return out;
 }
 
-static inline graft_model *with_lora(const graft_model *m, const char *path, double strength)
+static inline graft_model *loaded_with(const graft_model *m, const char *path, double strength)
 {
     graft_model *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
