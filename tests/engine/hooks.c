@@ -249,6 +249,37 @@ static void one_side(void)
     graft_model_release(l);
 }
 
+static graft_status look_on(void *ctx, const graft_guided_call *call, graft_err *e)
+{
+    size_t *seen = ctx;
+    (void)e;
+    seen[0]++;
+    seen[1] = call->entries;
+    return GRAFT_OK;
+}
+
+/* Who looks on, as calibration does, sees the model without hooks. */
+static void onlookers(void)
+{
+    graft_cond *p = prompt(1), *n = prompt(2);
+    graft_hooks *h = and_lora(NULL, lora_a, 0.7);
+    graft_cond *hp = hooked(graft_cond_retain(p), h);
+    float want[N], got[N];
+    size_t seen[2] = {0, 0};
+    const graft_guided_tap tap = {seen, look_on};
+    one_call call = {model, p, n, 3.0, {1, 4, H, W}, NULL, NULL, 0};
+    denoise(&call, want);
+    call.positive = hp;
+    call.tap = &tap;
+    denoise(&call, got);
+    CHECK(same(want, got));
+    CHECK(seen[0] == 1 && seen[1] == 2);
+    graft_cond_release(p);
+    graft_cond_release(n);
+    graft_cond_release(hp);
+    graft_hooks_release(h);
+}
+
 /* Two halves of a picture with a LoRA each: each place has what its prompt's model says there. */
 static void two_regions(void)
 {
@@ -380,6 +411,7 @@ static void try_all(const char *backend)
     RUN(keyframes_switch);
     RUN(many_keyframes);
     RUN(one_side);
+    RUN(onlookers);
     RUN(two_regions);
     RUN(areas);
     RUN(the_rest);

@@ -229,7 +229,7 @@ static void easycache(void)
  * call brings its own, and the picture is the same. */
 static void limits_of_memory(void)
 {
-    graft_hooks *h = switching(share_before(model, 3));
+    graft_hooks *h = of_checkpoint(other, 0.5);
     pair k = both_with(h);
     float want[N], got[N];
     graft_err e = GRAFT_ERR_INIT;
