@@ -2,8 +2,8 @@
  * quantized layers, calibration, DeepCache, EasyCache, limits of memory, compiling ahead; and what
  * is refused. What hooks compute is hooks.c's. */
 #include "engine/calibrate/quantize.h"
+#include "tests/engine/gguf_network.h"
 #include "tests/engine/hooks.h"
-#include "tests/engine/merge.h"
 
 static graft_model *model;
 static graft_cond *p, *n; /* prompts without hooks */
@@ -118,6 +118,34 @@ static void quantized(void)
     graft_model_release(q);
     graft_model_release(later);
     graft_hooks_release(h);
+}
+
+/* Layers that stay packed as in their file: those that hooks change are packed anew, in one graph
+ * for all strengths. */
+static void packed(void)
+{
+    graft_engine *own = engine;
+    const char *path = temp_path("packed.gguf");
+    float now[N], other_strength[N];
+    setenv("GRAFT_PACKED", "keep", 1);
+    engine = make_engine("cpu");
+    unsetenv("GRAFT_PACKED");
+    write_network(path, several);
+    graft_model *m = load_model(engine, path);
+    CHECK(count_kept(m) > 30);
+    m->scale_factor = 1;
+    graft_hooks *h = and_lora(NULL, lora, 0.7), *weak = and_lora(NULL, lora, 0.2);
+    check_same(m, h, 0.7, now);
+    const uint64_t built = graphs_built(engine);
+    check_same(m, weak, 0.2, other_strength);
+    CHECK_INT(graphs_built(engine), built);
+    CHECK(!same(now, other_strength));
+    graft_hooks_release(h);
+    graft_hooks_release(weak);
+    graft_model_release(m);
+    graft_engine_destroy(engine);
+    engine = own;
+    unlink(path);
 }
 
 /* ------------------------------------------------------------------ checkpoints */
@@ -391,6 +419,7 @@ int main(void)
     RUN(swapped_weights);
     RUN(in_bf16);
     RUN(quantized);
+    RUN(packed);
     RUN(checkpoints);
     RUN(deepcache);
     RUN(easycache);
