@@ -5,8 +5,9 @@
 
 #define IN_HOOK_STRENGTH(name_, what_)                                                             \
     IN_FLOAT(name_, 1.0, -20.0, 20.0, 0.01,                                                        \
-             "How strongly the " what_ " changes; keyframes multiply it. 0 is no change, "         \
-             "negative values push the other way.")
+             "How strongly the " what_                                                             \
+             " changes; keyframes multiply it. 0 is no change, negative values push the other "    \
+             "way.")
 #define IN_PREV_HOOKS()                                                                            \
     IN_OBJECT("prev_hooks", "HOOKS", "Hooks that come before this one.",                           \
               .flags = GRAFT_INPUT_OPTIONAL)
@@ -15,7 +16,8 @@
 
 #define IN_START_PERCENT(name_, tooltip_) IN_FLOAT(name_, 0.0, 0.0, 1.0, 0.001, tooltip_)
 #define IN_END_PERCENT(name_, tooltip_)   IN_FLOAT(name_, 1.0, 0.0, 1.0, 0.001, tooltip_)
-#define IN_PRINT_KEYFRAMES()              IN_BOOL("print_keyframes", false, "Writes the keyframes into the log.")
+
+#define IN_PRINT_KEYFRAMES() IN_BOOL("print_keyframes", false, "Writes the keyframes into the log.")
 #define IN_PREV_KEYFRAMES()                                                                        \
     IN_OBJECT("prev_hook_kf", "HOOK_KEYFRAMES", "Keyframes to add these to.",                      \
               .flags = GRAFT_INPUT_OPTIONAL)

@@ -407,6 +407,57 @@ static void warned_once(void)
     unlink(path);
 }
 
+/* ------------------------------------------------------------------ memory that ends */
+
+/* All that is made for a run with hooks, and the run. */
+static graft_status make_and_run(float *out, graft_err *e)
+{
+    const graft_keyframe list[] = {{0, 1}, {0.5, 0.5}};
+    graft_hooks *h = NULL, *both_hooks = NULL, *keyframed = NULL;
+    graft_keyframes *k = NULL;
+    graft_cond *c = NULL, *all = NULL;
+    graft_status st;
+    GRAFT_TRY(graft_hooks_lora(NULL, lora, 0.5, 0, NULL, &h, e));
+    GRAFT_TRY(graft_hooks_checkpoint(engine, h, other, 0.5, 0, NULL, &both_hooks, e));
+    GRAFT_TRY(graft_keyframes_add(NULL, list, 2, &k, e));
+    GRAFT_TRY(graft_hooks_schedule(both_hooks, k, &keyframed, e));
+    GRAFT_TRY(graft_cond_hooks(p, keyframed, &c, e));
+    GRAFT_TRY(graft_cond_default(c, n, h, &all, e));
+    GRAFT_TRY(try_run(&(run_of){.model = model, .positive = all, .negative = n}, out, e));
+out:
+    graft_cond_release(c);
+    graft_cond_release(all);
+    graft_hooks_release(h);
+    graft_hooks_release(both_hooks);
+    graft_hooks_release(keyframed);
+    graft_keyframes_release(k);
+    return st;
+}
+
+/* Wherever it ends nothing is lost, and the next run is as the first. */
+static void memory_ends(void)
+{
+    float want[N], got[N];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_alloc_stats before, after;
+    int64_t at = 1, left = 0;
+    CHECK_OK(make_and_run(want, &e), &e);
+    CHECK_OK(make_and_run(got, &e), &e);
+    CHECK(same(want, got));
+    graft_alloc_stats_get(&before);
+    while (!left) {
+        graft_alloc_fail_at(at);
+        graft_status st = make_and_run(got, &e);
+        left = graft_alloc_fail_at(0); /* 0: it came */
+        CHECK(st == GRAFT_OK || st == GRAFT_E_NOMEM);
+        at += at < 100 ? 1 : at / 8;
+    }
+    CHECK_OK(make_and_run(got, &e), &e);
+    CHECK(same(want, got));
+    graft_alloc_stats_get(&after);
+    CHECK_INT(after.live_blocks, before.live_blocks);
+}
+
 int main(void)
 {
     engine = make_engine("cpu");
@@ -427,6 +478,7 @@ int main(void)
     RUN(compiled_ahead);
     RUN(refused);
     RUN(warned_once);
+    RUN(memory_ends);
     graft_cond_release(p);
     graft_cond_release(n);
     graft_model_release(model);
