@@ -2,6 +2,7 @@
  * quantized layers, calibration, DeepCache, EasyCache, limits of memory, compiling ahead; and what
  * is refused. What hooks compute is hooks.c's. */
 #include "engine/calibrate/quantize.h"
+#include "tests/engine/control.h"
 #include "tests/engine/gguf_network.h"
 #include "tests/engine/hooks.h"
 
@@ -188,6 +189,82 @@ static void checkpoints(void)
     for (int i = 0; i < 4; i++) graft_model_release(models[i]);
     graft_hooks_release(whole);
     graft_hooks_release(part);
+}
+
+/* ------------------------------------------------------------------ other networks */
+
+static graft_cond *steered(graft_cond *c, const graft_controlnet *net, const graft_image *hint)
+{
+    const graft_control_options o = {.net = net, .hint = hint, .strength = 1, .end = 1};
+    graft_cond *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_cond_control(c, NULL, &o, &out, NULL, &e), &e);
+    graft_cond_release(c);
+    return out;
+}
+
+/* A ControlNet steers prompts with hooks as it steers a model with a LoRA. */
+static void controlnets(void)
+{
+    graft_controlnet *net = made_control(model, 1);
+    float want[N], got[N], without[N];
+    graft_image *hint = control_hint(1, 64, 3);
+    graft_hooks *h = and_lora(NULL, lora, 0.7);
+    graft_model *l = loaded_with(model, lora, 0.7);
+    graft_cond *plain = steered(graft_cond_retain(p), net, hint);
+    graft_cond *both_of = hooked(graft_cond_retain(plain), h),
+               *other_side = hooked(graft_cond_retain(n), h);
+    run(&(run_of){.model = l, .positive = plain, .negative = n}, want);
+    run(&(run_of){.model = model, .positive = both_of, .negative = other_side}, got);
+    CHECK(same(want, got));
+    run(&(run_of){.model = l, .positive = p, .negative = n}, without);
+    CHECK(difference(got, without, N) > 1e-3);
+    graft_cond *const conds[] = {plain, both_of, other_side};
+    for (int i = 0; i < 3; i++) graft_cond_release(conds[i]);
+    graft_hooks_release(h);
+    graft_model_release(l);
+    graft_image_release(hint);
+    graft_controlnet_release(net);
+}
+
+/* Of two models each has the hooks of its prompts. */
+static void two_models(void)
+{
+    graft_model *b = swap_weights(model, other, true);
+    b->scale_factor = 1;
+    graft_model *la = loaded_with(model, lora, 0.7), *lb = loaded_with(b, lora, 0.7);
+    graft_hooks *h = and_lora(NULL, lora, 0.7);
+    pair k = both_with(h);
+    graft_sigmas *sigmas = NULL;
+    graft_latent *from = NULL, *to[2] = {NULL, NULL};
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t shape[4];
+    CHECK_OK(graft_sigmas_from_model(model, "normal", STEPS, 1, &sigmas, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 8 * W, 8 * H, 1, &from, &e), &e);
+    graft_sampling s = {.model = la,
+                        .negative_model = lb,
+                        .positive = p,
+                        .negative = n,
+                        .cfg = 4,
+                        .sampler = "euler",
+                        .sigmas = sigmas,
+                        .add_noise = true,
+                        .seed = 5};
+    CHECK_OK(graft_sample_custom(&s, from, NULL, &to[0], NULL, &e), &e);
+    s.model = model;
+    s.negative_model = b;
+    s.positive = k.p;
+    s.negative = k.n;
+    CHECK_OK(graft_sample_custom(&s, from, NULL, &to[1], NULL, &e), &e);
+    if (to[0] && to[1])
+        CHECK(same(graft_latent_data(to[0], shape), graft_latent_data(to[1], shape)));
+    for (int i = 0; i < 2; i++) graft_latent_release(to[i]);
+    graft_latent_release(from);
+    graft_sigmas_release(sigmas);
+    pair_finish(k);
+    graft_hooks_release(h);
+    graft_model *const models[] = {b, la, lb};
+    for (int i = 0; i < 3; i++) graft_model_release(models[i]);
 }
 
 /* ------------------------------------------------------------------ fewer evaluations */
@@ -472,6 +549,8 @@ int main(void)
     RUN(quantized);
     RUN(packed);
     RUN(checkpoints);
+    RUN(controlnets);
+    RUN(two_models);
     RUN(deepcache);
     RUN(easycache);
     RUN(limits_of_memory);
