@@ -527,7 +527,7 @@ static void memory_ends(void)
         graft_status st = make_and_run(got, &e);
         left = graft_alloc_fail_at(0); /* 0: it came */
         CHECK(st == GRAFT_OK || st == GRAFT_E_NOMEM);
-        at += at < 100 ? 1 : at / 8;
+        at += at < 40 ? 1 : at / 6;
     }
     CHECK_OK(make_and_run(got, &e), &e);
     CHECK(same(want, got));
