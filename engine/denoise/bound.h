@@ -9,7 +9,7 @@
  * (graft_unets_room()); those with other weights are let go of first. */
 graft_status graft_guided_bind(graft_guided *g, const active *a, const graft_unet_use *use,
                                graft_binding **out, graft_err *e);
-/* Those with weights that no active entry has, and these weights. */
+/* Lets go of those with weights that no active entry has, and of these weights. */
 void graft_bound_forget(graft_guided *g);
 /* All of them; they are bound anew when their turn comes. */
 void graft_bound_let_go(graft_guided *g);

@@ -366,6 +366,47 @@ static void limits_of_memory(void)
     graft_hooks_release(h);
 }
 
+/* The same of the limit that a process has. */
+static void memory_of_the_engine(void)
+{
+    graft_engine *own = engine;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_hooks *h = of_checkpoint(other, 0.5);
+    pair k = both_with(h);
+    float want[N], got[N];
+    int64_t enough = 0, plain = 0;
+    run(&(run_of){.model = model, .positive = k.p, .negative = n}, want);
+    pair_finish(k);
+    graft_hooks_release(h);
+    for (int64_t mib = 1; mib < 60 && !enough; mib++) {
+        char text[24];
+        snprintf(text, sizeof text, "%d", (int)mib);
+        setenv("GRAFT_MEMORY_MB", text, 1);
+        engine = make_engine("cpu");
+        graft_model *m = load_model(engine, SD1);
+        m->scale_factor = 1;
+        h = of_checkpoint(other, 0.5);
+        k = both_with(h);
+        if (!plain && !try_run(&(run_of){.model = m, .positive = p, .negative = p}, got, &e))
+            plain = mib;
+        graft_status st = try_run(&(run_of){.model = m, .positive = k.p, .negative = n}, got, &e);
+        CHECK(st == GRAFT_OK || st == GRAFT_E_LIMIT);
+        if (!st) {
+            enough = mib;
+            CHECK(same(want, got));
+            CHECK(packs_of(engine).bytes + graft_arenas_bytes(engine->arenas) <= (uint64_t)mib
+                                                                                     << 20);
+        }
+        pair_finish(k);
+        graft_hooks_release(h);
+        graft_model_release(m);
+        graft_engine_destroy(engine);
+    }
+    unsetenv("GRAFT_MEMORY_MB");
+    engine = own;
+    CHECK(plain > 0 && enough > 0 && enough <= plain + 1);
+}
+
 static void compiled_ahead(void)
 {
     graft_engine *own = engine;
@@ -554,6 +595,7 @@ int main(void)
     RUN(deepcache);
     RUN(easycache);
     RUN(limits_of_memory);
+    RUN(memory_of_the_engine);
     RUN(compiled_ahead);
     RUN(refused);
     RUN(warned_once);
