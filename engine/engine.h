@@ -1,7 +1,7 @@
 /* The engine: all that the nodes may call. Some of its nouns have headers of their own, which this
- * one includes: changes of guidance (cfg.h), prompts (conditioning.h), latents, LoRAs that are made
- * (lora_made.h), merging, pictures, sigmas, texts and pictures as prompts (vision.h). All stand on
- * types.h.
+ * one includes: changes of guidance (cfg.h), prompts (conditioning.h), hooks, latents, LoRAs that
+ * are made (lora_made.h), merging, pictures, sigmas, texts and pictures as prompts (vision.h). All
+ * stand on types.h.
  *
  * Objects are opaque, immutable and reference-counted: a function that changes something returns a
  * new object that shares what stayed the same. `out` objects carry one reference for the caller;
@@ -16,6 +16,7 @@
 #include "engine/cfg.h"
 #include "engine/conditioning.h"
 #include "engine/formula.h"
+#include "engine/hooks.h"
 #include "engine/latents.h"
 #include "engine/lora_made.h"
 #include "engine/merging.h"

@@ -19,6 +19,8 @@ typedef struct graft_upscaler graft_upscaler; /* a model that enlarges pictures 
 typedef struct graft_latent graft_latent;
 typedef struct graft_image graft_image;   /* IMAGE (N,H,W,C) or MASK (N,H,W; stored with C = 1) */
 typedef struct graft_sigmas graft_sigmas; /* of the steps of a sampler (sigmas.h) */
+typedef struct graft_hooks graft_hooks;   /* changes of weights that prompts bring (hooks.h) */
+typedef struct graft_keyframes graft_keyframes; /* how strong those are, and when (hooks.h) */
 
 /* How a long call reports, learns that it should stop, and asks for what only its caller knows. Any
  * pointer may be NULL. Called on the calling thread only. */

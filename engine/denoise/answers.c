@@ -15,6 +15,7 @@ enum { POSITIVE, NEGATIVE, THIRD, PERTURBED, KINDS };
 typedef struct asked {
     size_t slot;
     const graft_control *control;
+    graft_hash weights;
 } asked;
 
 enum { CHANGED, MOVED, MEASURES };
@@ -167,7 +168,7 @@ static graft_status combine(const graft_answers *a, const float *x, int sign, co
 
 /* ------------------------------------------------------------------ evaluations */
 
-/* Whether it is the same prompts, steered by the same ControlNets, and the same network, as at the
+/* Whether it is the same prompts, steered by the same ControlNets, and the same networks, as at the
  * last evaluation in full, and positive ones are among them. */
 static bool same_question(const graft_answers *a, const active *list, size_t n, float sigma)
 {
@@ -184,6 +185,7 @@ static bool same_question(const graft_answers *a, const active *list, size_t n, 
     for (size_t i = 0; i < n; i++) {
         const asked *k = &a->asked[i];
         if (k->slot != list[i].slot || k->control != list[i].control ||
+            !graft_hash_equal(k->weights, list[i].weights) ||
             !graft_control_alike(a->c->table, k->control, a->sigma, sigma))
             return false;
     }
@@ -241,7 +243,8 @@ graft_status graft_answers_keep(graft_answers *a, const active *list, size_t n, 
     for (int k = 0; k < KINDS && !st; k++)
         if (v[k]) st = combine(a, v[k], -1, from->x, a->delta[k], e);
     if (!st) st = remember(a, from, e);
-    for (size_t i = 0; i < n; i++) a->asked[i] = (asked){list[i].slot, list[i].control};
+    for (size_t i = 0; i < n; i++)
+        a->asked[i] = (asked){list[i].slot, list[i].control, list[i].weights};
     a->n_asked = n;
     a->sigma = sigma;
     return st;

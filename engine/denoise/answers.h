@@ -6,7 +6,7 @@
  * ones, and that of the perturbed rows, all before guidance. Guidance and its rescaling work on an
  * answer that was made just as on a real one. As the means of x + D of each prompt are x + the mean
  * D, it makes no difference that prompts are not kept apart; those that begin or end, or whose
- * ControlNets do, are answered in full.
+ * ControlNets do, or whose hooks change, are answered in full.
  *
  * One decision is made for all of an evaluation, its whole batch of pictures, so that it stays a
  * batch; by the positive prompts' prediction, as the paper's v is the conditional one. Evaluations

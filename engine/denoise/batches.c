@@ -4,8 +4,16 @@
 
 #include "engine/objects/control.h"
 
+/* Stretches follow each other without a sigma that two have. */
+static bool in_stretch(const graft_sigma_table *t, const graft_cond_entry *k, float sigma)
+{
+    return sigma <= graft_percent_to_sigma(t, k->stretch_start) &&
+           (k->stretch_end >= 1 || sigma > graft_percent_to_sigma(t, k->stretch_end));
+}
+
 bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, float sigma)
 {
+    if (k->has_stretch && !in_stretch(t, k, sigma)) return false;
     return !k->has_range || graft_sigma_in_range(t, k->start, k->end, sigma);
 }
 
@@ -14,6 +22,7 @@ static bool go_together(const active *a, const active *b)
 {
     return a->fast == b->fast && a->entry->tokens == b->entry->tokens && a->control == b->control &&
            a->untold == b->untold && a->skips == b->skips && graft_box_same_size(a->box, b->box) &&
+           graft_hash_equal(a->weights, b->weights) &&
            memcmp(&a->references, &b->references, sizeof a->references) == 0 &&
            ((!a->control && !a->within) ||
             (graft_box_equal(a->box, b->box) && a->known == b->known));

@@ -20,6 +20,7 @@ typedef struct active {
     graft_references references;         /* likewise */
     bool untold;                         /* the network does not hear its guidance */
     bool skips;                          /* it is without some blocks (graft_model_skips_at()) */
+    graft_hash weights;                  /* what hooks make of the model's (hooked.h) */
 } active;
 
 /* Whether the entry keeps a guidance from the network that could be told it. */
@@ -31,9 +32,9 @@ static inline bool graft_untold(const graft_model *m, const graft_cond_entry *k)
 bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, float sigma);
 /* The next of a list that are not done and run together: equally many tokens, parts of the latent
  * of one size, all fast or all not, references of the same sizes, all told a guidance or all not,
- * all without the same blocks or none, the same ControlNets on the same part (and picture beside
- * it). Their places in the list, which has positive ones first, into which[GROUP_MAX]; 0: none is
- * left. */
+ * all without the same blocks or none, the same weights, the same ControlNets on the same part (and
+ * picture beside it). Their places in the list, which has positive ones first, into
+ * which[GROUP_MAX]; 0: none is left. */
 size_t graft_active_group(active *list, size_t n, size_t *which);
 /* How many of these are positive, which are the first. */
 size_t graft_active_positive(const active *list, const size_t *which, size_t count);

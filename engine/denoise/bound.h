@@ -4,10 +4,13 @@
 #define GRAFT_DENOISE_BOUND_H
 #include "engine/denoise/guided.h"
 
-/* The network for that use, bound; g keeps the reference. GRAFT_E_LIMIT where it is over the limit
- * of memory, alone or with the others of the run (graft_unets_room()). */
-graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft_binding **out,
-                               graft_err *e);
+/* The network for that use by a batch of which `a` is one, bound; g keeps the reference.
+ * GRAFT_E_LIMIT where it is over the limit of memory, alone or with the others of the run
+ * (graft_unets_room()); those with other weights are let go of first. */
+graft_status graft_guided_bind(graft_guided *g, const active *a, const graft_unet_use *use,
+                               graft_binding **out, graft_err *e);
+/* Lets go of those with weights that no active entry has, and of these weights. */
+void graft_bound_forget(graft_guided *g);
 /* All of them; they are bound anew when their turn comes. */
 void graft_bound_let_go(graft_guided *g);
 /* Bytes of their packed weights, and of ControlNets'. */

@@ -156,7 +156,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     /* ControlNets see the latent alone. */
     const void *const alone[] = {g->batch_latent, in[1], in[2], in[3]};
     graft_status st = graft_guided_steer(g, which, count, &use, sigma, alone, e);
-    if (!st) st = graft_guided_bind(g, &use, &b, e);
+    if (!st) st = graft_guided_bind(g, first, &use, &b, e);
     if (st) return st;
     if (first->fast) in[n++] = g->feature;
     st = graft_guided_append(g, which, count, &use, in, &n, e);

@@ -108,6 +108,22 @@ static graft_status make_features(graft_guided *g, graft_err *e)
                                  e);
 }
 
+/* Those that look on at a model's calls see the model alone. */
+static bool any_hooks(const graft_guided_config *c)
+{
+    for (size_t i = 0; i < graft_guided_slots(c) && !c->tap; i++)
+        if (graft_guided_entry(c, i)->hooks) return true;
+    return false;
+}
+
+static graft_status make_hooked(graft_guided *g, graft_err *e)
+{
+    g->hooks = any_hooks(&g->c);
+    if (!g->hooks || !g->features) return GRAFT_OK;
+    g->kept_weights = graft_calloc(graft_guided_slots(&g->c), sizeof *g->kept_weights);
+    return g->kept_weights ? GRAFT_OK : graft_fail_nomem(e, "sampling with hooks");
+}
+
 /* Anima is told of words that its adapter knows, and nobody else is. */
 static graft_status check_words(const graft_net_arch *a, const graft_cond_entry *k,
                                 const char *what, graft_err *e)
@@ -186,6 +202,7 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     if (!st) st = graft_known_create(&g->c, &g->known, e);
     if (!st) st = allocate(g, e);
     if (!st) st = make_features(g, e);
+    if (!st) st = make_hooked(g, e);
     if (!st)
         st = graft_regions_create(config->positive, config->negative, config->third.prompt,
                                   config->shape, graft_net_patch(&config->model->arch),
@@ -210,6 +227,8 @@ void graft_guided_destroy(graft_guided *g)
     if (!g) return;
     graft_series_finish(&g->series);
     for (size_t i = 0; i < g->n_bound; i++) graft_binding_release(g->bound[i].binding);
+    graft_hooked_finish(&g->hooked);
+    graft_free(g->kept_weights);
     graft_free(g->active);
     graft_free(g->x);
     graft_free(g->scaled);

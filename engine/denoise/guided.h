@@ -10,6 +10,7 @@
 #include "engine/denoise/controls.h"
 #include "engine/denoise/features.h"
 #include "engine/denoise/guided_config.h"
+#include "engine/denoise/hooked.h"
 #include "engine/denoise/known.h"
 #include "engine/denoise/series.h"
 
@@ -17,6 +18,7 @@
 
 typedef struct bound_shape {
     graft_unet_use use;
+    graft_hash weights; /* active's */
     graft_binding *binding;
 } bound_shape;
 
@@ -27,11 +29,15 @@ typedef struct graft_guided {
     size_t n_bound;
     int64_t arena; /* the most bytes of activations that a network of the run has */
     graft_series series;
+    graft_hooked hooked;
+    bool hooks;               /* some prompt has hooks, which this run looks at */
+    graft_hash *kept_weights; /* of each slot: its last whole step's, for DeepCache; or NULL */
     active *active;
     size_t n_active;
     int64_t n, per;                       /* values of the latent in all, and per picture */
     double cfg;                           /* of the run; c.cfg is the present call's */
     size_t step;                          /* of the sampler */
+    float sigma;                          /* of the present call */
     bool shrinks, perturbs;               /* the present call */
     bool again;                           /* it is at the second run of self-attention guidance */
     uint32_t sees;                        /* likewise: graft_model_sees_at() */

@@ -5,35 +5,54 @@
 #include "engine/denoise/bound.h"
 #include "engine/objects/sight.h"
 
-/* first: the side's first slot. Returns that of the next side. */
+/* Whether what steered an entry's last whole step does so now. */
+static bool is_alike(const graft_guided *g, size_t slot, graft_hash weights, float sigma)
+{
+    const uint32_t *kept = g->attending.kept;
+    return graft_controls_alike(g->controls, slot, sigma) && (!kept || kept[slot] == g->sees) &&
+           (!g->kept_weights || graft_hash_equal(g->kept_weights[slot], weights));
+}
+
+static void collect_one(graft_guided *g, const graft_cond_entry *k, graft_side side, size_t slot)
+{
+    const float sigma = g->sigma;
+    const graft_hash weights =
+        g->hooks ? graft_hooked_key(g->c.table, k, sigma) : (graft_hash){0, 0};
+    g->active[g->n_active++] = (active){
+        .entry = k,
+        .box = &g->regions.list[slot].box,
+        .side = side,
+        .slot = slot,
+        .known = graft_known_source(g->c.model, k),
+        .references = graft_known_references(g->c.model, k),
+        .untold = graft_untold(g->c.model, k),
+        .skips = side == GRAFT_NEGATIVE && graft_model_skips_at(g->c.model, g->c.table, sigma),
+        .weights = weights,
+        .control = graft_controls_active(g->controls, slot, sigma),
+        .steered = graft_controls_steered(g->controls, slot, sigma),
+        .within = g->c.model->within != NULL,
+        .alike = is_alike(g, slot, weights, sigma)};
+}
+
+/* first: the side's first slot. Returns that of the next side. Prompts for what others leave come
+ * when these are known. */
 static size_t collect(graft_guided *g, graft_side side, size_t first, float sigma)
 {
     const graft_cond *list = graft_guided_list(&g->c, side);
-    const uint32_t *kept = g->attending.kept;
-    const bool skips =
-        side == GRAFT_NEGATIVE && graft_model_skips_at(g->c.model, g->c.table, sigma);
-    for (size_t i = 0; i < list->n; i++)
-        if (graft_active_now(g->c.table, list->entry[i], sigma) && !g->regions.list[first + i].idle)
-            g->active[g->n_active++] =
-                (active){.entry = list->entry[i],
-                         .box = &g->regions.list[first + i].box,
-                         .side = side,
-                         .slot = first + i,
-                         .known = graft_known_source(g->c.model, list->entry[i]),
-                         .references = graft_known_references(g->c.model, list->entry[i]),
-                         .untold = graft_untold(g->c.model, list->entry[i]),
-                         .skips = skips,
-                         .control = graft_controls_active(g->controls, first + i, sigma),
-                         .steered = graft_controls_steered(g->controls, first + i, sigma),
-                         .within = g->c.model->within != NULL,
-                         .alike = graft_controls_alike(g->controls, first + i, sigma) &&
-                                  (!kept || kept[first + i] == g->sees)};
+    graft_regions_leave_all(&g->regions);
+    for (int rest = 0; rest <= g->regions.rest; rest++)
+        for (size_t i = 0; i < list->n; i++) {
+            const graft_cond_entry *k = list->entry[i];
+            if (k->rest != rest || !graft_active_now(g->c.table, k, sigma)) continue;
+            if (graft_regions_begin(&g->regions, first + i)) collect_one(g, k, side, first + i);
+        }
     return first + list->n;
 }
 
 void graft_guided_collect(graft_guided *g, float sigma, bool both)
 {
     g->n_active = 0;
+    g->sigma = sigma;
     if (g->c.positive != g->c.negative)
         g->c.cfg = graft_model_cfg_at(g->c.model, g->c.table, sigma, g->cfg);
     g->shrinks = graft_model_shrinks(g->c.model, g->c.table, sigma);
@@ -45,6 +64,7 @@ void graft_guided_collect(graft_guided *g, float sigma, bool both)
     if (both || third || g->blurred || fabs(g->c.cfg - 1.0) > 1e-9)
         next = collect(g, GRAFT_NEGATIVE, next, sigma);
     if (third) collect(g, GRAFT_THIRD, next, sigma);
+    if (g->hooks) graft_bound_forget(g);
 }
 
 void graft_guided_settle(graft_guided *g, const float *scaled)
@@ -153,6 +173,7 @@ graft_status graft_guided_keep(graft_guided *g, const size_t *which, size_t coun
         const active *a = &g->active[which[i]];
         if (g->controls) st = graft_controls_keep(g->controls, a->slot, a->control, sigma, i, e);
         if (g->attending.kept) g->attending.kept[a->slot] = g->sees;
+        if (g->kept_weights) g->kept_weights[a->slot] = a->weights;
     }
     return st;
 }

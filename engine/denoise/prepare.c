@@ -4,12 +4,15 @@
 #include "engine/denoise/adapters.h"
 #include "engine/denoise/bound.h"
 #include "engine/denoise/guided_call.h"
+#include "engine/denoise/hooked.h"
 #include "engine/denoise/known.h"
 #include "engine/objects/sight.h"
 
 typedef struct need {
     graft_unet_use use;
     const graft_control *control;
+    const graft_cond_entry *entry; /* one that has these weights there */
+    graft_hash weights;
     float sigma; /* one at which this comes up */
 } need;
 
@@ -22,6 +25,7 @@ typedef struct needs {
     graft_binding **held; /* where areas or HyperTile make several graphs: all of the run */
     size_t n_held, cap_held;
     int64_t arena; /* the most that one of them takes for activations */
+    graft_hooked hooked;
 } needs;
 
 /* Whether what DeepCache keeps of the prompt at one sigma serves at a later one. */
@@ -30,6 +34,8 @@ static bool goes_on(const graft_prepare_request *rq, const graft_cond_entry *k,
 {
     return graft_active_now(rq->table, k, before) &&
            graft_control_alike(rq->table, chain, before, sigma) &&
+           graft_hash_equal(graft_hooked_key(rq->table, k, before),
+                            graft_hooked_key(rq->table, k, sigma)) &&
            graft_model_sees_at(rq->model, rq->table, before) ==
                graft_model_sees_at(rq->model, rq->table, sigma);
 }
@@ -41,15 +47,18 @@ static void collect(const graft_prepare_request *rq, graft_side side, float sigm
     const graft_cond *const lists[] = {rq->positive, rq->negative, rq->third}, *list = lists[side];
     size_t first = 0;
     for (int i = 0; i < (int)side; i++) first += lists[i]->n;
-    for (size_t i = 0; i < list->n; i++) {
+    graft_regions_leave_all(&v->regions);
+    for (size_t n = 0; n < (v->regions.rest ? 2 : 1) * list->n; n++) {
+        const size_t i = n % list->n; /* those for what others leave come in the second round */
         const graft_cond_entry *k = list->entry[i];
-        const graft_cond_region *r = &v->regions.list[first + i];
-        if (r->idle || !graft_active_now(rq->table, k, sigma)) continue;
+        if (k->rest != (n >= list->n) || !graft_active_now(rq->table, k, sigma) ||
+            !graft_regions_begin(&v->regions, first + i))
+            continue;
         const graft_control *chain =
             graft_control_for(rq->model, rq->positive, list, side != GRAFT_POSITIVE, i);
         const graft_control *now = graft_control_any(rq->table, chain, sigma);
         v->now[v->n_now++] = (active){.entry = k,
-                                      .box = &r->box,
+                                      .box = &v->regions.list[first + i].box,
                                       .side = side,
                                       .fast = before && goes_on(rq, k, chain, *before, sigma),
                                       .control = now,
@@ -58,6 +67,7 @@ static void collect(const graft_prepare_request *rq, graft_side side, float sigm
                                       .known = graft_known_source(rq->model, k),
                                       .references = graft_known_references(rq->model, k),
                                       .untold = graft_untold(rq->model, k),
+                                      .weights = graft_hooked_key(rq->table, k, sigma),
                                       .skips = side == GRAFT_NEGATIVE &&
                                                graft_model_skips_at(rq->model, rq->table, sigma)};
     }
@@ -67,6 +77,7 @@ static bool add(const graft_prepare_request *rq, needs *v, need one)
 {
     for (size_t i = 0; i < v->n; i++)
         if (graft_unet_use_equal(&v->list[i].use, &one.use) && v->list[i].control == one.control &&
+            graft_hash_equal(v->list[i].weights, one.weights) &&
             graft_control_alike(rq->table, one.control, v->list[i].sigma, one.sigma))
             return true;
     if (graft_grow(&v->list, &v->cap, v->n + 1, sizeof *v->list)) return false;
@@ -81,8 +92,9 @@ static bool add_groups(const graft_prepare_request *rq, float sigma, graft_activ
     size_t which[GROUP_MAX], count;
     bool ok = true;
     while (ok && (count = graft_active_group(v->now, v->n_now, which))) {
-        need one = {graft_active_use(v->now, which, count, rq->shape[0], more),
-                    v->now[which[0]].control, sigma};
+        const active *a = &v->now[which[0]];
+        need one = {graft_active_use(v->now, which, count, rq->shape[0], more), a->control,
+                    a->entry, a->weights, sigma};
         one.use.attends = rq->model->n_seen > 0;
         ok = add(rq, v, one);
     }
@@ -120,17 +132,17 @@ static void let_go(needs *v)
 
 /* One more. *larger: it takes more for activations than those before, which are let go of, as they
  * may have left too little. */
-static graft_status hold_one(const graft_prepare_request *rq, needs *v, graft_unet_use use,
+static graft_status hold_one(const graft_model *m, needs *v, graft_unet_use use,
                              const graft_task *task, bool *larger, graft_err *e)
 {
     graft_binding *b = NULL;
     use.arena = v->arena;
     if (graft_grow(&v->held, &v->cap_held, v->n_held + 1, sizeof *v->held))
         return graft_fail_nomem(e, "sampling");
-    graft_status st = graft_model_bind_guided(rq->model, &use, task, &b, e);
+    graft_status st = graft_model_bind_guided(m, &use, task, &b, e);
     if (graft_bound_short_of_memory(st) && v->n_held) {
         let_go(v);
-        st = graft_model_bind_guided(rq->model, &use, task, &b, e);
+        st = graft_model_bind_guided(m, &use, task, &b, e);
     }
     if (st) return st;
     *larger = b->offload && v->n_held && b->exe->arena_bytes > v->arena;
@@ -144,17 +156,19 @@ static graft_status hold_one(const graft_prepare_request *rq, needs *v, graft_un
     return GRAFT_OK;
 }
 
-/* Holds what the run will hold, to see whether it has room together. */
-static graft_status hold(const graft_prepare_request *rq, needs *v, const graft_unet_use *use,
+/* Holds what the run will hold, to see whether it has room together. Networks with other weights
+ * need not. */
+static graft_status hold(const graft_model *m, needs *v, const graft_unet_use *use,
                          const graft_task *task, graft_err *e)
 {
     graft_unet_use all[GRAFT_MODEL_USES];
-    int n = graft_model_uses(rq->model, use, all);
+    int n = graft_model_uses(m, use, all);
+    if (v->hooked.n) let_go(v);
     graft_status st = GRAFT_OK;
     bool larger = false;
     for (int i = 0; i < n && !st; i = larger ? 0 : i + 1)
-        st = hold_one(rq, v, all[i], task, &larger, e);
-    return st ? st : graft_unets_room(rq->model, v->held, v->n_held, use->beside, 0, e);
+        st = hold_one(m, v, all[i], task, &larger, e);
+    return st ? st : graft_unets_room(m, v->held, v->n_held, use->beside, 0, e);
 }
 
 /* ------------------------------------------------------------------ ControlNets */
@@ -276,16 +290,21 @@ static graft_status prepare(const graft_prepare_request *rq, needs *v, const nee
     graft_unet_use use = one->use;
     graft_status st = prepare_controls(rq->model, one->control, rq->table, one->sigma, rq->shape,
                                        &use, task, &use.beside, e);
+    const graft_model *m = rq->model;
     if (!st && use.within) st = prepare_within(rq->model, rq->shape, &use, task, e);
+    if (!st) st = graft_hooked_model(&v->hooked, m, rq->table, one->entry, one->sigma, task, &m, e);
     if (st) return st;
     bool several = v->regions.any || graft_model_alternates(rq->model, use.height, use.width);
-    return several ? hold(rq, v, &use, task, e) : graft_model_prepare(rq->model, &use, task, e);
+    st = several ? hold(m, v, &use, task, e) : graft_model_prepare(m, &use, task, e);
+    graft_hooked_forget(&v->hooked, NULL, 0);
+    return st;
 }
 
 static void finish(needs *v)
 {
     let_go(v);
     graft_regions_finish(&v->regions);
+    graft_hooked_finish(&v->hooked);
     graft_free(v->held);
     graft_free(v->list);
     graft_free(v->now);

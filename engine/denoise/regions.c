@@ -158,6 +158,10 @@ static graft_status resolve(graft_cond_region *r, const graft_cond_entry *k, con
     double strength = k->strength * k->mask_strength;
     graft_status st = GRAFT_OK;
     r->box = graft_regions_area(k, shape);
+    r->rest = k->rest;
+    r->strength = (float)strength;
+    if (k->rest && strength > 0)
+        return allocate_weight(r, shape) ? GRAFT_OK : graft_fail_nomem(e, "an area");
     if (!((float)strength > 0)) r->box = (graft_box){0, 0, 0, 0};
     bool whole = r->box.height == shape[2] && r->box.width == shape[3];
     if (is_empty(&r->box) || (whole && !k->mask && strength == 1)) {
@@ -206,7 +210,10 @@ graft_status graft_regions_create(const graft_cond *positive, const graft_cond *
             st = resolve(r, side[s]->entry[i], shape, step, e);
             if (!st && r->idle) warn_idle(task, side[s]->entry[i]);
             out->any = out->any || r->idle || r->weight;
+            out->rest = out->rest || r->rest;
         }
+    if (out->rest && !st && !(out->left = graft_malloc_array(cells, sizeof *out->left)))
+        st = graft_fail_nomem(e, "sampling");
     for (int i = 0; i < GRAFT_SIDES && out->any && !st; i++) {
         if (!side[i]) continue;
         out->total[i] = graft_malloc_array(cells, sizeof(float));
@@ -219,9 +226,51 @@ void graft_regions_finish(graft_regions *r)
 {
     for (size_t i = 0; i < r->n; i++) graft_free(r->list[i].weight);
     graft_free(r->list);
+    graft_free(r->left);
     for (int i = 0; i < GRAFT_SIDES; i++) graft_free(r->total[i]);
     memset(r, 0, sizeof *r);
 }
+
+/* ------------------------------------------------------------------ what others leave */
+
+static size_t cells_of(const graft_regions *r)
+{
+    return (size_t)(r->shape[0] * r->shape[2] * r->shape[3]);
+}
+
+void graft_regions_leave_all(graft_regions *r)
+{
+    for (size_t i = 0; r->left && i < cells_of(r); i++) r->left[i] = 1.0f;
+}
+
+static void take(graft_regions *r, const graft_cond_region *k)
+{
+    const graft_box *b = &k->box;
+    for (int64_t p = 0; p < r->shape[0]; p++)
+        for (int64_t y = 0; y < b->height; y++) {
+            const float *weight = k->weight ? k->weight + (p * b->height + y) * b->width : NULL;
+            float *left = r->left + (p * r->shape[2] + b->y + y) * r->shape[3] + b->x;
+            for (int64_t x = 0; x < b->width; x++) left[x] -= weight ? weight[x] : 1.0f;
+        }
+}
+
+bool graft_regions_begin(graft_regions *r, size_t slot)
+{
+    graft_cond_region *k = &r->list[slot];
+    bool any = false;
+    if (k->idle || !r->left) return !k->idle;
+    if (!k->rest) {
+        take(r, k);
+        return true;
+    }
+    for (size_t i = 0; i < cells_of(r); i++) {
+        k->weight[i] = r->left[i] > 0 ? k->strength * r->left[i] : 0;
+        any = any || k->weight[i] > 0;
+    }
+    return any;
+}
+
+/* ------------------------------------------------------------------ parts and their weights */
 
 void graft_regions_cut(const graft_regions *r, size_t slot, const float *x, float *out)
 {

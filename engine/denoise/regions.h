@@ -27,9 +27,11 @@ bool graft_box_equal(const graft_box *a, const graft_box *b);
 graft_box graft_regions_area(const graft_cond_entry *k, const int64_t shape[4]);
 
 typedef struct graft_cond_region {
-    graft_box box; /* what the network sees of the latent; empty where idle */
-    bool idle;     /* weighs nothing anywhere, so that nobody computes it */
-    float *weight; /* (pictures, box.height, box.width); NULL: 1 in the whole latent */
+    graft_box box;  /* what the network sees of the latent; empty where idle */
+    bool idle;      /* weighs nothing anywhere, so that nobody computes it */
+    bool rest;      /* weighs what the others of its side leave in a call */
+    float *weight;  /* (pictures, box.height, box.width); NULL: 1 in the whole latent */
+    float strength; /* of the rest */
 } graft_cond_region;
 
 typedef struct graft_regions {
@@ -37,6 +39,8 @@ typedef struct graft_regions {
     size_t n;
     int64_t shape[4];
     bool any;                  /* one is not simply the whole latent */
+    bool rest;                 /* one is for what others leave */
+    float *left;               /* (pictures, h, w) of one side, for those; or NULL */
     float *total[GRAFT_SIDES]; /* summed weights of one call, (pictures, h, w) each; NULL unless
                                 * any; of the third side unless that has any, too */
 } graft_regions;
@@ -53,6 +57,12 @@ graft_status graft_regions_create(const graft_cond *positive, const graft_cond *
                                   const graft_task *task, graft_regions *out, graft_err *e);
 /* Takes what is zero, and what creating left when it failed. */
 void graft_regions_finish(graft_regions *r);
+
+/* The prompts of one call and side, where some are for the rest, one by one: before the first of
+ * them all is left, and those for the rest come when all others have. Whether the slot weighs
+ * anything; what it weighs is not left for those that are for the rest. */
+void graft_regions_leave_all(graft_regions *r);
+bool graft_regions_begin(graft_regions *r, size_t slot);
 
 /* The slot's part of x, which has the run's shape: (N, C, box.height, box.width). */
 void graft_regions_cut(const graft_regions *r, size_t slot, const float *x, float *out);

@@ -34,7 +34,8 @@ struct graft_resident {
 
 /* Nobody looks into the arrays of a run: no sampler, no onlooker, no limit of DeepCache's error, no
  * EasyCache with prompts for parts of it, no self-attention guidance, no spread that skipped blocks
- * are to have, no operations on predictions, no patches that are filled up. */
+ * are to have, no operations on predictions, no patches that are filled up, no prompts for what
+ * others leave, whose weights change. */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
@@ -42,7 +43,7 @@ static bool is_blind(const graft_guided *g, const char *sampler)
     const size_t n = graft_guided_slots(&g->c);
     const bool perturbs = graft_model_perturbs(m);
     return !g->c.tap && !(t && t->latent) && !(g->answers && g->regions.any) && !g->blurred &&
-           !graft_known_fills(m, g->c.shape) &&
+           !g->regions.rest && !graft_known_fills(m, g->c.shape) &&
            !(g->changes && graft_cfg_changes_look(g->changes)) &&
            !(perturbs && (g->features || m->skip.rescale > 0)) &&
            !(g->features && m->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
@@ -376,7 +377,7 @@ static graft_status run_batch(graft_resident *r, graft_err *e)
     graft_binding *b;
     r->call.n_more = 0;
     graft_status st = steer(r, &use, e);
-    if (!st) st = graft_guided_bind(g, &use, &b, e);
+    if (!st) st = graft_guided_bind(g, &g->active[r->call.which[0]], &use, &b, e);
     if (!st)
         st = graft_guided_append(g, r->call.which, r->call.count, &use, r->call.more,
                                  &r->call.n_more, e);

@@ -8,8 +8,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "engine/files/kinds.h"
-#include "engine/files/lora_file.h"
-#include "engine/objects/objects.h"
+#include "engine/files/lora.h"
 #include "engine/models/names/diffusers.h"
 #include "engine/prompts/t5.h"
 #include "engine/weights/patch.h"
@@ -27,9 +26,7 @@ typedef struct lora_target {
 #define MOST_TARGETS 4 /* of a layer: two pieces of a weight and of its bias */
 
 typedef struct lora_job {
-    const char *path;
-    graft_weights *owner; /* the LoRA's file */
-    graft_lora_file file;
+    const graft_lora *lora;
     graft_map index; /* plain name -> position of a target, plus one */
     lora_target *target;
     size_t n_targets, cap_targets;
@@ -304,42 +301,58 @@ static graft_status match_layer(lora_job *j, const graft_lora_layer *k, graft_er
     return st;
 }
 
-static graft_status match_all(lora_job *j, const graft_task *task, graft_err *e)
+static graft_status match_all(lora_job *j, bool may_lack, const graft_task *task, graft_err *e)
 {
     graft_status st = GRAFT_OK;
-    for (size_t i = 0; i < j->file.n && !st; i++) {
+    for (size_t i = 0; i < j->lora->file.n && !st; i++) {
         if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
-        st = match_layer(j, &j->file.layer[i], e);
+        st = match_layer(j, &j->lora->file.layer[i], e);
     }
-    for (size_t i = 0; i < j->file.n_foreign; i++) note_missed(j, j->file.foreign[i]);
+    for (size_t i = 0; i < j->lora->file.n_foreign; i++) note_missed(j, j->lora->file.foreign[i]);
     if (st)
-        return graft_err_prefix(e, st, "%s%s", j->path,
+        return graft_err_prefix(e, st, "%s%s", j->lora->path,
                                 j->misfit ? ": perhaps a LoRA for another kind of model" : "");
     if (j->missed.failed) return graft_fail_nomem(e, "LoRA");
-    if (j->matched) return GRAFT_OK;
+    if (j->matched || may_lack) return GRAFT_OK;
     if (!j->n_missed)
-        return graft_fail(e, GRAFT_E_ARG, "%s holds nothing for what it is applied to", j->path);
+        return graft_fail(e, GRAFT_E_ARG, "%s holds nothing for what it is applied to",
+                          j->lora->path);
     char guess[128];
     return graft_fail(
-        e, GRAFT_E_ARG, "%s fits no layer of this model%s: %zu %s not match (%s)", j->path,
-        graft_kind_guess(graft_weights_file(j->owner), "LoraLoader", guess, sizeof guess),
+        e, GRAFT_E_ARG, "%s fits no layer of this model%s: %zu %s not match (%s)", j->lora->path,
+        graft_kind_guess(graft_weights_file(j->lora->owner), "LoraLoader", guess, sizeof guess),
         j->n_missed, j->n_missed == 1 ? "key does" : "keys do", j->missed.data);
 }
 
 /* ------------------------------------------------------------------ the job */
 
-static graft_status job_open(lora_job *j, const graft_task *task, graft_err *e)
+graft_status graft_lora_open(const char *path, const graft_task *task, graft_lora *out,
+                             graft_err *e)
 {
     graft_safetensors *f = NULL;
+    *out = (graft_lora){.path = graft_strdup(path)};
+    if (!out->path) return graft_fail_nomem(e, "LoRA");
     graft_task_phase(task, "load");
-    graft_status st = graft_safetensors_open(j->path, &f, e);
-    if (!st) st = graft_weights_create(f, &j->owner, e);
+    graft_status st = graft_safetensors_open(path, &f, e);
+    if (!st) st = graft_weights_create(f, &out->owner, e);
     if (st) return st;
-    st = graft_lora_file_read(graft_weights_file(j->owner), &j->file, e);
-    if (st) return graft_err_prefix(e, st, "%s", j->path);
+    st = graft_lora_file_read(graft_weights_file(out->owner), &out->file, e);
+    return st ? graft_err_prefix(e, st, "%s", path) : GRAFT_OK;
+}
+
+void graft_lora_finish(graft_lora *l)
+{
+    graft_lora_file_finish(&l->file);
+    graft_weights_release(l->owner);
+    graft_free(l->path);
+}
+
+static graft_status job_begin(lora_job *j, graft_err *e)
+{
+    const size_t most = MOST_TARGETS * sizeof(graft_patch);
     for (int i = 0; i < PARTS; i++) {
-        j->name[i] = graft_malloc_array(j->file.n, MOST_TARGETS * sizeof *j->name[i]);
-        j->patch[i] = graft_malloc_array(j->file.n, MOST_TARGETS * sizeof *j->patch[i]);
+        j->name[i] = graft_malloc_array(j->lora->file.n, MOST_TARGETS * sizeof *j->name[i]);
+        j->patch[i] = graft_malloc_array(j->lora->file.n, most);
         if (!j->name[i] || !j->patch[i]) return graft_fail_nomem(e, "LoRA");
     }
     return GRAFT_OK;
@@ -347,7 +360,6 @@ static graft_status job_open(lora_job *j, const graft_task *task, graft_err *e)
 
 static void job_finish(lora_job *j)
 {
-    graft_lora_file_finish(&j->file);
     graft_map_finish(&j->index);
     graft_free(j->target);
     for (int i = 0; i < PARTS; i++) {
@@ -355,14 +367,13 @@ static void job_finish(lora_job *j)
         graft_free(j->patch[i]);
     }
     graft_str_finish(&j->missed);
-    graft_weights_release(j->owner);
 }
 
 static void warn(const lora_job *j, const graft_engine *engine, const graft_task *task)
 {
     const graft_log *log = task && task->log.line ? &task->log : &engine->log;
     if (j->n_missed)
-        graft_log_printf(log, GRAFT_LOG_WARN, "%s: %zu %s: %s", j->path, j->n_missed,
+        graft_log_printf(log, GRAFT_LOG_WARN, "%s: %zu %s: %s", j->lora->path, j->n_missed,
                          j->n_missed == 1 ? "key matches nothing and is left out"
                                           : "keys match nothing and are left out",
                          j->missed.data);
@@ -374,8 +385,8 @@ static graft_status patch_part(const lora_job *j, graft_lora_part part, graft_we
 {
     graft_weights *w = NULL;
     if (!j->n[part] || j->strength[part] == 0.0f) return GRAFT_OK;
-    graft_status st =
-        graft_weights_patch(*weights, j->name[part], j->patch[part], j->n[part], j->owner, &w, e);
+    graft_status st = graft_weights_patch(*weights, j->name[part], j->patch[part], j->n[part],
+                                          j->lora->owner, &w, e);
     if (st) return st;
     graft_weights_release(*weights); /* the input's, which holds it */
     *weights = w;
@@ -404,15 +415,16 @@ static graft_lora_part part_of(const graft_clip *c, size_t encoder)
     return GRAFT_LORA_TEXT1 + (graft_lora_part)encoder;
 }
 
-static graft_status run(lora_job *j, const graft_model *m, const graft_clip *c,
-                        const graft_task *task, graft_model *new_m, graft_clip *new_c, graft_err *e)
+static graft_status run(lora_job *j, const graft_lora_use *u, const graft_task *task,
+                        graft_model *new_m, graft_clip *new_c, graft_err *e)
 {
-    graft_status st = job_open(j, task, e);
-    if (!st && m) st = add_part(j, GRAFT_LORA_UNET, &m->arch, NULL, e);
+    const graft_clip *c = u->clip;
+    graft_status st = job_begin(j, e);
+    if (!st && u->model) st = add_part(j, GRAFT_LORA_UNET, &u->model->arch, NULL, e);
     for (size_t i = 0; c && i < c->n_encoders && !st; i++)
         st = add_part(j, part_of(c, i), NULL, &c->encoder[i].arch, e);
     if (!st && j->base[GRAFT_LORA_TEXT3]) st = add_part(j, GRAFT_LORA_TEXT3, NULL, NULL, e);
-    if (!st) st = match_all(j, task, e);
+    if (!st) st = match_all(j, u->may_lack, task, e);
     if (!st && new_m) st = patch_part(j, GRAFT_LORA_UNET, &new_m->weights, e);
     for (size_t i = 0; new_c && i < new_c->n_encoders && !st; i++)
         st = patch_part(j, part_of(c, i), &new_c->encoder[i].weights, e);
@@ -427,19 +439,12 @@ static void pass_through(const graft_model *m, const graft_clip *c, graft_model 
     if (out_c) *out_c = c ? graft_clip_retain((graft_clip *)c) : NULL;
 }
 
-graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const char *path,
-                              double strength_model, double strength_clip, const graft_task *task,
-                              graft_model **out_m, graft_clip **out_c, graft_err *e)
+graft_status graft_lora_put(const graft_lora *l, const graft_lora_use *u, const graft_task *task,
+                            graft_model **out_m, graft_clip **out_c, graft_err *e)
 {
-    if (!isfinite(strength_model) || !isfinite(strength_clip))
-        return graft_fail(e, GRAFT_E_ARG, "a LoRA's strength must be a finite number");
-    if (!m || !out_m) strength_model = 0;
-    if (!c || !out_c) strength_clip = 0;
-    if (strength_model == 0 && strength_clip == 0) {
-        pass_through(m, c, out_m, out_c);
-        return GRAFT_OK;
-    }
-    lora_job j = {.path = path, .missed = GRAFT_STR_INIT};
+    const graft_model *m = u->model;
+    const graft_clip *c = u->clip;
+    lora_job j = {.lora = l, .missed = GRAFT_STR_INIT};
     graft_model *new_m = m && out_m ? graft_model_copy(m) : NULL;
     graft_clip *new_c = c && out_c ? graft_clip_copy(c) : NULL;
     graft_status st = GRAFT_OK;
@@ -451,10 +456,10 @@ graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const c
     for (size_t i = 0; c && i < c->n_encoders; i++) j.base[part_of(c, i)] = c->encoder[i].weights;
     if (c && c->t5) j.base[GRAFT_LORA_TEXT3] = c->t5->weights;
     j.second_is_t5 = c && (c->kind == GRAFT_CLIP_FLUX || c->kind == GRAFT_CLIP_CHROMA);
-    j.strength[GRAFT_LORA_UNET] = (float)strength_model;
-    for (int i = GRAFT_LORA_TEXT1; i < PARTS; i++) j.strength[i] = (float)strength_clip;
-    GRAFT_TRY(run(&j, m, c, task, new_m, new_c, e));
-    warn(&j, m ? m->engine : c->engine, task);
+    j.strength[GRAFT_LORA_UNET] = (float)u->strength_model;
+    for (int i = GRAFT_LORA_TEXT1; i < PARTS; i++) j.strength[i] = (float)u->strength_clip;
+    GRAFT_TRY(run(&j, u, task, new_m, new_c, e));
+    if (!u->silent) warn(&j, m ? m->engine : c->engine, task);
     if (out_m) *out_m = new_m;
     if (out_c) *out_c = new_c;
     new_m = NULL;
@@ -463,5 +468,25 @@ out:
     graft_model_release(new_m);
     graft_clip_release(new_c);
     job_finish(&j);
+    return st;
+}
+
+graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const char *path,
+                              double strength_model, double strength_clip, const graft_task *task,
+                              graft_model **out_m, graft_clip **out_c, graft_err *e)
+{
+    graft_lora lora;
+    if (!isfinite(strength_model) || !isfinite(strength_clip))
+        return graft_fail(e, GRAFT_E_ARG, "a LoRA's strength must be a finite number");
+    if (!m || !out_m) strength_model = 0;
+    if (!c || !out_c) strength_clip = 0;
+    if (strength_model == 0 && strength_clip == 0) {
+        pass_through(m, c, out_m, out_c);
+        return GRAFT_OK;
+    }
+    const graft_lora_use use = {m, c, strength_model, strength_clip, false, false};
+    graft_status st = graft_lora_open(path, task, &lora, e);
+    if (!st) st = graft_lora_put(&lora, &use, task, out_m, out_c, e);
+    graft_lora_finish(&lora);
     return st;
 }

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "engine/objects/control.h"
+#include "engine/objects/hooks.h"
 #include "engine/image/image.h"
 #include "engine/image/latent.h"
 
@@ -15,6 +16,7 @@ static void entry_release(graft_cond_entry *k)
     graft_latent_release(k->beside);
     for (int32_t i = 0; i < k->n_references; i++) graft_latent_release(k->reference[i]);
     for (int32_t i = 0; i < k->n_shown; i++) graft_vision_output_release(k->shown[i].seen);
+    graft_hooks_release(k->hooks);
     graft_free(k);
 }
 
@@ -93,6 +95,7 @@ static graft_cond_entry *entry_copy(const graft_cond_entry *from, int64_t tokens
     graft_latent_retain(k->beside);
     for (int32_t i = 0; i < k->n_references; i++) graft_latent_retain(k->reference[i]);
     for (int32_t i = 0; i < k->n_shown; i++) graft_vision_output_retain(k->shown[i].seen);
+    graft_hooks_retain(k->hooks);
     size_t row = (size_t)from->width * sizeof *k->data;
     int64_t same = from->tokens < tokens ? from->tokens : tokens;
     k->tokens = tokens;
@@ -167,8 +170,11 @@ static graft_cond_entry *entry_placed(const graft_cond_entry *words, const graft
     if (!k) return NULL;
     graft_control_release(k->control);
     graft_image_release(k->mask);
+    graft_hooks_release(k->hooks);
     k->control = graft_control_retain(place->control);
     k->mask = place->mask ? graft_image_retain(place->mask) : NULL;
+    k->hooks = graft_hooks_retain(place->hooks);
+    k->rest = false;
     k->start = place->start;
     k->end = place->end;
     k->has_range = place->has_range;
@@ -556,4 +562,63 @@ graft_status graft_cond_with_controls(const graft_cond *c, graft_control *const 
     }
     *out = n;
     return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ hooks */
+
+graft_status graft_cond_hooks(const graft_cond *c, const graft_hooks *h, graft_cond **out,
+                              graft_err *e)
+{
+    graft_cond *n = list_create(c->n);
+    graft_status st = n ? GRAFT_OK : graft_fail_nomem(e, "conditioning");
+    for (size_t i = 0; i < c->n && !st; i++) {
+        graft_cond_entry *k = entry_copy(c->entry[i], c->entry[i]->tokens);
+        if (!k) {
+            st = graft_fail_nomem(e, "conditioning");
+            break;
+        }
+        graft_hooks *const before = k->hooks;
+        n->entry[n->n++] = k;
+        if (!before) {
+            k->hooks = graft_hooks_retain((graft_hooks *)(uintptr_t)h);
+            continue;
+        }
+        k->hooks = NULL;
+        st = graft_hooks_combine(before, h, &k->hooks, e);
+        graft_hooks_release(before);
+    }
+    if (st)
+        graft_cond_release(n);
+    else
+        *out = n;
+    return st;
+}
+
+static graft_cond_entry *rest_entry(const graft_cond_entry *from, const void *ctx)
+{
+    (void)ctx;
+    graft_cond_entry *k = entry_copy(from, from->tokens);
+    if (!k) return NULL;
+    k->rest = true;
+    k->has_area = k->mask_bounds = false;
+    graft_image_release(k->mask);
+    k->mask = NULL;
+    k->mask_strength = 1.0;
+    return k;
+}
+
+graft_status graft_cond_default(const graft_cond *c, const graft_cond *rest,
+                                const graft_hooks *hooks, graft_cond **out, graft_err *e)
+{
+    graft_cond *hooked = NULL, *placed = NULL;
+    graft_status st = GRAFT_OK;
+    if (hooks)
+        st = graft_cond_hooks(rest, hooks, &hooked, e);
+    else
+        hooked = graft_cond_retain((graft_cond *)(uintptr_t)rest);
+    if (!st) st = change_all(hooked, rest_entry, NULL, &placed, e);
+    if (!st) st = graft_cond_combine(c, placed, out, e);
+    graft_cond_release(hooked);
+    graft_cond_release(placed);
+    return st;
 }

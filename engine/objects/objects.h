@@ -371,6 +371,7 @@ struct graft_clip {
     int64_t width; /* SD 3: of the conditioning, which has zeros behind what encoders give */
     graft_build_options options;
     graft_err missing; /* why a checkpoint without text encoders has none; GRAFT_OK: it has */
+    struct graft_clip_hooking *hooking; /* how it encodes with hooks (clip_hooks.h); or NULL */
 };
 graft_clip *graft_clip_copy(const graft_clip *c);
 /* A prompt by one encoder: hidden (77 * chunks, width), pooled (graft_encoder_pooled_width()). */
@@ -430,6 +431,12 @@ typedef struct graft_cond_entry {
     graft_placing placing;          /* of the references */
     graft_shown shown[GRAFT_SHOWN]; /* the first n_shown */
     int32_t n_shown;
+    graft_hooks *hooks; /* that change the model's weights for it (hooks.h); or NULL */
+    bool rest;          /* it counts where the others of its side leave something */
+    /* Where scheduled hooks of its text encoder were as they were for it: from this start on, and
+     * before that end; of an end of 1 to the end of sampling. */
+    bool has_stretch;
+    double stretch_start, stretch_end;
 } graft_cond_entry;
 struct graft_cond {
     _Atomic int refs;

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "engine/conditioning.h"
 #include "engine/pictures.h"
+#include "engine/prompts/clip_hooks.h"
 #include "engine/prompts/qwen_analyzed.h"
 #include "engine/prompts/qwen_vision.h"
 
@@ -110,9 +111,16 @@ static graft_status check_length(const graft_clip *c, const graft_analyzed_promp
     return st;
 }
 
+static graft_status encode_again(const graft_clip *c, const void *what, const graft_task *task,
+                                 graft_cond **out, graft_err *e)
+{
+    return graft_clip_encode_analyzed(c, what, task, out, e);
+}
+
 graft_status graft_clip_encode_analyzed(const graft_clip *c, const graft_analyzed_prompt *prompt,
                                         const graft_task *task, graft_cond *out[2], graft_err *e)
 {
+    if (c->hooking) return graft_clip_encode_hooked(c, encode_again, prompt, 2, task, out, e);
     const size_t n = prompt->n_pictures;
     graft_cond *made[2] = {NULL};
     analyzed a = {.cells = {NULL}};

@@ -4,6 +4,7 @@
 
 #include "engine/conditioning.h"
 #include "engine/pictures.h"
+#include "engine/prompts/clip_hooks.h"
 #include "engine/prompts/qwen_vision.h"
 
 #define WHOLE  1.0                                 /* in times of 1024 x 1024 pixels */
@@ -50,9 +51,16 @@ out:
     return st;
 }
 
+static graft_status encode_again(const graft_clip *c, const void *what, const graft_task *task,
+                                 graft_cond **out, graft_err *e)
+{
+    return graft_clip_encode_edit(c, what, task, out, e);
+}
+
 graft_status graft_clip_encode_edit(const graft_clip *c, const graft_edit_prompt *prompt,
                                     const graft_task *task, graft_cond **out, graft_err *e)
 {
+    if (c->hooking) return graft_clip_encode_hooked(c, encode_again, prompt, 1, task, out, e);
     graft_edit_prompt sized = *prompt;
     graft_image *seen[GRAFT_EDIT_PICTURES] = {NULL};
     graft_cond *made = NULL;

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "engine/prompts/embedding.h"
 #include "engine/objects/objects.h"
+#include "engine/prompts/clip_hooks.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
 #include "engine/weights/quantized.h"
@@ -25,15 +26,23 @@ void graft_clip_release(graft_clip *c)
     encoders_release(c);
     graft_t5_release(c->t5);
     graft_qwen3_release(c->qwen3);
+    graft_clip_hooking_destroy(c->hooking);
     graft_free(c);
 }
 
 graft_clip *graft_clip_copy(const graft_clip *c)
 {
-    graft_clip *n = graft_malloc(sizeof *n);
-    if (!n) return NULL;
+    const graft_clip_hooking *of = c->hooking;
+    graft_clip_hooking *hooking =
+        of ? graft_clip_hooking_create(of->hooks, of->on_prompts, of->scheduled) : NULL;
+    graft_clip *n = of && !hooking ? NULL : graft_malloc(sizeof *n);
+    if (!n) {
+        graft_clip_hooking_destroy(hooking);
+        return NULL;
+    }
     memcpy(n, c, sizeof *n);
     atomic_init(&n->refs, 1);
+    n->hooking = hooking;
     for (size_t i = 0; i < n->n_encoders; i++) graft_weights_retain(n->encoder[i].weights);
     graft_t5_retain(n->t5);
     graft_qwen3_retain(n->qwen3);
@@ -373,10 +382,30 @@ out:
     return st;
 }
 
+static graft_status encode_text(const graft_clip *c, const void *what, const graft_task *task,
+                                graft_cond **out, graft_err *e)
+{
+    return encode(c, what, what, NULL, task, out, e);
+}
+
 graft_status graft_clip_encode(const graft_clip *c, const char *text, const graft_task *task,
                                graft_cond **out, graft_err *e)
 {
-    return encode(c, text, text, NULL, task, out, e);
+    if (c->hooking) return graft_clip_encode_hooked(c, encode_text, text, 1, task, out, e);
+    return encode_text(c, text, task, out, e);
+}
+
+typedef struct sized_prompt {
+    const char *text_g, *text_l;
+    const graft_sdxl_size *size;
+    double score; /* of the refiner's */
+} sized_prompt;
+
+static graft_status encode_sdxl(const graft_clip *c, const void *what, const graft_task *task,
+                                graft_cond **out, graft_err *e)
+{
+    const sized_prompt *p = what;
+    return encode(c, p->text_l, p->text_g, p->size, task, out, e);
 }
 
 graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, const char *text_l,
@@ -387,7 +416,20 @@ graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, con
     if (st) return st;
     if (c->kind != GRAFT_CLIP_SDXL)
         return graft_fail(e, GRAFT_E_ARG, "these text encoders are not SDXL's two");
-    return encode(c, text_l, text_g, size, task, out, e);
+    const sized_prompt p = {text_g, text_l, size, 0};
+    if (c->hooking) return graft_clip_encode_hooked(c, encode_sdxl, &p, 1, task, out, e);
+    return encode_sdxl(c, &p, task, out, e);
+}
+
+static graft_status encode_refiner(const graft_clip *c, const void *what, const graft_task *task,
+                                   graft_cond **out, graft_err *e)
+{
+    const sized_prompt *p = what;
+    graft_status st = encode_sdxl(c, p, task, out, e);
+    if (st) return st;
+    (*out)->entry[0]->has_score = true;
+    (*out)->entry[0]->score = p->score;
+    return GRAFT_OK;
 }
 
 graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, double score,
@@ -398,9 +440,7 @@ graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, do
     *out = NULL;
     if (!(score >= 0 && score <= 1e6))
         return graft_fail(e, GRAFT_E_ARG, "%g is not an aesthetic score", score);
-    graft_status st = encode(c, text, text, &size, task, out, e);
-    if (st) return st;
-    (*out)->entry[0]->has_score = true;
-    (*out)->entry[0]->score = score;
-    return GRAFT_OK;
+    const sized_prompt p = {text, text, &size, score};
+    if (c->hooking) return graft_clip_encode_hooked(c, encode_refiner, &p, 1, task, out, e);
+    return encode_refiner(c, &p, task, out, e);
 }

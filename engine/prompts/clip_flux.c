@@ -1,11 +1,21 @@
 /* FLUX.1's text encoders: T5's tokens are what the network reads, CLIP-L gives the pooled text
  * alone. */
 #include "base/alloc.h"
+#include "engine/prompts/clip_hooks.h"
 #include "engine/prompts/t5.h"
+
+static graft_status encode_again(const graft_clip *c, const void *what, const graft_task *task,
+                                 graft_cond **out, graft_err *e)
+{
+    const char *const *text = what;
+    return graft_clip_encode_flux(c, text[0], text[1], task, out, e);
+}
 
 graft_status graft_clip_encode_flux(const graft_clip *c, const char *text_l, const char *text_t5,
                                     const graft_task *task, graft_cond **out, graft_err *e)
 {
+    const char *const texts[] = {text_l, text_t5};
+    if (c->hooking) return graft_clip_encode_hooked(c, encode_again, texts, 1, task, out, e);
     graft_encoded l = {0};
     float *hidden = NULL;
     int64_t tokens = 0;

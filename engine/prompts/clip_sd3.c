@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/prompts/clip_hooks.h"
 #include "engine/prompts/t5.h"
 
 /* Where there is no encoder to ask. */
@@ -108,10 +109,23 @@ static graft_status join(const graft_clip *c, const place p[PLACES], const more_
     return graft_cond_create((int64_t)all, width, data, pooled, vector, NULL, out, e);
 }
 
+typedef struct three_texts {
+    const char *l, *g, *t5;
+} three_texts;
+
+static graft_status encode_again(const graft_clip *c, const void *what, const graft_task *task,
+                                 graft_cond **out, graft_err *e)
+{
+    const three_texts *t = what;
+    return graft_clip_encode_sd3(c, t->l, t->g, t->t5, task, out, e);
+}
+
 graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, const char *text_g,
                                    const char *text_t5, const graft_task *task, graft_cond **out,
                                    graft_err *e)
 {
+    const three_texts texts = {text_l, text_g, text_t5};
+    if (c->hooking) return graft_clip_encode_hooked(c, encode_again, &texts, 1, task, out, e);
     const char *const text[PLACES] = {[L] = text_l, [G] = text_g};
     more_words more = {NULL, 0};
     place p[PLACES];

@@ -132,6 +132,26 @@ graft_sigmas *graft_arg_sigmas(const graft_call *c, int i)
     return object(c, i, GRAFT_VALUE_SIGMAS);
 }
 
+const graft_floats *graft_arg_floats(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_FLOATS);
+}
+
+graft_hooks *graft_arg_hooks(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_HOOKS);
+}
+
+graft_keyframes *graft_arg_keyframes(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_HOOK_KEYFRAMES);
+}
+
+const graft_steps_range *graft_arg_range(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_TIMESTEPS_RANGE);
+}
+
 const graft_sampling *graft_arg_part(const graft_call *c, int i)
 {
     return graft_part_known(object(c, i, graft_value_kind_of(c->inputs[i]->type)));

@@ -4,6 +4,7 @@
 #ifndef GRAFT_NODES_ARGS_H
 #define GRAFT_NODES_ARGS_H
 #include "nodes/call/call.h"
+#include "nodes/call/value.h"
 
 int64_t graft_arg_i64(const graft_call *c, int i);
 uint64_t graft_arg_u64(const graft_call *c, int i);
@@ -28,6 +29,10 @@ const graft_latent_operation *graft_arg_operation(const graft_call *c, int i);
 graft_image *graft_arg_image(const graft_call *c, int i);
 graft_image *graft_arg_mask(const graft_call *c, int i);
 graft_sigmas *graft_arg_sigmas(const graft_call *c, int i);
+const graft_floats *graft_arg_floats(const graft_call *c, int i); /* NULL: it is a number */
+graft_hooks *graft_arg_hooks(const graft_call *c, int i);
+graft_keyframes *graft_arg_keyframes(const graft_call *c, int i);
+const graft_steps_range *graft_arg_range(const graft_call *c, int i);
 /* What a SAMPLER, a NOISE or a GUIDER knows. */
 const graft_sampling *graft_arg_part(const graft_call *c, int i);
 graft_booster *graft_arg_booster(const graft_call *c, int i);

@@ -220,6 +220,32 @@ graft_status graft_call_out_sigmas(graft_call *c, int slot, graft_sigmas *v)
     return out_object(c, slot, GRAFT_VALUE_SIGMAS, v);
 }
 
+graft_status graft_call_out_hooks(graft_call *c, int slot, graft_hooks *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_HOOKS, v);
+}
+
+graft_status graft_call_out_keyframes(graft_call *c, int slot, graft_keyframes *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_HOOK_KEYFRAMES, v);
+}
+
+graft_status graft_call_out_range(graft_call *c, int slot, double start, double end)
+{
+    graft_steps_range *range = graft_malloc(sizeof *range);
+    if (!range) return graft_fail_nomem(&c->err, "a node's result");
+    *range = (graft_steps_range){start, end};
+    return out_object(c, slot, GRAFT_VALUE_TIMESTEPS_RANGE, range);
+}
+
+graft_status graft_call_out_two_conds(graft_call *c, graft_cond *a, graft_cond *b)
+{
+    graft_status st = graft_call_out_cond(c, 0, a);
+    if (st == GRAFT_OK) return graft_call_out_cond(c, 1, b);
+    graft_cond_release(b);
+    return st;
+}
+
 graft_status graft_call_out_picture(graft_call *c, graft_image *image, graft_image *mask)
 {
     graft_status st = graft_call_out_image(c, 0, image);

@@ -56,7 +56,11 @@ graft_status graft_call_out_operation(graft_call *c, int slot,
 graft_status graft_call_out_image(graft_call *c, int slot, graft_image *v);
 graft_status graft_call_out_mask(graft_call *c, int slot, graft_image *v);
 graft_status graft_call_out_sigmas(graft_call *c, int slot, graft_sigmas *v);
+graft_status graft_call_out_hooks(graft_call *c, int slot, graft_hooks *v);
+graft_status graft_call_out_keyframes(graft_call *c, int slot, graft_keyframes *v);
+graft_status graft_call_out_range(graft_call *c, int slot, double start, double end);
 /* Outputs 0 and 1. */
+graft_status graft_call_out_two_conds(graft_call *c, graft_cond *a, graft_cond *b);
 graft_status graft_call_out_picture(graft_call *c, graft_image *image, graft_image *mask);
 graft_status graft_call_out_two_sigmas(graft_call *c, graft_sigmas *a, graft_sigmas *b);
 graft_status graft_call_out_i64(graft_call *c, int slot, int64_t v);

@@ -38,11 +38,13 @@ RELEASE(ip_adapter)
 RELEASE(latent)
 RELEASE(image)
 RELEASE(sigmas)
+RELEASE(hooks)
+RELEASE(keyframes)
 RELEASE(part)
 RELEASE(booster)
 #undef RELEASE
 
-static void release_operation(void *inner)
+static void release_plain(void *inner)
 {
     graft_free(inner);
 }
@@ -60,10 +62,14 @@ static void (*const release_inner[GRAFT_VALUE_KINDS])(void *) = {
     [GRAFT_VALUE_STYLE_MODEL] = release_style,
     [GRAFT_VALUE_IP_ADAPTER] = release_ip_adapter,
     [GRAFT_VALUE_LATENT] = release_latent,
-    [GRAFT_VALUE_LATENT_OPERATION] = release_operation,
+    [GRAFT_VALUE_LATENT_OPERATION] = release_plain,
     [GRAFT_VALUE_IMAGE] = release_image,
     [GRAFT_VALUE_MASK] = release_image,
     [GRAFT_VALUE_SIGMAS] = release_sigmas,
+    [GRAFT_VALUE_FLOATS] = release_plain,
+    [GRAFT_VALUE_HOOKS] = release_hooks,
+    [GRAFT_VALUE_HOOK_KEYFRAMES] = release_keyframes,
+    [GRAFT_VALUE_TIMESTEPS_RANGE] = release_plain,
     [GRAFT_VALUE_SAMPLER] = release_part,
     [GRAFT_VALUE_NOISE] = release_part,
     [GRAFT_VALUE_GUIDER] = release_part,
@@ -111,6 +117,10 @@ static const graft_value_ops ops[GRAFT_VALUE_KINDS] = {
     [GRAFT_VALUE_IMAGE] = {"IMAGE", retain, release, query},
     [GRAFT_VALUE_MASK] = {"MASK", retain, release, query},
     [GRAFT_VALUE_SIGMAS] = {"SIGMAS", retain, release, query},
+    [GRAFT_VALUE_FLOATS] = {"FLOATS", retain, release, query},
+    [GRAFT_VALUE_HOOKS] = {"HOOKS", retain, release, query},
+    [GRAFT_VALUE_HOOK_KEYFRAMES] = {"HOOK_KEYFRAMES", retain, release, query},
+    [GRAFT_VALUE_TIMESTEPS_RANGE] = {"TIMESTEPS_RANGE", retain, release, query},
     [GRAFT_VALUE_SAMPLER] = {"SAMPLER", retain, release, query},
     [GRAFT_VALUE_NOISE] = {"NOISE", retain, release, query},
     [GRAFT_VALUE_GUIDER] = {"GUIDER", retain, release, query},
@@ -210,22 +220,38 @@ static graft_status check_shape(const graft_tensor *t, graft_value_kind kind, in
     return GRAFT_OK;
 }
 
-static graft_status copy_sigmas(const graft_tensor *t, graft_sigmas **out, graft_err *e)
+static graft_status copy_floats(const graft_tensor *t, graft_value_kind kind, graft_floats **out,
+                                graft_err *e)
 {
+    const char *type = ops[kind].type;
     int64_t n = t->shape[0];
     if (t->ndim == 1 && n > GRAFT_SIGMAS_MAX)
-        return graft_fail(e, GRAFT_E_LIMIT, "these SIGMAS of another plugin are too many: %lld",
+        return graft_fail(e, GRAFT_E_LIMIT, "these %s of another plugin are too many: %lld", type,
                           (long long)n);
     if (t->ndim != 1 || n < 0)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "these SIGMAS of another plugin are not a list: %d dimensions",
+                          "these %s of another plugin are not a list: %d dimensions", type,
                           (int)t->ndim);
-    float *values = graft_malloc_array((size_t)n, sizeof *values);
-    if (!values) return graft_fail_nomem(e, "a copy of another plugin's tensor");
+    graft_floats *f = graft_malloc(sizeof *f + (size_t)n * sizeof f->value[0]);
+    if (!f) return graft_fail_nomem(e, "a copy of another plugin's tensor");
     const float *from = t->data;
-    for (int64_t i = 0; i < n; i++) values[i] = from[i * t->stride[0]];
-    graft_status st = graft_sigmas_from_data(values, (size_t)n, out, e);
-    graft_free(values);
+    f->n = (size_t)n;
+    for (int64_t i = 0; i < n; i++) f->value[i] = from[i * t->stride[0]];
+    *out = f;
+    return GRAFT_OK;
+}
+
+static graft_status copy_list(const graft_tensor *t, graft_value_kind kind, void **out,
+                              graft_err *e)
+{
+    graft_floats *f = NULL;
+    graft_sigmas *sigmas = NULL;
+    graft_status st = copy_floats(t, kind, &f, e);
+    *out = f;
+    if (st != GRAFT_OK || kind == GRAFT_VALUE_FLOATS) return st;
+    st = graft_sigmas_from_data(f->value, f->n, &sigmas, e);
+    *out = sigmas;
+    graft_free(f);
     return st;
 }
 
@@ -267,13 +293,9 @@ static graft_status copy_in(const graft_tensor *t, graft_value_kind kind, graft_
 {
     void *inner = NULL;
     graft_status st = check_place(t, kind, e);
-    if (st == GRAFT_OK && kind == GRAFT_VALUE_SIGMAS) {
-        graft_sigmas *sigmas = NULL;
-        st = copy_sigmas(t, &sigmas, e);
-        inner = sigmas;
-    } else if (st == GRAFT_OK) {
-        st = copy_pictures(t, kind, &inner, e);
-    }
+    bool is_list = kind == GRAFT_VALUE_SIGMAS || kind == GRAFT_VALUE_FLOATS;
+    if (st == GRAFT_OK)
+        st = is_list ? copy_list(t, kind, &inner, e) : copy_pictures(t, kind, &inner, e);
     return st != GRAFT_OK ? st : graft_value_wrap(kind, inner, out, e);
 }
 
@@ -288,7 +310,8 @@ graft_status graft_value_adopt(graft_value *v, graft_value_kind kind, graft_valu
     }
     const graft_tensor *t = NULL;
     bool tensor_kind = kind == GRAFT_VALUE_LATENT || kind == GRAFT_VALUE_IMAGE ||
-                       kind == GRAFT_VALUE_MASK || kind == GRAFT_VALUE_SIGMAS;
+                       kind == GRAFT_VALUE_MASK || kind == GRAFT_VALUE_SIGMAS ||
+                       kind == GRAFT_VALUE_FLOATS;
     if (tensor_kind && !o && strcmp(v->ops->type, ops[kind].type) == 0)
         t = v->ops->query(v, GRAFT_TENSOR_ID);
     if (t && t->data) return copy_in(t, kind, out, e);

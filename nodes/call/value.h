@@ -1,8 +1,9 @@
 /* Engine objects as values of the plugin ABI, and back.
  *
  * A value holds one reference to its engine object and counts its own references atomically. Values
- * of this very library are recognised by a private id; an IMAGE, MASK, LATENT or SIGMAS of another
- * plugin is copied in when it answers "graft.tensor/1" with float32 in host memory. Any thread. */
+ * of this very library are recognised by a private id; an IMAGE, MASK, LATENT, SIGMAS or FLOATS of
+ * another plugin is copied in when it answers "graft.tensor/1" with float32 in host memory. Any
+ * thread. */
 #ifndef GRAFT_NODES_VALUE_H
 #define GRAFT_NODES_VALUE_H
 #include "engine/engine.h"
@@ -25,7 +26,11 @@ typedef enum graft_value_kind {
     GRAFT_VALUE_IMAGE,
     GRAFT_VALUE_MASK,
     GRAFT_VALUE_SIGMAS,
-    GRAFT_VALUE_SAMPLER, /* these three hold a graft_part */
+    GRAFT_VALUE_FLOATS, /* a graft_floats of graft_malloc() */
+    GRAFT_VALUE_HOOKS,
+    GRAFT_VALUE_HOOK_KEYFRAMES,
+    GRAFT_VALUE_TIMESTEPS_RANGE, /* a graft_steps_range of graft_malloc() */
+    GRAFT_VALUE_SAMPLER,         /* these three hold a graft_part */
     GRAFT_VALUE_NOISE,
     GRAFT_VALUE_GUIDER,
     GRAFT_VALUE_QUANTIZATION_BOOSTER, /* these four hold a graft_booster */
@@ -34,6 +39,17 @@ typedef enum graft_value_kind {
     GRAFT_VALUE_CUSTOM_BOOSTER,
     GRAFT_VALUE_KINDS
 } graft_value_kind;
+
+/* A list of numbers of another plugin. */
+typedef struct graft_floats {
+    size_t n;
+    float value[];
+} graft_floats;
+
+/* Shares of the schedule, 0: most noise. */
+typedef struct graft_steps_range {
+    double start, end;
+} graft_steps_range;
 
 /* GRAFT_VALUE_KINDS when `type` is none of ours. */
 graft_value_kind graft_value_kind_of(const char *type);

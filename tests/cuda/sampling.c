@@ -633,6 +633,78 @@ static void smaller_inside(void)
     graft_engine_destroy(g);
 }
 
+/* ------------------------------------------------------------------ prompts with hooks */
+
+/* A LoRA of the network's self-attention. */
+static const char *write_lora(const graft_model *m)
+{
+    const char *path = temp_path("hook.safetensors"), *prefix = graft_weights_prefix(m->weights);
+    const graft_safetensors *f = graft_weights_file(m->weights);
+    made_file *lora = calloc(1, sizeof *lora);
+    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
+        const graft_st_tensor *t = graft_safetensors_at(f, i);
+        const char *end = strstr(t->name, "attn1.to_q.weight");
+        char stem[300];
+        if (!end || t->rank != 2) continue;
+        const char *own = t->name + strlen(prefix);
+        snprintf(stem, sizeof stem, "unet.%.*sattn1.to_q", (int)(end - own), own);
+        add_lora_pair(lora, stem, t->shape[0], t->shape[1]);
+    }
+    CHECK(lora->n > 0);
+    write_file(lora, path, NULL);
+    return path;
+}
+
+static void take_latent(void *ctx, const float *x, const int64_t shape[4])
+{
+    (void)ctx, (void)x, (void)shape;
+}
+
+/* Batches with weights of their own, which change on the way, stay there as well, and are what a
+ * loader makes. */
+static void prompts_with_hooks(void)
+{
+    const graft_keyframe list[] = {{0, 1}, {0.5, -2}};
+    graft_engine *g = engine_in("cuda", "f32");
+    graft_model *m = load_model(g, FREEU), *with = NULL;
+    const char *path = write_lora(m);
+    const graft_task looked_at = {.latent = take_latent};
+    graft_keyframes *k = NULL;
+    graft_hooks *h = NULL, *changing = NULL;
+    graft_cond *a = words(m, WORDS), *always = NULL, *late = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float plain[N], want[N], got[N], host[N];
+    CHECK_OK(graft_hooks_lora(NULL, path, 3, 0, NULL, &h, &e), &e);
+    CHECK_OK(graft_keyframes_add(NULL, list, 2, &k, &e), &e);
+    CHECK_OK(graft_hooks_schedule(h, k, &changing, &e), &e);
+    CHECK_OK(graft_cond_hooks(a, h, &always, &e), &e);
+    CHECK_OK(graft_cond_hooks(a, changing, &late, &e), &e);
+    CHECK_OK(graft_lora_apply(m, NULL, path, 3, 0, NULL, &with, NULL, &e), &e);
+    job j = job_of(m, a, a, "euler", 3);
+    sample(&j, NULL, false, plain);
+    j = job_of(with, a, a, "euler", 3);
+    sample(&j, NULL, false, want);
+    j = job_of(m, always, always, "euler", 3);
+    sample(&j, NULL, false, got);
+    CHECK(memcmp(want, got, sizeof got) == 0 && memcmp(plain, got, sizeof got) != 0);
+    j = job_of(m, late, a, "euler", 3);
+    const uint64_t before = fake->download_bytes;
+    sample(&j, NULL, false, got);
+    CHECK_INT(fake->download_bytes - before, sizeof got);
+    sample(&j, &looked_at, false, host);
+    CHECK(memcmp(host, got, sizeof got) == 0 && memcmp(want, got, sizeof got) != 0);
+    graft_cond_release(a);
+    graft_cond_release(always);
+    graft_cond_release(late);
+    graft_hooks_release(h);
+    graft_hooks_release(changing);
+    graft_keyframes_release(k);
+    graft_model_release(with);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+    remove(path);
+}
+
 int main(void)
 {
     if (!open_fake()) return test_end();
@@ -652,6 +724,7 @@ int main(void)
     RUN(pictures_beside);
     RUN(factors_of_freeu);
     RUN(smaller_inside);
+    RUN(prompts_with_hooks);
     RUN(stored_features);
     RUN(steps_stay_on_the_device);
     RUN(decoded_previews);

@@ -16,6 +16,7 @@ static graft_arg model[4], controlnet[4], upscaler[4], prompt_a[4], prompt_b[4],
     image[4], mask[4];
 static graft_arg patch[4];
 static graft_arg vision[4], seen[4], style[4], adapter[4], operation[4];
+static graft_arg hooks[4], keyframes[4], range[4];
 static graft_arg deepcache[4], quantizer[4], booster[4]; /* OneDiff's */
 static graft_arg sigmas[4], sampler[4], noise[4], guider[4];
 static graft_arg images[4], latents[4]; /* lists */
@@ -48,6 +49,10 @@ static inline void connect(const graft_node *node, graft_arg *in)
         if (strcmp(t, "IMAGE") == 0) in[i] = image[0];
         if (strcmp(t, "IPADAPTER") == 0) in[i] = adapter[0];
         if (strcmp(t, "LATENT_OPERATION") == 0) in[i] = operation[0];
+        if (strcmp(t, "HOOKS") == 0) in[i] = hooks[0];
+        if (strcmp(t, "HOOK_KEYFRAMES") == 0) in[i] = keyframes[0];
+        if (strcmp(t, "TIMESTEPS_RANGE") == 0) in[i] = range[0];
+        if (strcmp(t, "FLOATS,FLOAT") == 0) in[i] = (graft_arg){.kind = GRAFT_FLOAT, .u.f = 0.5};
         if (strcmp(t, "IMAGE,MASK") == 0) in[i] = image[0];
         if (strstr(t, "INT,")) in[i] = (graft_arg){.kind = GRAFT_INT, .u.i = 3};
         /* What is there to be refused. */
@@ -116,6 +121,19 @@ static inline void make_parts(void)
     CHECK_INT(run_with("CFGGuider", in, guider), GRAFT_OK);
 }
 
+static inline void make_hooks(void)
+{
+    graft_arg in[24];
+    connect(fake_host_node("CreateHookLora"), in);
+    CHECK_INT(run_with("CreateHookLora", in, hooks), GRAFT_OK);
+    connect(fake_host_node("CreateHookKeyframe"), in);
+    CHECK_INT(run_with("CreateHookKeyframe", in, keyframes), GRAFT_OK);
+    const graft_node *n = fake_host_node("ConditioningTimestepsRange");
+    fake_host_defaults(n, in);
+    set_f(n, in, "start_percent", 0.25), set_f(n, in, "end_percent", 0.75);
+    CHECK_INT(run_with("ConditioningTimestepsRange", in, range), GRAFT_OK);
+}
+
 /* Lists of the same thing twice. */
 static inline void make_lists(void)
 {
@@ -156,6 +174,7 @@ static inline void make_inputs(void)
     fake_host_defaults(n, in);
     set_i(n, in, "sharpen_radius", 1), set_f(n, in, "alpha", 0.25);
     CHECK_INT(run_with("LatentOperationSharpen", in, operation), GRAFT_OK);
+    make_hooks();
     connect(fake_host_node("CLIPTextEncode"), in);
     CHECK_INT(run_with("CLIPTextEncode", in, prompt_a), GRAFT_OK);
     CHECK_INT(run_with("CLIPTextEncode", in, prompt_b), GRAFT_OK);
@@ -190,10 +209,10 @@ static inline void make_inputs(void)
 
 static inline void release_inputs(void)
 {
-    graft_arg *const all[] = {model,   controlnet, upscaler,  prompt_a,  prompt_b, latent,
-                              image,   mask,       deepcache, quantizer, booster,  sigmas,
-                              sampler, noise,      guider,    images,    latents,  vision,
-                              seen,    style,      adapter,   patch,     operation};
+    graft_arg *const all[] = {model,  controlnet, upscaler,  prompt_a,  prompt_b, latent,  image,
+                              mask,   deepcache,  quantizer, booster,   sigmas,   sampler, noise,
+                              guider, images,     latents,   vision,    seen,     style,   adapter,
+                              patch,  operation,  hooks,     keyframes, range};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) fake_host_release(all[i], 4);
 }
 

@@ -93,6 +93,10 @@ static void failures_name_the_input(void)
                                              {"UpscaleModelLoader", "model_name"},
                                              {"LoraLoader", "lora_name"},
                                              {"LoraLoaderModelOnly", "lora_name"},
+                                             {"CreateHookLora", "lora_name"},
+                                             {"CreateHookLoraModelOnly", "lora_name"},
+                                             {"CreateHookModelAsLora", "ckpt_name"},
+                                             {"CreateHookModelAsLoraModelOnly", "ckpt_name"},
                                              {"SwapWeights", "ckpt_name"}};
     for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++) {
         expect_failure(loaders[i][0], edit_no_file, GRAFT_E_NOTFOUND, loaders[i][1],

@@ -121,6 +121,7 @@ typedef struct recipe {
     char control[200];       /* strength and range; empty: none */
     char prompts[3][120];    /* positive, negative, a second positive one; or "" */
     char area[200];          /* of the second one; or "" */
+    char hook[3][200];       /* of the positive ones: a LoRA, its keyframe, what else; or "" */
     int width, height, batch;
     const char *precision;
     char sampler[200];
@@ -247,6 +248,22 @@ static void draw_pictures(recipe *r, chance *c)
                  one_in(c, 3) ? "0.5" : "1");
 }
 
+static void draw_hook(recipe *r, chance *c)
+{
+    static const char *const strengths[] = {"1", "0.5", "-0.75"};
+    if (!r->kit->lora || !one_in(c, 4)) return;
+    snprintf(r->hook[0], sizeof *r->hook,
+             "'CreateHookLoraModelOnly','inputs':{'lora_name':'%s','strength_model':%s",
+             r->kit->lora, ONE_OF(c, strengths));
+    snprintf(r->hook[1], sizeof *r->hook,
+             "'CreateHookKeyframesInterpolated','inputs':{'strength_start':1,'strength_end':%d,"
+             "'interpolation':'linear','start_percent':0.%d,'end_percent':1,'keyframes_count':%d,"
+             "'print_keyframes':false",
+             below(c, 2), below(c, 6), 2 + below(c, 3));
+    snprintf(r->hook[2], sizeof *r->hook, "'strength':1,'set_cond_area':'default'%s",
+             one_in(c, 3) ? ",'mask':['mask',0]" : "");
+}
+
 static void draw_prompts(recipe *r, chance *c)
 {
     static const char *const texts[] = {"red apple, 3d", "robot, flat", "",
@@ -281,6 +298,7 @@ static void draw_recipe(recipe *r, chance *c)
     draw_guidance(r, c);
     draw_pictures(r, c);
     draw_prompts(r, c);
+    draw_hook(r, c);
     r->width = ONE_OF(c, sides);
     r->height = ONE_OF(c, sides);
     r->batch = one_in(c, 3) ? 2 : 1;
@@ -414,6 +432,16 @@ static void add_conditioning(graft_str *s, const recipe *r, const char **positiv
                          "'conditioning_1':['positive',0],'conditioning_2':['placed',0]}},",
                          r->area);
         *positive = "both";
+    }
+    if (r->hook[0][0]) {
+        graft_str_printf(s,
+                         "'lora_hook':{'class_type':%s}},'keyframes':{'class_type':%s}},"
+                         "'hook':{'class_type':'SetHookKeyframes','inputs':{"
+                         "'hooks':['lora_hook',0],'hook_kf':['keyframes',0]}},"
+                         "'hooked':{'class_type':'ConditioningSetProperties','inputs':{"
+                         "'cond_NEW':['%s',0],'hooks':['hook',0],%s}},",
+                         r->hook[0], r->hook[1], *positive, r->hook[2]);
+        *positive = "hooked";
     }
     if (!r->control[0]) return;
     graft_str_printf(s,

@@ -226,6 +226,7 @@ static const struct workflow {
     {"upscale.json", 1, 256, 256, {TINY("sd1"), "8.model_name=tiny-x4.safetensors", "5.steps=2"}},
     {"taesd.json", 2, 64, 64, {TINY("sd1"), "8.vae_name=tiny-taesd.safetensors", "5.steps=2"}},
     {"regions.json", 1, 128, 64, {TINY("sd1"), "5.steps=2"}},
+    {"hooks.json", 1, 128, 64, {TINY("sd1"), "8.lora_name=tiny-sd1-lora.safetensors", "5.steps=2"}},
     {"report.json", 2, 0, 0, {TINY("sd1"), "5.steps=2"}},
     {"swap-weights.json",
      1,

@@ -1,0 +1,37 @@
+/* CreateHookLora: a LoRA that prompts bring with them. */
+#include "base/alloc.h"
+#include "nodes/hooks/hook_inputs.h"
+
+enum { LORA_NAME, STRENGTH_MODEL, STRENGTH_CLIP, PREV_HOOKS };
+static const graft_input *const inputs[] = {
+    [LORA_NAME] =
+        IN_CHOICE("lora_name", NULL, "The LoRA's file. Put .safetensors files into models/loras."),
+    [STRENGTH_MODEL] = IN_HOOK_STRENGTH("strength_model", "diffusion model"),
+    [STRENGTH_CLIP] = IN_HOOK_STRENGTH("strength_clip", "text encoder"),
+    [PREV_HOOKS] = IN_PREV_HOOKS(),
+    NULL};
+static const graft_output *const outputs[] = {OUT_HOOKS(), NULL};
+
+static graft_status run(graft_call *c)
+{
+    graft_hooks *hooks = NULL;
+    char *path = NULL;
+    graft_status st;
+    graft_call_phase(c, "load");
+    GRAFT_TRY(graft_arg_file(c, LORA_NAME, "loras", &path));
+    GRAFT_TRY(graft_hooks_lora(graft_arg_hooks(c, PREV_HOOKS), path,
+                               graft_arg_f64(c, STRENGTH_MODEL), graft_arg_f64(c, STRENGTH_CLIP),
+                               &c->task, &hooks, &c->err));
+    st = graft_call_out_hooks(c, 0, hooks);
+out:
+    graft_free(path);
+    return st;
+}
+
+QUERY_MODEL_FILE("loras", LORA_NAME)
+
+GRAFT_NODE(create_hook_lora, .id = "CreateHookLora", .title = "Create Hook LoRA",
+           .category = "advanced/hooks/create", .flags = GRAFT_NODE_EXPERIMENTAL,
+           .description = "A LoRA for some prompts, or for some of the steps, in place of one for "
+                          "the whole model. No model is compiled for it.",
+           .query = query);

@@ -1,0 +1,32 @@
+/* What the nodes that make hooks and keyframes have in common. */
+#ifndef GRAFT_NODES_HOOK_INPUTS_H
+#define GRAFT_NODES_HOOK_INPUTS_H
+#include "nodes/node.h"
+
+#define IN_HOOK_STRENGTH(name_, what_)                                                             \
+    IN_FLOAT(name_, 1.0, -20.0, 20.0, 0.01,                                                        \
+             "How strongly the " what_                                                             \
+             " changes; keyframes multiply it. 0 is no change, negative values push the other "    \
+             "way.")
+#define IN_PREV_HOOKS()                                                                            \
+    IN_OBJECT("prev_hooks", "HOOKS", "Hooks that come before this one.",                           \
+              .flags = GRAFT_INPUT_OPTIONAL)
+#define OUT_HOOKS()                                                                                \
+    OUT("HOOKS", "HOOKS", "All hooks, for prompts (Cond Set Props) or text encoders.")
+
+#define IN_START_PERCENT(name_, tooltip_) IN_FLOAT(name_, 0.0, 0.0, 1.0, 0.001, tooltip_)
+#define IN_END_PERCENT(name_, tooltip_)   IN_FLOAT(name_, 1.0, 0.0, 1.0, 0.001, tooltip_)
+
+#define IN_PRINT_KEYFRAMES() IN_BOOL("print_keyframes", false, "Writes the keyframes into the log.")
+#define IN_PREV_KEYFRAMES()                                                                        \
+    IN_OBJECT("prev_hook_kf", "HOOK_KEYFRAMES", "Keyframes to add these to.",                      \
+              .flags = GRAFT_INPUT_OPTIONAL)
+#define OUT_KEYFRAMES() OUT("HOOK_KF", "HOOK_KEYFRAMES", "All keyframes, for Set Hook Keyframes.")
+
+/* Combines what inputs 0 … n - 1 have. */
+graft_status graft_hook_inputs_combine(graft_call *c, int n);
+/* The curve behind the keyframes of input `before`, told in the log where `print` says so.
+ * strength: NULL, or the strengths themselves. */
+graft_status graft_hook_inputs_curve(graft_call *c, const graft_keyframe_curve *curve,
+                                     const float *strength, int before, bool print);
+#endif
