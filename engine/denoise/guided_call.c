@@ -14,20 +14,20 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
         side == GRAFT_NEGATIVE && graft_model_skips_at(g->c.model, g->c.table, sigma);
     for (size_t i = 0; i < list->n; i++)
         if (graft_active_now(g->c.table, list->entry[i], sigma) && !g->regions.list[first + i].idle)
-            g->active[g->n_active++] =
-                (active){.entry = list->entry[i],
-                         .box = &g->regions.list[first + i].box,
-                         .side = side,
-                         .slot = first + i,
-                         .known = graft_known_source(g->c.model, list->entry[i]),
-                         .references = graft_known_references(g->c.model, list->entry[i]),
-                         .untold = graft_untold(g->c.model, list->entry[i]),
-                         .skips = skips,
-                         .control = graft_controls_active(g->controls, first + i, sigma),
-                         .steered = graft_controls_steered(g->controls, first + i, sigma),
-                         .within = g->c.model->within != NULL,
-                         .alike = graft_controls_alike(g->controls, first + i, sigma) &&
-                                  (!kept || kept[first + i] == g->sees)};
+            g->active[g->n_active++] = (active){
+                .entry = list->entry[i],
+                .box = &g->regions.list[first + i].box,
+                .side = side,
+                .slot = first + i,
+                .known = graft_known_source(g->c.model, list->entry[i]),
+                .references = graft_known_references(g->c.model, list->entry[i], g->c.layers),
+                .untold = graft_untold(g->c.model, list->entry[i]),
+                .skips = skips,
+                .control = graft_controls_active(g->controls, first + i, sigma),
+                .steered = graft_controls_steered(g->controls, first + i, sigma),
+                .within = g->c.model->within != NULL,
+                .alike = graft_controls_alike(g->controls, first + i, sigma) &&
+                         (!kept || kept[first + i] == g->sees)};
     return first + list->n;
 }
 
