@@ -325,7 +325,7 @@ static graft_status add_statistics(list *l, graft_err *e)
 static graft_status add_vae(const kind *k, list *l, graft_err *e)
 {
     const bool residual = k->vae_decoder_channels; /* Qwen-Image 2.1's, with transparency */
-    const int32_t colours = residual ? 4 : 3;
+    const int32_t colours = residual || k->vae_alpha ? 4 : 3;
     const int32_t channels = residual             ? GRAFT_QWEN_IMAGE21_PLANES
                              : k->vae_folds       ? 32
                              : has_four_planes(k) ? 4

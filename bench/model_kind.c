@@ -82,10 +82,10 @@
         .single_depth = one, .time_dim = 256, .context_dim = words, .guidance = told               \
     }
 /* Qwen-Image's, with so many blocks. */
-#define QWEN_IMAGE_NET(blocks)                                                                     \
+#define QWEN_IMAGE_NET(blocks, ...)                                                                \
     {                                                                                              \
         .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = blocks, .patch = 2,    \
-        .rope_dim = 56, .time_dim = 256, .context_dim = 3584                                       \
+        .rope_dim = 56, .time_dim = 256, .context_dim = 3584, __VA_ARGS__                          \
     }
 /* What looks at pictures of Qwen 3-VL-8B, and of 4B. */
 #define QWEN3_VISION_8B                                                                            \
@@ -300,6 +300,12 @@ static const model_kind kinds[] = {
      .qwen_vision = {.layers = 2, .width = 16, .heads = 2, .intermediate = 20, .patch = 14,
                      .whole_every = 2, .out = 32},
      .config = "{\"head_dim\": 8, \"vision_heads\": 2, \"vision_whole_every\": 2}"},
+    {.name = "qwen-image-layered", .qwen_image = QWEN_IMAGE_NET(60, .layered = 1), .vae_wan = true,
+     .vae_alpha = true, .vae_channels = 96, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2},
+    {.name = "tiny-qwen-image-layered", .vae_wan = true, .vae_alpha = true,
+     .qwen_image = {.channels = 16, .hidden = 64, .heads = 2, .mlp = 160, .depth = 2, .patch = 2,
+                    .rope_dim = 14, .time_dim = 256, .context_dim = 32, .layered = 1},
+     .vae_channels = 8, .vae_mult = {1, 2, 2, 2}, .vae_res_blocks = 1},
     {.name = "qwen-image21", .qwen_image21 = QWEN_IMAGE21_NET(32), .vae_wan = true,
      .vae_channels = 96, .vae_mult = {1, 2, 4, 8, 8}, .vae_res_blocks = 2,
      .vae_decoder_channels = 144,

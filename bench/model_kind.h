@@ -1,29 +1,30 @@
 /* The kinds of models that graft-make-model makes, with the shapes of published ones: sd15, sd21,
  * sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, flux-dev, flux-schnell, chroma,
  * longcat-image, ovis-image, z-image, flux2-klein, flux2-klein-9b, flux2-dev, qwen-image,
- * qwen-image21, krea2, anima, ideogram4, ernie-image, auraflow; ssd1b and bk-sdm-small, which are
- * pruned. Those whose names begin with "tiny" are small enough to run whole workflows in tests.
+ * qwen-image-layered, qwen-image21, krea2, anima, ideogram4, ernie-image, auraflow; ssd1b and
+ * bk-sdm-small, which are pruned. Those whose names begin with "tiny" are small enough to run whole
+ * workflows in tests.
  *
  * FLUX.2's have no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae), and neither they nor
  * Z-Image's have a text encoder, which qwen3-4b and its like are; z-image-layer and flux2-layer
  * have one block of each kind in the real width. Those of Qwen-Image have Qwen 2.5 as a file of its
  * own (--parts qwen3), with what looks at pictures; qwen-image-layer, two blocks in the real width,
- * is a network alone. Likewise those of Qwen-Image 2.1 and Krea 2 have Qwen 3-VL, tiny-krea2 and
- * tiny-ideogram4 its language model alone; qwen-image21-layer has two blocks, krea2-layer two and
- * one of each kind of the prompt's. Anima's have Qwen 3 likewise; anima-layer, one block of the
- * network and one of its adapter in the real width, is a network alone. Ideogram 4's have Qwen 3-VL
- * likewise, and FLUX.2's VAE; ideogram4-layer, two blocks in the real width, is a network alone,
- * and ideogram4-unconditional and tiny-ideogram4-unconditional are those that see no prompt.
- * ERNIE-Image's have Ministral 3 and FLUX.2's VAE likewise; ernie-image-layer is two blocks alone.
- * AuraFlow's have SDXL's VAE, and Pile-T5, also as a file of its own (--parts t5); auraflow-layer,
- * one block of each kind in the real width, is a network alone.
- * tiny-chroma has neither VAE nor text encoder; chroma has T5 as flux-dev. LongCat-Image's have no
- * text encoder, which is qwen-image's, Ovis-Image's has Qwen 3 as a file of its own; of
- * longcat-image-layer and ovis-image-layer, one block of each kind in the real width, and of
- * tiny-longcat-image and tiny-ovis-image there is the network alone. tiny-qwen3-deep has as
- * many layers as FLUX.2 klein asks for; mistral-small and tiny-mistral are dev's. tiny-refiner is a
- * UNet alone, whose prompts are as wide as all. Of SD 3's and FLUX.1's a checkpoint has no T5,
- * which is a file of its own. */
+ * is a network alone, and qwen-image-layered has no text encoder. Likewise those of Qwen-Image 2.1
+ * and Krea 2 have Qwen 3-VL, tiny-krea2 and tiny-ideogram4 its language model alone;
+ * qwen-image21-layer has two blocks, krea2-layer two and one of each kind of the prompt's. Anima's
+ * have Qwen 3 likewise; anima-layer, one block of the network and one of its adapter in the real
+ * width, is a network alone. Ideogram 4's have Qwen 3-VL likewise, and FLUX.2's VAE;
+ * ideogram4-layer, two blocks in the real width, is a network alone, and ideogram4-unconditional
+ * and tiny-ideogram4-unconditional are those that see no prompt. ERNIE-Image's have Ministral 3 and
+ * FLUX.2's VAE likewise; ernie-image-layer is two blocks alone. AuraFlow's have SDXL's VAE, and
+ * Pile-T5, also as a file of its own (--parts t5); auraflow-layer, one block of each kind in the
+ * real width, is a network alone. tiny-chroma has neither VAE nor text encoder; chroma has T5 as
+ * flux-dev. LongCat-Image's have no text encoder, which is qwen-image's, Ovis-Image's has Qwen 3 as
+ * a file of its own; of longcat-image-layer and ovis-image-layer, one block of each kind in the
+ * real width, and of tiny-longcat-image and tiny-ovis-image there is the network alone.
+ * tiny-qwen3-deep has as many layers as FLUX.2 klein asks for; mistral-small and tiny-mistral are
+ * dev's. tiny-refiner is a UNet alone, whose prompts are as wide as all. Of SD 3's and FLUX.1's a
+ * checkpoint has no T5, which is a file of its own. */
 #ifndef GRAFT_BENCH_MODEL_KIND_H
 #define GRAFT_BENCH_MODEL_KIND_H
 #include <stdbool.h>
@@ -86,6 +87,7 @@ typedef struct model_kind {
     int32_t vae_decoder_channels; /* of Qwen-Image 2.1's; 0: it is none */
     bool vae_folds;               /* FLUX.2's, as a file of its own */
     bool vae_wan;                 /* Wan 2.1's */
+    bool vae_alpha;               /* with an alpha channel, as Qwen-Image-Layered's */
     model_encoder text[2];
     graft_t5_arch t5;                     /* a file of its own, without a prefix */
     graft_qwen3_arch qwen3;               /* likewise */

@@ -157,7 +157,8 @@ graft_status graft_cond_picture(const graft_cond *c, const graft_latent *picture
                                 graft_err *e);
 /* One more picture that FLUX.1 (Kontext), FLUX.2 and Qwen-Image (Edit) see as tokens of its own, of
  * any size, behind those that the prompts have; at most 8, else GRAFT_E_LIMIT. Other networks, and
- * Fill, Canny and Depth, do not look at it. Retains the latent. */
+ * Fill, Canny and Depth, do not look at it. GRAFT_E_UNSUPPORTED for several layers. Retains the
+ * latent. */
 graft_status graft_cond_reference(const graft_cond *c, const graft_latent *picture,
                                   graft_cond **out, graft_err *e);
 /* The same for Qwen-Image 2.1, which sees references among the prompt's tokens, and only those that

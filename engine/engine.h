@@ -505,7 +505,8 @@ graft_status graft_sample_custom(const graft_sampling *sampling, const graft_lat
 typedef struct graft_tiling {
     int64_t tile_size, overlap; /* pixels */
 } graft_tiling;
-/* tiling NULL: the whole picture, strip by strip where the VAE's budget asks for it. */
+/* tiling NULL: the whole picture, strip by strip where the VAE's budget asks for it. Layers become
+ * pictures of their own, those of a sample one behind the other. */
 graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const graft_tiling *tiling,
                               const graft_task *task, graft_image **out, graft_err *e);
 graft_status graft_vae_encode(const graft_vae *v, const graft_image *pixels,

@@ -13,11 +13,19 @@ int64_t graft_latent_scale(int64_t channels);
  * those of its model, for as many pixels. */
 graft_status graft_latent_empty(int64_t channels, int64_t width, int64_t height, int64_t batch,
                                 graft_latent **out, graft_err *e);
+/* The same of so many layers for each of the batch, 1 or more: the pictures that
+ * Qwen-Image-Layered makes of one. */
+graft_status graft_latent_empty_layers(int64_t channels, int64_t width, int64_t height,
+                                       int64_t layers, int64_t batch, graft_latent **out,
+                                       graft_err *e);
 /* Copies (N,C,h,w) floats. */
 graft_status graft_latent_from_data(const float *data, const int64_t shape[4], graft_latent **out,
                                     graft_err *e);
-/* shape[4] = N,C,h,w; the data lives as long as the latent. */
+/* shape[4] = N,C,h,w; the data lives as long as the latent. With layers they are (N,C,layers,h,w),
+ * and shape[1] counts C * layers planes. */
 const float *graft_latent_data(const graft_latent *l, int64_t shape[4]);
+/* 1 for what is no stack of layers. */
+int64_t graft_latent_layers(const graft_latent *l);
 /* `method`: "nearest-exact" "bilinear" "area" "bicubic" "bislerp"; width, height in pixels (latent
  * = /scale); 0 keeps the aspect, both 0: unchanged; center: cut to the new aspect
  * first. */
@@ -35,10 +43,20 @@ graft_status graft_latent_set_mask(const graft_latent *l, const graft_image *mas
  * the part would have beyond the edges is left out; GRAFT_E_ARG when nothing remains. */
 graft_status graft_latent_crop(const graft_latent *l, int64_t x, int64_t y, int64_t width,
                                int64_t height, graft_latent **out, graft_err *e);
-/* `amount` columns, or rows, of the latent's places from `index` on, which counts from the end
- * where it is negative; the nearest that there are. GRAFT_E_ARG for amounts below 1. */
-graft_status graft_latent_cut(const graft_latent *l, bool rows, int64_t index, int64_t amount,
-                              graft_latent **out, graft_err *e);
+typedef enum graft_latent_axis {
+    GRAFT_LATENT_LAYERS = 0,
+    GRAFT_LATENT_ROWS = 1,
+    GRAFT_LATENT_COLUMNS = 2
+} graft_latent_axis;
+/* `amount` columns, rows or layers of the latent's from `index` on, which counts from the end where
+ * it is negative; the nearest that there are. GRAFT_E_ARG for amounts below 1. */
+graft_status graft_latent_cut(const graft_latent *l, graft_latent_axis axis, int64_t index,
+                              int64_t amount, graft_latent **out, graft_err *e);
+/* All parts of `size` columns, rows or layers as samples of their own, those of a sample one behind
+ * the other, with their parts of its mask; of fewer than `size` one part. What is left at the end
+ * goes. GRAFT_E_ARG for sizes below 1. */
+graft_status graft_latent_cut_to_batch(const graft_latent *l, graft_latent_axis axis, int64_t size,
+                                       graft_latent **out, graft_err *e);
 /* Upside down, or left to right. */
 graft_status graft_latent_flip(const graft_latent *l, bool upside_down, graft_latent **out,
                                graft_err *e);

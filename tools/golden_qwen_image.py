@@ -23,8 +23,10 @@ CONFIGS = {
                 context_dim=40),
     "edit": SMALL,
     "edit_clean": SMALL,
+    "layered": dict(SMALL, layered=True),
 }
-# Sides in tokens that are even, odd, and one. references: height and width of each.
+# Sides in tokens that are even, odd, and one. references: height and width of each. Of the last layered
+# case the prompt begins at the number of layers, which is more than half of a side.
 CASES = {
     "two": [dict(h=8, w=12, words=5, t=[501.0, 37.25]), dict(h=18, w=6, words=33, t=[1000.0]),
             dict(h=2, w=10, words=1, t=[0.0, 250.5, 999.0])],
@@ -33,12 +35,17 @@ CASES = {
              dict(h=6, w=4, words=5, t=[750.0], references=[(2, 14), (10, 6), (4, 2)])],
     "edit_clean": [dict(h=8, w=12, words=7, t=[501.0, 37.25], references=[(6, 10)]),
                    dict(h=6, w=4, words=5, t=[750.0], references=[(4, 14), (10, 2)])],
+    "layered": [dict(h=8, w=12, layers=3, words=7, t=[501.0, 37.25], references=[(8, 12)]),
+                dict(h=6, w=10, layers=2, words=5, t=[750.0]),
+                dict(h=10, w=6, layers=1, words=3, t=[88.5], references=[(10, 6)]),
+                dict(h=4, w=6, layers=5, words=9, t=[1000.0, 250.5], references=[(6, 8)])],
 }
 
 
 def inputs(cfg, case, g, clean):
     n = len(case["t"])
-    i = dict(x=torch.randn((n, cfg["channels"], case["h"], case["w"]), generator=g),
+    layers = (case["layers"],) if "layers" in case else ()
+    i = dict(x=torch.randn((n, cfg["channels"], *layers, case["h"], case["w"]), generator=g),
              timesteps=torch.tensor(case["t"]),
              context=torch.randn((n, case["words"], cfg["context_dim"]), generator=g) * 3)
     for k, (h, w) in enumerate(case.get("references", [])):

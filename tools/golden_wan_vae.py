@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Makes golden/small/wan_vae.safetensors: a small random VAE of Wan 2.1's kind (arXiv:2503.20314),
-which Qwen-Image has as well, in its authors' names, latents and pictures, and what PyTorch makes of
-them in float32, with convolutions over three pictures of which the two before are zeros.
-golden/README.md lists the tensors.
+"""Makes golden/small/wan_vae.safetensors and wan_vae_alpha.safetensors: a small random VAE of Wan 2.1's
+kind (arXiv:2503.20314), which Qwen-Image has as well, and Qwen-Image-Layered with an alpha channel, in
+its authors' names, latents and pictures, and what PyTorch makes of them in float32, with convolutions
+over three pictures of which the two before are zeros. golden/README.md lists the tensors.
 
-    tools/golden_wan_vae.py OUTPUT-FOLDER     write the file
+    tools/golden_wan_vae.py OUTPUT-FOLDER     write the files
     tools/golden_wan_vae.py --check FILE...   hold what is computed here against such files
 
 Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
-PyTorch's version and the processor; the file in the repository is from 1.13.
+PyTorch's version and the processor; those in the repository are from 1.13.
 """
 import json
 import sys
@@ -20,8 +20,10 @@ import torch.nn.functional as F
 import train_demo as td
 from golden_file import config, error, holds, load, main
 
-CONFIG = dict(dim=8, mult=[1, 2, 2], num_res_blocks=1, z=4)
-CASES = [(1, 4, 6), (2, 3, 2), (1, 8, 5)]  # pictures, and the latent's height and width
+CONFIGS = {"wan_vae": (2503, dict(dim=8, mult=[1, 2, 2], num_res_blocks=1, z=4)),
+           "wan_vae_alpha": (2512, dict(dim=8, mult=[1, 2, 2], num_res_blocks=1, z=4, colours=4))}
+# Pictures, and the latent's height and width.
+CASES = {"wan_vae": [(1, 4, 6), (2, 3, 2), (1, 8, 5)], "wan_vae_alpha": [(2, 3, 4), (1, 4, 1)]}
 
 
 class Conv(nn.Conv3d):
@@ -94,11 +96,15 @@ def head(channels, outputs):
     return nn.Sequential(Norm(channels), nn.SiLU(), Conv(channels, outputs))
 
 
+def colours(cfg):
+    return cfg.get("colours", 3)
+
+
 class Encoder(nn.Module):
     def __init__(self, cfg):
         super().__init__()
         widths, layers = [cfg["dim"] * m for m in cfg["mult"]], []
-        self.conv1, now = Conv(3, cfg["dim"]), cfg["dim"]
+        self.conv1, now = Conv(colours(cfg), cfg["dim"]), cfg["dim"]
         for level, width in enumerate(widths):
             for _ in range(cfg["num_res_blocks"]):
                 layers.append(Residual(now, width))
@@ -125,7 +131,7 @@ class Decoder(nn.Module):
             if level + 1 < len(widths):
                 layers.append(Resample(width, True, level + 2 < len(widths)))
                 now //= 2
-        self.upsamples, self.head = nn.Sequential(*layers), head(now, 3)
+        self.upsamples, self.head = nn.Sequential(*layers), head(now, colours(cfg))
 
     def forward(self, z):
         return self.head(self.upsamples(self.middle(self.conv1(z))))
@@ -163,23 +169,28 @@ def outputs(net, latent, image):
         return dict(decoded=net.decode(latent), encoded=net.encode(image))
 
 
-def make(folder):
-    g = torch.Generator().manual_seed(2503)
-    net = VAE(CONFIG)
+def make_one(folder, name, seed, cfg):
+    g = torch.Generator().manual_seed(seed)
+    net = VAE(cfg)
     randomize(net, g)
     tensors = {k: v.half() for k, v in net.state_dict().items()}
-    wide = load(VAE(CONFIG), tensors, "").double()
-    side = 2 ** (len(CONFIG["mult"]) - 1)
-    for k, (n, h, w) in enumerate(CASES):
-        latent = torch.randn((n, CONFIG["z"], h, w), generator=g)
-        image = torch.rand((n, 3, side * h, side * w), generator=g) * 2 - 1
+    wide = load(VAE(cfg), tensors, "").double()
+    side = 2 ** (len(cfg["mult"]) - 1)
+    for k, (n, h, w) in enumerate(CASES[name]):
+        latent = torch.randn((n, cfg["z"], h, w), generator=g)
+        image = torch.rand((n, colours(cfg), side * h, side * w), generator=g) * 2 - 1
         out, exact = outputs(net, latent, image), outputs(wide, latent.double(), image.double())
         for key, v in out.items():
-            print(f"case{k} {key}: largest value {v.abs().max():.2f},",
+            print(f"{name} case{k} {key}: largest value {v.abs().max():.2f},",
                   f"{error(v, exact[key]):.1g} from float64")
         tensors.update({f"case{k}.latent": latent, f"case{k}.image": image})
         tensors.update({f"case{k}.{key}": v for key, v in out.items()})
-    td.st_save(f"{folder}/wan_vae.safetensors", tensors, {"golden": json.dumps(CONFIG)})
+    td.st_save(f"{folder}/{name}.safetensors", tensors, {"golden": json.dumps(cfg)})
+
+
+def make(folder):
+    for name, (seed, cfg) in CONFIGS.items():
+        make_one(folder, name, seed, cfg)
 
 
 def check(path):

@@ -8,12 +8,14 @@ Names are those of its files; a config says
     mlp             width between the two layers behind attention
     depth           blocks
     context_dim     numbers of a text token
+    layered         it is Qwen-Image-Layered's (arXiv:2512.15603)
 
 Real ones: 16 channels, 24 heads of 128, axes 16, 56, 56, mlp 12288, depth 60, context_dim 3584.
 
 Prompts and pictures are computed one by one, each prompt with all of its tokens. References, which
 Qwen-Image-Edit sees, are pictures behind the one that is made; `clean` ones are conditioned on a time
-of 0 (Edit-2511).
+of 0 (Edit-2511). A layered network makes several pictures of one size, and is shown the one that
+consists of them; what its pictures have, which is an alpha channel, is embedded beside the time.
 """
 import math
 
@@ -39,9 +41,10 @@ def picture_places(number, rows, columns):
     return torch.cartesian_prod(number, along(rows), along(columns))
 
 
-def text_places(words, grids):
+def text_places(words, grids, least=0):
     """(T,3): the same number on all axes, from half of the longest side on."""
-    place = torch.arange(words, dtype=torch.float64) + max(n // 2 for grid in grids for n in grid)
+    place = torch.arange(words, dtype=torch.float64)
+    place += max([least] + [n // 2 for grid in grids for n in grid])
     return place[:, None].expand(-1, 3)
 
 
@@ -143,9 +146,15 @@ class Embedder(nn.Module):
 
 
 class Time(nn.Module):
-    def __init__(self, width):
+    def __init__(self, width, layered):
         super().__init__()
         self.timestep_embedder = Embedder(width)
+        if layered:
+            self.addition_t_embedding = nn.Embedding(2, width)   # with an alpha channel, without
+
+    def forward(self, t):
+        time = self.timestep_embedder(t)
+        return time + self.addition_t_embedding.weight[0] if hasattr(self, "addition_t_embedding") else time
 
 
 class Last(nn.Module):
@@ -176,35 +185,41 @@ class QwenImage(nn.Module):
     def __init__(self, cfg):
         super().__init__()
         width, square = cfg["num_heads"] * cfg["head_dim"], cfg["channels"] * PATCH ** 2
-        self.axes = cfg["axes"]
+        self.axes, self.layered = cfg["axes"], cfg.get("layered", False)
         self.img_in, self.txt_in = nn.Linear(square, width), nn.Linear(cfg["context_dim"], width)
         self.txt_norm = RMSNorm(cfg["context_dim"])
-        self.time_text_embed = Time(width)
+        self.time_text_embed = Time(width, self.layered)
         self.transformer_blocks = nn.ModuleList(Block(cfg) for _ in range(cfg["depth"]))
         self.norm_out = Last(width)
         self.proj_out = nn.Linear(width, square)
 
     def one(self, noise, words, pictures, clean):
         """How much of the first latent (c,H,W) is noise, in thousandths, (T,context_dim), the latent
-        and its references -> (c,H,W)."""
-        grids = [(p.shape[1] // PATCH, p.shape[2] // PATCH) for p in pictures]
-        embed = self.time_text_embed.timestep_embedder
+        and its references -> (c,H,W). Of a layered network the latent is (c,layers,H,W)."""
+        layers = list(pictures[0].unbind(1)) if self.layered else [pictures[0]]
+        shown = list(pictures[1:])
+        numbers = list(range(len(layers))) + ([-1] if self.layered else list(range(1, 1 + len(shown))))
+        grids = [(p.shape[1] // PATCH, p.shape[2] // PATCH) for p in layers + shown]
+        embed = self.time_text_embed
         time = embed(noise)
-        own = grids[0][0] * grids[0][1]
-        of_text = text_places(words.shape[0], grids)
-        of_pictures = torch.cat([picture_places(i, *grid) for i, grid in enumerate(grids)])
+        own = len(layers) * grids[0][0] * grids[0][1]
+        of_text = text_places(words.shape[0], grids, len(layers) if self.layered else 0)
+        of_pictures = torch.cat([picture_places(i, *grid) for i, grid in zip(numbers, grids)])
         text = self.txt_in(self.txt_norm(words))
-        cells = self.img_in(torch.cat([tokens(p) for p in pictures]))
+        cells = self.img_in(torch.cat([tokens(p) for p in layers + shown]))
         times = time.expand(len(cells), -1).clone()
         if clean:
             times[own:] = embed(torch.zeros_like(noise))
         for block in self.transformer_blocks:
             text, cells = block(text, cells, time, times, lambda v: turn(v, of_text, self.axes),
                                 lambda v: turn(v, of_pictures, self.axes))
-        return picture(self.proj_out(self.norm_out(cells[:own], time)), *pictures[0].shape[1:])
+        made = self.proj_out(self.norm_out(cells[:own], time)).chunk(len(layers))
+        made = [picture(p, *layers[0].shape[1:]) for p in made]
+        return torch.stack(made, 1) if self.layered else made[0]
 
     def forward(self, x, timesteps, context, references=(), clean=False):
-        """(N,c,H,W), (N) in 0..1000, (N,T,context_dim), each reference (N,c,H,W)."""
+        """(N,c,H,W) or (N,c,layers,H,W), (N) in 0..1000, (N,T,context_dim), each reference
+        (N,c,H,W)."""
         return torch.stack([self.one(noise, words, pictures, clean)
                             for noise, words, *pictures in zip(timesteps, context, x, *references)])
 
@@ -214,7 +229,9 @@ def randomize(net, g):
     at 0 or 1, or a mistake behind it could not be seen."""
     for name, p in net.named_parameters():
         r = torch.randn(p.shape, generator=g)
-        if p.dim() > 1:
+        if "addition" in name:
+            pass
+        elif p.dim() > 1:
             r = r / p[0].numel() ** 0.5
         elif "attn.norm_" in name or name == "txt_norm.weight":
             r = r * 0.3 + 1.0

@@ -84,12 +84,19 @@ static void begin_part(calibration *k, uint64_t begin, uint64_t end)
 
 /* ------------------------------------------------------------------ recording */
 
-/* The middle of a plane that has the call's height and width. */
+static int64_t layers_of(const graft_references *r)
+{
+    return r->layers > 1 ? r->layers : 1;
+}
+
+/* The middle of a plane that has the call's height and width, or of each of its layers. */
 static void cut(const calibration *k, const graft_guided_call *call, const float *from, float *to)
 {
-    int64_t top = (call->height - k->height) / 2, left = (call->width - k->width) / 2;
+    const int64_t layers = layers_of(&k->shown), all = call->height / layers;
+    const int64_t rows = k->height / layers;
+    int64_t top = (all - rows) / 2, left = (call->width - k->width) / 2;
     for (int64_t r = 0; r < k->height; r++)
-        memcpy(to + r * k->width, from + (top + r) * call->width + left,
+        memcpy(to + r * k->width, from + (r / rows * all + top + r % rows) * call->width + left,
                (size_t)k->width * sizeof *to);
 }
 
@@ -135,7 +142,8 @@ static graft_status record(calibration *k, const graft_guided_call *call, graft_
             }
     if (n == 1) k->weight[0] = 1.0f;
     k->rows = (int64_t)n;
-    k->height = call->height < RECORD_SIDE ? call->height : RECORD_SIDE;
+    const int64_t side = RECORD_SIDE * layers_of(call->references);
+    k->height = call->height < side ? call->height : side;
     k->width = call->width < RECORD_SIDE ? call->width : RECORD_SIDE;
     k->tokens = call->tokens;
     k->shown = *call->references;
@@ -332,9 +340,7 @@ static graft_status time_in_turns(calibration *k, graft_err *e)
     double shortest[2] = {INFINITY, INFINITY};
     const void *in[5];
     graft_status st;
-    int64_t dim[4]; /* the network gives as many channels as are sampled */
-    graft_latent_data(k->reference, dim);
-    size_t values = (size_t)(k->rows * dim[1] * k->height * k->width);
+    size_t values = (size_t)(k->rows * k->base->arch.latent_channels * k->height * k->width);
     float *out = graft_malloc_array(values, sizeof *out);
     if (!out) return graft_fail_nomem(e, "calibration");
     inputs(k, in);
@@ -434,7 +440,7 @@ static graft_status make_plan(calibration *k, graft_err *e)
     if (st) return st;
     memset(&shape, 0, sizeof shape);
     shape.batch = dim[0] * (fabs(s->cfg - 1.0) > 1e-9 ? 2 : 1);
-    shape.height = graft_net_side(&k->base->arch, dim[2]);
+    shape.height = graft_net_stacked(&k->base->arch, dim[2], graft_latent_layers(c->latent));
     shape.width = graft_net_side(&k->base->arch, dim[3]);
     shape.tokens = graft_net_tokens(&k->base->arch, s->positive->entry[0]->tokens);
     shape.act_dtype = GRAFT_F32;

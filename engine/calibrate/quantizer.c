@@ -212,7 +212,9 @@ static void note_size(const graft_quantizer *q, const graft_net_arch *a, const g
     graft_err none = GRAFT_ERR_INIT; /* the run will say so */
     const long long scale = graft_net_cell(a);
     if (!l || !task || graft_latent_shape_for(l, a->latent_channels, shape, &none)) return;
-    if (graft_net_side(a, shape[2]) == p->height && graft_net_side(a, shape[3]) == p->width) return;
+    if (graft_net_stacked(a, shape[2], graft_latent_layers(l)) == p->height &&
+        graft_net_side(a, shape[3]) == p->width)
+        return;
     graft_log_printf(&task->log, GRAFT_LOG_WARN,
                      "%s was calibrated at %lldx%lld pixels, this picture has %lldx%lld: densities "
                      "and times are of the former; recalibrate to renew them",

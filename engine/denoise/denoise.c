@@ -52,7 +52,7 @@ static graft_status tell(const graft_guided *g, const size_t *which, size_t coun
     const graft_guided_call call = {.variant = variant,
                                     .in = in,
                                     .pictures = g->c.shape[0],
-                                    .height = graft_net_side(a, first->box->height),
+                                    .height = graft_net_stacked(a, first->box->height, g->c.layers),
                                     .width = graft_net_side(a, first->box->width),
                                     .tokens = first->entry->tokens,
                                     .references = &first->references,
@@ -118,7 +118,7 @@ static void add(graft_guided *g, const active *a, const float *out, float *sum)
 static void add_all(graft_guided *g, const size_t *which, size_t count)
 {
     size_t again = perturbed_entries(g, which, count);
-    graft_known_cut(g->c.model, g->active[which[0]].box,
+    graft_known_cut(&g->c, g->active[which[0]].box,
                     (int64_t)(count + again) * g->c.shape[0] * g->c.shape[1], g->batch_out);
     for (size_t i = 0; i < count; i++) {
         const active *a = &g->active[which[i]];

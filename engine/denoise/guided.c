@@ -32,7 +32,7 @@ static size_t out_values(const graft_guided *g)
 {
     const graft_guided_config *c = &g->c;
     size_t planes = (size_t)(c->shape[0] * c->shape[1]) * results(g);
-    return planes * (size_t)(graft_net_side(&c->model->arch, c->shape[2]) *
+    return planes * (size_t)(graft_net_stacked(&c->model->arch, c->shape[2], c->layers) *
                              graft_net_side(&c->model->arch, c->shape[3]));
 }
 

@@ -24,7 +24,7 @@ static void collect_one(graft_guided *g, const graft_cond_entry *k, graft_side s
         .side = side,
         .slot = slot,
         .known = graft_known_source(g->c.model, k),
-        .references = graft_known_references(g->c.model, k),
+        .references = graft_known_references(g->c.model, k, g->c.layers),
         .untold = graft_untold(g->c.model, k),
         .skips = side == GRAFT_NEGATIVE && graft_model_skips_at(g->c.model, g->c.table, sigma),
         .weights = weights,

@@ -27,7 +27,8 @@ typedef struct graft_guided_config {
     const graft_cond *positive, *negative;
     graft_third third; /* without a prompt: none */
     double cfg;
-    int64_t shape[4];  /* of the latent */
+    int64_t shape[4];  /* of the latent, as graft_latent_shape_for() has it */
+    int64_t layers;    /* of it; 0: as 1 */
     size_t steps;      /* of the sampler; for DeepCache's schedule */
     float first, last; /* sigmas of the run, for differential diffusion */
     uint64_t seed;     /* of the noise on pictures that an unCLIP model is told of */

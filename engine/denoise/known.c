@@ -15,9 +15,10 @@ const void *graft_known_source(const graft_model *m, const graft_cond_entry *k)
     return m->arch.beside ? k->beside : NULL;
 }
 
-graft_references graft_known_references(const graft_model *m, const graft_cond_entry *k)
+graft_references graft_known_references(const graft_model *m, const graft_cond_entry *k,
+                                        int64_t layers)
 {
-    graft_references r = {.n = 0};
+    graft_references r = {.layers = layers > 1 ? (int32_t)layers : 0};
     if (!graft_net_takes_references(&m->arch)) return r;
     const bool within = m->arch.kind == GRAFT_NET_QWEN_IMAGE21;
     r.n = within ? k->n_within : k->n_references;
@@ -232,7 +233,7 @@ static graft_status make_references(graft_known *k, const graft_guided_config *c
                                     graft_err *e)
 {
     const graft_cond_entry *entry = graft_guided_entry(c, slot);
-    const graft_references r = graft_known_references(c->model, entry);
+    const graft_references r = graft_known_references(c->model, entry, c->layers);
     if (!r.n) return GRAFT_OK;
     for (int32_t i = 0; i < r.n; i++) {
         int64_t s[4];
@@ -259,9 +260,10 @@ graft_status graft_known_create(const graft_guided_config *c, graft_known *out, 
     memset(out, 0, sizeof *out);
     out->slots = graft_guided_slots(c);
     out->channels = c->model->arch.in_channels - c->model->arch.latent_channels;
-    out->joins = out->channels > 0 || graft_known_fills(c->model, c->shape);
+    out->joins = out->channels > 0 || graft_known_fills(c);
     for (size_t i = 0; i < out->slots; i++)
-        if (graft_known_references(c->model, graft_guided_entry(c, i)).n) out->joins = true;
+        if (graft_known_references(c->model, graft_guided_entry(c, i), c->layers).n)
+            out->joins = true;
     if (!out->joins) return GRAFT_OK;
     out->slot = graft_calloc(out->slots, sizeof *out->slot);
     out->made = graft_calloc(2 * out->slots, sizeof *out->made);
@@ -294,17 +296,25 @@ int64_t graft_known_x_values(const graft_known *k, const graft_guided_config *c,
                              const graft_box *box)
 {
     const int64_t planes = (c->shape[1] + k->channels) *
-                           graft_net_side(&c->model->arch, box->height) *
+                           graft_net_stacked(&c->model->arch, box->height, c->layers) *
                            graft_net_side(&c->model->arch, box->width);
     return planes + (k->joins ? k->slot[slot].reference_values : 0);
+}
+
+/* What the box is of each layer; of several it is all of the latent. */
+static graft_box of_layer(const graft_guided_config *c, const graft_box *box, int64_t *layers)
+{
+    *layers = c->layers > 1 ? c->layers : 1;
+    return (graft_box){.height = box->height / *layers, .width = box->width};
 }
 
 void graft_known_join(const graft_known *k, const graft_guided_config *c, size_t slot,
                       const graft_box *box, const float *latent, float *x)
 {
     const graft_known_slot *s = &k->slot[slot];
-    const graft_box cut = {.height = box->height, .width = box->width};
-    const int64_t of_latent[3] = {c->shape[1], box->height, box->width};
+    int64_t layers;
+    const graft_box cut = of_layer(c, box, &layers);
+    const int64_t of_latent[3] = {c->shape[1] * layers, cut.height, cut.width};
     const int64_t of_planes[3] = {k->channels, c->shape[2], c->shape[3]};
     for (int64_t p = 0; p < c->shape[0]; p++) {
         x = graft_known_fill(c->model, latent, of_latent, &cut, x);
@@ -381,19 +391,22 @@ graft_status graft_known_join_there(const graft_known *k, const graft_guided_con
     return st;
 }
 
-bool graft_known_fills(const graft_model *m, const int64_t shape[4])
+bool graft_known_fills(const graft_guided_config *c)
 {
-    return graft_net_side(&m->arch, shape[2]) != shape[2] ||
-           graft_net_side(&m->arch, shape[3]) != shape[3];
+    const graft_net_arch *a = &c->model->arch;
+    return graft_net_stacked(a, c->shape[2], c->layers) != c->shape[2] ||
+           graft_net_side(a, c->shape[3]) != c->shape[3];
 }
 
-void graft_known_cut(const graft_model *m, const graft_box *box, int64_t planes, float *out)
+void graft_known_cut(const graft_guided_config *c, const graft_box *box, int64_t planes, float *out)
 {
-    const int64_t height = graft_net_side(&m->arch, box->height);
-    const int64_t width = graft_net_side(&m->arch, box->width);
+    int64_t layers;
+    const graft_box cut = of_layer(c, box, &layers);
+    const int64_t height = graft_net_side(&c->model->arch, cut.height);
+    const int64_t width = graft_net_side(&c->model->arch, cut.width);
     float *to = out;
-    if (box->height == height && box->width == width) return;
-    for (int64_t i = 0; i < planes; i++)
-        for (int64_t y = 0; y < box->height; y++, to += box->width)
-            memmove(to, out + (i * height + y) * width, (size_t)box->width * sizeof *to);
+    if (cut.height == height && cut.width == width) return;
+    for (int64_t i = 0; i < planes * layers; i++)
+        for (int64_t y = 0; y < cut.height; y++, to += cut.width)
+            memmove(to, out + (i * height + y) * width, (size_t)cut.width * sizeof *to);
 }

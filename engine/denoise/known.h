@@ -2,7 +2,7 @@
  * channels, pictures that prompts bring. Belongs to one run, on one thread.
  *
  * Transformers see whole patches: a latent of an odd height or width goes on with its first row or
- * column, as in ComfyUI, and their prediction is cut.
+ * column, as in ComfyUI, and their prediction is cut; each layer of one does so by itself.
  *
  * Planes of the latent's size, by graft_beside: of an inpainting UNet the mask, 1 where it is to
  * paint, and the latent of the picture without that part (Rombach et al. 2022, arXiv:2112.10752,
@@ -63,17 +63,21 @@ graft_status graft_known_move(graft_known *k, graft_memory to, graft_err *e);
 graft_status graft_known_join_there(const graft_known *k, const graft_guided_config *c, size_t slot,
                                     const graft_box *box, const float *latent, float *x,
                                     graft_err *e);
-/* Whether a latent of this shape is filled up to whole patches. */
-bool graft_known_fills(const graft_model *m, const int64_t shape[4]);
+/* Whether the run's latent is filled up to whole patches. */
+bool graft_known_fills(const graft_guided_config *c);
 /* `shape[0]` planes of shape[1] x shape[2], their part `box` filled up to whole patches; returns
  * what is behind them. */
 float *graft_known_fill(const graft_model *m, const float *from, const int64_t shape[3],
                         const graft_box *box, float *to);
-/* `planes` predictions of whole patches become those of the box, one behind the other. */
-void graft_known_cut(const graft_model *m, const graft_box *box, int64_t planes, float *out);
+/* `planes` predictions of whole patches become those of the box, one behind the other. Of layers
+ * each is filled up by itself. */
+void graft_known_cut(const graft_guided_config *c, const graft_box *box, int64_t planes,
+                     float *out);
 /* Where the prompt has its planes from; two with the same have the same. NULL: the run's latent, or
  * the model takes none. */
 const void *graft_known_source(const graft_model *m, const graft_cond_entry *k);
-/* How the prompt's references use the network; n 0 where it has none, or the network takes none. */
-graft_references graft_known_references(const graft_model *m, const graft_cond_entry *k);
+/* How the prompt's references, and so many layers of the latent, use the network; n 0 where it has
+ * none, or the network takes none. */
+graft_references graft_known_references(const graft_model *m, const graft_cond_entry *k,
+                                        int64_t layers);
 #endif

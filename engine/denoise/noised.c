@@ -40,7 +40,7 @@ graft_status graft_latent_noised(const graft_model *m, const graft_latent *laten
     if (st) return st;
     n = (size_t)(s[0] * s[1] * s[2] * s[3]);
     float much = count > 1 ? fabsf(sigma[0] - sigma[count - 1]) : sigma[0];
-    st = graft_latent_create_like(latent, s, &r, e);
+    st = graft_latent_create_sampled(latent, s, &r, e);
     if (!st && !(noise = graft_calloc(n, sizeof *noise))) st = graft_fail_nomem(e, "noise");
     if (!st && add_noise)
         st = graft_noise_latent(seed, s, graft_latent_batch_index(latent), noise, e);

@@ -57,19 +57,19 @@ static void collect(const graft_prepare_request *rq, graft_side side, float sigm
         const graft_control *chain =
             graft_control_for(rq->model, rq->positive, list, side != GRAFT_POSITIVE, i);
         const graft_control *now = graft_control_any(rq->table, chain, sigma);
-        v->now[v->n_now++] = (active){.entry = k,
-                                      .box = &v->regions.list[first + i].box,
-                                      .side = side,
-                                      .fast = before && goes_on(rq, k, chain, *before, sigma),
-                                      .control = now,
-                                      .steered = graft_control_steered(rq->model, now),
-                                      .within = rq->model->within != NULL,
-                                      .known = graft_known_source(rq->model, k),
-                                      .references = graft_known_references(rq->model, k),
-                                      .untold = graft_untold(rq->model, k),
-                                      .weights = graft_hooked_key(rq->table, k, sigma),
-                                      .skips = side == GRAFT_NEGATIVE &&
-                                               graft_model_skips_at(rq->model, rq->table, sigma)};
+        v->now[v->n_now++] = (active){
+            .entry = k,
+            .box = &v->regions.list[first + i].box,
+            .side = side,
+            .fast = before && goes_on(rq, k, chain, *before, sigma),
+            .control = now,
+            .steered = graft_control_steered(rq->model, now),
+            .within = rq->model->within != NULL,
+            .known = graft_known_source(rq->model, k),
+            .references = graft_known_references(rq->model, k, rq->layers),
+            .untold = graft_untold(rq->model, k),
+            .weights = graft_hooked_key(rq->table, k, sigma),
+            .skips = side == GRAFT_NEGATIVE && graft_model_skips_at(rq->model, rq->table, sigma)};
     }
 }
 

@@ -10,7 +10,7 @@ typedef struct graft_prepare_request {
     bool guided;         /* the negative conditioning runs too; so it does beside a third one */
     const float *sigmas; /* of the run */
     size_t n_sigmas;
-    int64_t shape[4]; /* of the latent */
+    int64_t shape[4], layers; /* of the latent, as in graft_guided_config */
 } graft_prepare_request;
 
 /* Every batch size, prompt length and size of a prompt's area that comes up on the way from the

@@ -43,7 +43,7 @@ static bool is_blind(const graft_guided *g, const char *sampler)
     const size_t n = graft_guided_slots(&g->c);
     const bool perturbs = graft_model_perturbs(m);
     return !g->c.tap && !(t && t->latent) && !(g->answers && g->regions.any) && !g->blurred &&
-           !g->regions.rest && !graft_known_fills(m, g->c.shape) &&
+           !g->regions.rest && !graft_known_fills(&g->c) &&
            !(g->changes && graft_cfg_changes_look(g->changes)) &&
            !(perturbs && (g->features || m->skip.rescale > 0)) &&
            !(g->features && m->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&

@@ -26,7 +26,7 @@ typedef struct run_state {
     float *denoised; /* of the last step; NULL: not wanted */
     bool stepped;
     graft_image *mask_image;
-    int64_t shape[4], n;
+    int64_t shape[4], n, layers;
     graft_brownian *brownian;
     graft_rng rng;
     graft_noise_source source;
@@ -69,6 +69,7 @@ static graft_status take_latent(run_state *r, const graft_latent *l, graft_err *
     const graft_model *m = r->s->model;
     graft_status st = graft_latent_shape_for(l, m->arch.latent_channels, r->shape, e);
     if (st) return st;
+    r->layers = graft_latent_layers(l);
     r->n = r->shape[0] * r->shape[1] * r->shape[2] * r->shape[3];
     r->latent = graft_calloc((size_t)r->n, sizeof(float));
     r->noise = graft_calloc((size_t)r->n, sizeof(float));
@@ -80,19 +81,50 @@ static graft_status take_latent(run_state *r, const graft_latent *l, graft_err *
     return GRAFT_OK;
 }
 
+/* Several layers are for networks that make them, and are seen whole. */
+static graft_status check_layers(const run_state *r, graft_err *e)
+{
+    const graft_sampling *s = r->s;
+    const graft_cond *lists[] = {s->positive, s->negative, s->third.prompt};
+    if (r->layers == 1) return GRAFT_OK;
+    if (!graft_net_makes_layers(&s->model->arch))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "the latent has %lld layers, and this model makes single pictures",
+                          (long long)r->layers);
+    if (r->layers > GRAFT_LAYERS_MOST)
+        return graft_fail(e, GRAFT_E_LIMIT, "%lld layers: there are at most %d",
+                          (long long)r->layers, GRAFT_LAYERS_MOST);
+    for (int i = 0; i < 3; i++)
+        for (size_t k = 0; lists[i] && k < lists[i]->n; k++)
+            if (lists[i]->entry[k]->has_area || lists[i]->entry[k]->mask)
+                return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                                  "a prompt's area or mask is part of one picture, and the latent "
+                                  "has %lld layers",
+                                  (long long)r->layers);
+    for (int i = 0; i < s->model->n_cfg_changes; i++)
+        if (s->model->cfg_change[i].kind == GRAFT_CFG_OPERATED)
+            return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                              "LatentApplyOperationCFG sees single pictures, and the latent has "
+                              "%lld layers",
+                              (long long)r->layers);
+    return GRAFT_OK;
+}
+
+/* That of a picture is every layer's. */
 static graft_status take_mask(run_state *r, const graft_latent *l, graft_err *e)
 {
     const graft_image *mask = graft_latent_mask(l);
     if (!mask) return GRAFT_OK;
     int64_t shape[4];
-    graft_status st =
-        graft_image_resize_mask(mask, r->shape[2], r->shape[3], r->shape[0], &r->mask_image, e);
+    graft_status st = graft_image_resize_mask(mask, r->shape[2] / r->layers, r->shape[3],
+                                              r->shape[0], &r->mask_image, e);
     if (st) return st;
     const float *data = graft_image_data(r->mask_image, shape);
-    size_t n = (size_t)(shape[0] * shape[1] * shape[2]);
-    r->mask = graft_malloc_array(n, sizeof(float));
+    const size_t n = (size_t)(shape[1] * shape[2]);
+    r->mask = graft_malloc_array((size_t)(shape[0] * r->layers), n * sizeof(float));
     if (!r->mask) return graft_fail_nomem(e, "mask");
-    memcpy(r->mask, data, n * sizeof(float));
+    for (int64_t i = 0; i < shape[0] * r->layers; i++)
+        memcpy(r->mask + (size_t)i * n, data + (size_t)(i / r->layers) * n, n * sizeof(float));
     return GRAFT_OK;
 }
 
@@ -286,6 +318,7 @@ static graft_status integrate(run_state *r, graft_err *e)
                              .task = r->task,
                              .tap = r->tap};
     memcpy(c.shape, r->shape, sizeof c.shape);
+    c.layers = r->layers;
     begin(r, &c);
     if (r->mask && strcmp(s->sampler, "ddim") == 0) {
         /* What is kept gets noise of its own, not that of the start. */
@@ -346,6 +379,7 @@ static graft_status prepare_only(const run_state *r, graft_err *e)
                                 .sigmas = r->sigmas,
                                 .n_sigmas = r->n_sigmas};
     memcpy(rq.shape, r->shape, sizeof rq.shape);
+    rq.layers = r->layers;
     const bool guided = rq.guided;
     if (!s->negative_model) return graft_prepare_run(&rq, r->task, e);
     graft_sigma_table other;
@@ -365,7 +399,7 @@ static graft_status make_result(const run_state *r, const float *data, const gra
                                 graft_latent **out, graft_err *e)
 {
     graft_latent *l;
-    graft_status st = graft_latent_create_like(from, r->shape, &l, e);
+    graft_status st = graft_latent_create_sampled(from, r->shape, &l, e);
     if (st) return st;
     graft_model_unscale_latent(r->s->model, data, (size_t)r->n, r->shape[2] * r->shape[3],
                                graft_latent_writable(l));
@@ -426,6 +460,7 @@ graft_status graft_sample_tapped(const graft_sampling *s, const graft_latent *la
         goto out;
     }
     GRAFT_TRY(check_sigmas(r, e));
+    GRAFT_TRY(check_layers(r, e));
     if (s->negative_model) GRAFT_TRY(graft_two_models_check(s, e));
     GRAFT_TRY(take_mask(r, latent, e));
     GRAFT_TRY(graft_opposites_make(s->positive, s->negative, r->shape, &r->sides, e));

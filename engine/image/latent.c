@@ -17,7 +17,8 @@
 
 struct graft_latent {
     atomic_int refs;
-    int64_t shape[4];
+    int64_t shape[4]; /* [1]: of all layers */
+    int64_t layers;
     graft_latent *owner; /* retained: holds the samples when they are not here */
     graft_image *mask;
     int64_t *batch_index;
@@ -46,6 +47,7 @@ static graft_latent *allocate(const int64_t shape[4], int64_t n)
     if (!l) return NULL;
     atomic_init(&l->refs, 1);
     memcpy(l->shape, shape, sizeof l->shape);
+    l->layers = 1;
     l->owner = NULL;
     l->mask = NULL;
     l->batch_index = NULL;
@@ -63,6 +65,18 @@ graft_status graft_latent_create(const int64_t shape[4], graft_latent **out, gra
     return graft_fail(e, GRAFT_E_NOMEM, "out of memory: a latent of %lldx%lldx%lldx%lld",
                       (long long)shape[0], (long long)shape[1], (long long)shape[2],
                       (long long)shape[3]);
+}
+
+graft_status graft_latent_create_layers(const int64_t shape[4], int64_t layers, graft_latent **out,
+                                        graft_err *e)
+{
+    *out = NULL;
+    if (layers < 1 || shape[1] % layers)
+        return graft_fail(e, GRAFT_E_ARG, "a latent of %" PRId64 " planes for %" PRId64 " layers",
+                          shape[1], layers);
+    graft_status st = graft_latent_create(shape, out, e);
+    if (!st) (*out)->layers = layers;
+    return st;
 }
 
 graft_status graft_latent_from_data(const float *data, const int64_t shape[4], graft_latent **out,
@@ -101,7 +115,7 @@ graft_status graft_latent_create_like(const graft_latent *from, const int64_t sh
 {
     graft_latent *l;
     *out = NULL;
-    graft_status st = graft_latent_create(shape, &l, e);
+    graft_status st = graft_latent_create_layers(shape, from->layers, &l, e);
     if (st) return st;
     st = inherit(l, from, e);
     if (st)
@@ -109,6 +123,14 @@ graft_status graft_latent_create_like(const graft_latent *from, const int64_t sh
     else
         *out = l;
     return st;
+}
+
+graft_status graft_latent_create_sampled(const graft_latent *from, const int64_t shape[4],
+                                         graft_latent **out, graft_err *e)
+{
+    const int64_t layers = from->layers;
+    const int64_t own[4] = {shape[0], shape[1] * layers, shape[2] / layers, shape[3]};
+    return graft_latent_create_like(from, own, out, e);
 }
 
 float *graft_latent_writable(graft_latent *l)
@@ -129,19 +151,51 @@ bool graft_latent_is_empty(const graft_latent *l)
 graft_status graft_latent_shape_for(const graft_latent *l, int64_t channels, int64_t shape[4],
                                     graft_err *e)
 {
-    const int64_t from = graft_latent_scale(l->shape[1]), to = graft_latent_scale(channels);
+    const int64_t own = l->shape[1] / l->layers;
+    const int64_t from = graft_latent_scale(own), to = graft_latent_scale(channels);
     memcpy(shape, l->shape, sizeof l->shape);
-    if (shape[1] == channels) return GRAFT_OK;
-    if (!graft_latent_is_empty(l))
+    if (own != channels && !graft_latent_is_empty(l))
         return graft_fail(e, GRAFT_E_ARG,
-                          "the latent has %" PRId64 " channels, this model takes %" PRId64,
-                          shape[1], channels);
+                          "the latent has %" PRId64 " channels, this model takes %" PRId64, own,
+                          channels);
     shape[1] = channels;
     for (int d = 2; d < 4; d++) {
         shape[d] = shape[d] * from / to;
         if (!shape[d]) shape[d] = 1;
     }
+    shape[2] *= l->layers;
     return GRAFT_OK;
+}
+
+int64_t graft_latent_layers(const graft_latent *l)
+{
+    return l->layers;
+}
+
+int64_t graft_latent_cell(const graft_latent *l)
+{
+    return graft_latent_scale(l->shape[1] / l->layers);
+}
+
+graft_status graft_latent_want_single(const graft_latent *l, const char *what, graft_err *e)
+{
+    if (l->layers == 1) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s takes single pictures, and this latent has %" PRId64
+                      " layers: LatentCutToBatch with dim t takes them apart",
+                      what, l->layers);
+}
+
+graft_status graft_latent_want_alike(const graft_latent *a, const graft_latent *b, graft_err *e)
+{
+    if (a->layers != b->layers)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "latents of %" PRId64 " and %" PRId64 " layers do not go together",
+                          a->layers, b->layers);
+    if (a->shape[1] == b->shape[1]) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG,
+                      "latents of %" PRId64 " and %" PRId64 " channels do not go together",
+                      a->shape[1] / a->layers, b->shape[1] / b->layers);
 }
 
 const graft_image *graft_latent_mask(const graft_latent *l)
@@ -190,9 +244,17 @@ int64_t graft_latent_scale(int64_t channels)
 graft_status graft_latent_empty(int64_t channels, int64_t width, int64_t height, int64_t batch,
                                 graft_latent **out, graft_err *e)
 {
+    return graft_latent_empty_layers(channels, width, height, 1, batch, out, e);
+}
+
+graft_status graft_latent_empty_layers(int64_t channels, int64_t width, int64_t height,
+                                       int64_t layers, int64_t batch, graft_latent **out,
+                                       graft_err *e)
+{
     const int64_t scale = graft_latent_scale(channels);
-    const int64_t shape[4] = {batch, channels, height / scale, width / scale};
-    graft_status st = graft_latent_create(shape, out, e);
+    int64_t shape[4] = {batch, 0, height / scale, width / scale};
+    if (!graft_size_product((const int64_t[]){channels, layers}, 2, &shape[1])) shape[1] = 0;
+    graft_status st = graft_latent_create_layers(shape, layers, out, e);
     if (!st) memset((*out)->data, 0, (size_t)elements(shape) * sizeof(float));
     return st;
 }
@@ -206,6 +268,7 @@ graft_status graft_latent_set_mask(const graft_latent *l, const graft_image *mas
     graft_latent *r = allocate(l->shape, 0);
     if (!r) return graft_fail_nomem(e, "a latent");
     r->owner = graft_latent_retain(l->owner ? l->owner : (graft_latent *)l);
+    r->layers = l->layers;
     r->mask = graft_image_retain((graft_image *)mask);
     if (l->batch_index) {
         st = set_batch_index(r, l->batch_index, e);
@@ -256,6 +319,7 @@ static graft_status upscale_to(const graft_latent *l, const char *method, int64_
     graft_resize_method m;
     graft_status st = GRAFT_OK;
     GRAFT_TRY(graft_resize_method_parse(method, true, &m, e));
+    if (m == GRAFT_RESIZE_BISLERP) GRAFT_TRY(graft_latent_want_single(l, "bislerp", e));
     GRAFT_TRY(graft_latent_create_like(l, shape, &r, e));
     GRAFT_TRY(m == GRAFT_RESIZE_BISLERP
                   ? upscale_bislerp(l, h, w, center, r->data, e)
@@ -277,7 +341,7 @@ static int64_t in_proportion(int64_t side, int64_t to, int64_t from)
 graft_status graft_latent_upscale(const graft_latent *l, const char *method, int64_t width,
                                   int64_t height, bool center, graft_latent **out, graft_err *e)
 {
-    const int64_t scale = graft_latent_scale(l->shape[1]), max = GRAFT_IMAGE_MAX_SIDE * scale;
+    const int64_t scale = graft_latent_cell(l), max = GRAFT_IMAGE_MAX_SIDE * scale;
     *out = NULL;
     if (width < 0 || height < 0 || width > max || height > max)
         return graft_fail(e, GRAFT_E_ARG,
@@ -375,7 +439,7 @@ graft_status graft_latent_repeat(const graft_latent *l, int64_t amount, graft_la
                           "%" PRId64 " copies of a batch of %" PRId64 ": 1 to %d in all", amount,
                           l->shape[0], MAX_BATCH);
     const int64_t shape[4] = {l->shape[0] * amount, l->shape[1], l->shape[2], l->shape[3]};
-    GRAFT_TRY(graft_latent_create(shape, &r, e));
+    GRAFT_TRY(graft_latent_create_layers(shape, l->layers, &r, e));
     const size_t n = (size_t)elements(l->shape);
     for (int64_t i = 0; i < amount; i++)
         memcpy(r->data + (size_t)i * n, samples(l), n * sizeof(float));
@@ -400,7 +464,7 @@ graft_status graft_latent_from_batch(const graft_latent *l, int64_t index, int64
     if (index > l->shape[0] - 1) index = l->shape[0] - 1;
     if (length > l->shape[0] - index) length = l->shape[0] - index;
     const int64_t shape[4] = {length, l->shape[1], l->shape[2], l->shape[3]};
-    GRAFT_TRY(graft_latent_create(shape, &r, e));
+    GRAFT_TRY(graft_latent_create_layers(shape, l->layers, &r, e));
     const size_t plane = (size_t)(shape[1] * shape[2] * shape[3]);
     memcpy(r->data, samples(l) + (size_t)index * plane, (size_t)length * plane * sizeof(float));
     GRAFT_TRY(mask_for(l, index, length, 1, r, e));
@@ -425,6 +489,7 @@ graft_status graft_latent_same_noise(const graft_latent *l, bool same, graft_lat
     graft_latent *r = allocate(l->shape, 0);
     if (!r) return graft_fail_nomem(e, "a latent");
     r->owner = graft_latent_retain(l->owner ? l->owner : (graft_latent *)l);
+    r->layers = l->layers;
     r->mask = graft_image_retain(l->mask);
     if (same) {
         r->batch_index = graft_malloc_array((size_t)l->shape[0], sizeof *r->batch_index);

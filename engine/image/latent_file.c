@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/size.h"
 #include "engine/image/latent.h"
 #include "engine/weights/safetensors.h"
 
@@ -15,7 +16,7 @@ graft_status graft_latent_save(const graft_latent *l, const char *path, const ch
 {
     int64_t shape[4];
     const float *data = graft_latent_data(l, shape);
-    const int64_t n = shape[0] * shape[1] * shape[2] * shape[3];
+    const int64_t n = shape[0] * shape[1] * shape[2] * shape[3], layers = graft_latent_layers(l);
     graft_st_tensor t[2] = {{.name = TENSOR,
                              .dtype = GRAFT_F32,
                              .rank = 4,
@@ -23,6 +24,11 @@ graft_status graft_latent_save(const graft_latent *l, const char *path, const ch
                              .bytes = (uint64_t)n * sizeof *data},
                             {.name = VERSION, .dtype = GRAFT_F32, .rank = 1, .data = data}};
     memcpy(t[0].shape, shape, sizeof shape);
+    if (layers > 1) {
+        const int64_t all[5] = {shape[0], shape[1] / layers, layers, shape[2], shape[3]};
+        memcpy(t[0].shape, all, sizeof all);
+        t[0].rank = 5;
+    }
     return graft_safetensors_write(path, t, 2, metadata, 0, e);
 }
 
@@ -53,6 +59,25 @@ static graft_status read_samples(const graft_st_tensor *t, const char *path, int
                       path);
 }
 
+/* Five dimensions are (N,C,layers,h,w). */
+static graft_status create_for(const graft_st_tensor *t, const char *path, graft_latent **out,
+                               graft_err *e)
+{
+    const int64_t *s = t->shape;
+    int64_t shape[4] = {s[0], s[1], s[2], s[3]}, layers = 1;
+    if (t->rank != 4 && t->rank != 5)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: \"" TENSOR "\" has %d dimensions, not 4 or 5",
+                          path, t->rank);
+    if (t->rank == 5) {
+        layers = s[2];
+        shape[2] = s[3];
+        shape[3] = s[4];
+        if (!graft_size_product((const int64_t[]){s[1], layers}, 2, &shape[1])) shape[1] = 0;
+    }
+    graft_status st = graft_latent_create_layers(shape, layers, out, e);
+    return st == GRAFT_E_ARG ? graft_err_prefix(e, GRAFT_E_FORMAT, "%s", path) : st;
+}
+
 graft_status graft_latent_load(const char *path, graft_latent **out, graft_err *e)
 {
     graft_safetensors *f = NULL;
@@ -66,15 +91,10 @@ graft_status graft_latent_load(const char *path, graft_latent **out, graft_err *
                         path);
         goto out;
     }
-    if (t->rank != 4) {
-        st = graft_fail(e, GRAFT_E_FORMAT, "%s: \"" TENSOR "\" has %d dimensions, not 4", path,
-                        t->rank);
-        goto out;
-    }
-    st = graft_latent_create(t->shape, &l, e);
-    if (st == GRAFT_E_ARG) st = graft_err_prefix(e, GRAFT_E_FORMAT, "%s", path);
-    GRAFT_TRY(st);
-    const int64_t n = t->shape[0] * t->shape[1] * t->shape[2] * t->shape[3];
+    GRAFT_TRY(create_for(t, path, &l, e));
+    int64_t shape[4];
+    graft_latent_data(l, shape);
+    const int64_t n = shape[0] * shape[1] * shape[2] * shape[3];
     float *data = graft_latent_writable(l);
     GRAFT_TRY(read_samples(t, path, n, data, e));
     if (!graft_safetensors_find(f, VERSION))

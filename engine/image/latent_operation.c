@@ -139,7 +139,8 @@ graft_status graft_latent_operate(const graft_latent *l, const graft_latent_oper
     size_t count = 0;
     double *work = NULL;
     *out = NULL;
-    graft_status st = graft_latent_operation_fit(o, shape, &count, e);
+    graft_status st = graft_latent_want_single(l, "an operation on latents", e);
+    if (!st) st = graft_latent_operation_fit(o, shape, &count, e);
     if (!st && !(work = graft_malloc_array(count, sizeof *work)))
         st = graft_fail_nomem(e, "an operation on a latent");
     if (!st) st = graft_latent_create_like(l, shape, out, e);

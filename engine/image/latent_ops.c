@@ -29,7 +29,7 @@ graft_status graft_latent_crop(const graft_latent *l, int64_t x, int64_t y, int6
 {
     int64_t s[4];
     const float *data = graft_latent_data(l, s);
-    const int64_t scale = graft_latent_scale(s[1]), left = x / scale, top = y / scale;
+    const int64_t scale = graft_latent_cell(l), left = x / scale, top = y / scale;
     int64_t w = width / scale, h = height / scale;
     graft_latent *r = NULL;
     graft_image *all = NULL, *part = NULL;
@@ -57,23 +57,6 @@ out:
     graft_image_release(all);
     graft_latent_release(r);
     return st;
-}
-
-graft_status graft_latent_cut(const graft_latent *l, bool rows, int64_t index, int64_t amount,
-                              graft_latent **out, graft_err *e)
-{
-    int64_t s[4];
-    graft_latent_data(l, s);
-    const int64_t scale = graft_latent_scale(s[1]), all = rows ? s[2] : s[3];
-    *out = NULL;
-    if (amount < 1)
-        return graft_fail(e, GRAFT_E_ARG, "an amount of %" PRId64 " is below 1", amount);
-    int64_t from = index < 0 ? index + all : index;
-    if (index < -all || from < 0) from = 0;
-    if (from > all - 1) from = all - 1;
-    if (amount > all - from) amount = all - from;
-    return rows ? graft_latent_crop(l, 0, from * scale, s[3] * scale, amount * scale, out, e)
-                : graft_latent_crop(l, from * scale, 0, amount * scale, s[2] * scale, out, e);
 }
 
 static graft_status turned(const graft_latent *l, const graft_turn *t, graft_latent **out,
@@ -122,23 +105,16 @@ graft_status graft_latent_rotate(const graft_latent *l, int turns, graft_latent 
 
 /* ------------------------------------------------------------------ two of them */
 
-static graft_status same_channels(const int64_t a[4], const int64_t b[4], graft_err *e)
+/* b's samples at the size of `to`; graft_free(). */
+static graft_status scaled(const graft_latent *b, const graft_latent *to,
+                           graft_resize_method method, bool center, float **out, graft_err *e)
 {
-    if (a[1] == b[1]) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_ARG,
-                      "latents of %" PRId64 " and %" PRId64 " channels do not go together", a[1],
-                      b[1]);
-}
-
-/* b's samples at a's size; graft_free(). */
-static graft_status scaled(const graft_latent *b, const int64_t a[4], graft_resize_method method,
-                           bool center, float **out, graft_err *e)
-{
-    int64_t s[4];
+    int64_t s[4], a[4];
     const float *data = graft_latent_data(b, s);
     const int64_t planes[4] = {s[0] * s[1], s[2], s[3], 1};
-    graft_status st = same_channels(a, s, e);
+    graft_status st = graft_latent_want_alike(to, b, e);
     if (st) return st;
+    graft_latent_data(to, a);
     *out = graft_malloc_array((size_t)(s[0] * s[1]), (size_t)(a[2] * a[3]) * sizeof **out);
     if (!*out) return graft_fail_nomem(e, "a latent");
     if (s[2] != a[2] || s[3] != a[3])
@@ -156,7 +132,7 @@ graft_status graft_latent_blend(const graft_latent *a, const graft_latent *b, do
     graft_latent *r = NULL;
     *out = NULL;
     graft_latent_data(b, t);
-    graft_status st = scaled(b, s, GRAFT_RESIZE_BICUBIC, true, &other, e);
+    graft_status st = scaled(b, a, GRAFT_RESIZE_BICUBIC, true, &other, e);
     if (!st) st = graft_latent_create_like(a, s, &r, e);
     int64_t one = s[1] * s[2] * s[3];
     float *dst = st ? NULL : graft_latent_writable(r);
@@ -181,7 +157,7 @@ graft_status graft_latent_sum(const graft_latent *a, double factor_a, const graf
                           factor_b);
     if (b) {
         graft_latent_data(b, t);
-        st = scaled(b, s, GRAFT_RESIZE_BILINEAR, true, &other, e);
+        st = scaled(b, a, GRAFT_RESIZE_BILINEAR, true, &other, e);
     }
     if (!st) st = graft_latent_create_like(a, s, &r, e);
     int64_t one = s[1] * s[2] * s[3];
@@ -228,13 +204,14 @@ graft_status graft_latent_interpolate(const graft_latent *a, const graft_latent 
     graft_latent *r = NULL;
     *out = NULL;
     graft_latent_data(b, t);
-    graft_status st = scaled(b, s, GRAFT_RESIZE_BILINEAR, true, &other, e);
+    graft_status st = scaled(b, a, GRAFT_RESIZE_BILINEAR, true, &other, e);
     if (!st) st = graft_latent_create_like(a, s, &r, e);
-    const int64_t plane = s[2] * s[3], one = s[1] * plane;
+    const int64_t layers = graft_latent_layers(a), channels = s[1] / layers;
+    const int64_t plane = layers * s[2] * s[3], one = channels * plane;
     float *dst = st ? NULL : graft_latent_writable(r);
     for (int64_t i = 0; i < s[0] * plane && !st; i++) {
         const int64_t at = i / plane * one + i % plane;
-        interpolate(v + at, other + at % (t[0] * one), (float)ratio, s[1], plane, dst + at);
+        interpolate(v + at, other + at % (t[0] * one), (float)ratio, channels, plane, dst + at);
     }
     graft_free(other);
     if (!st) *out = r;
@@ -305,8 +282,8 @@ graft_status graft_latent_batch(const graft_latent *a, const graft_latent *b, gr
     *out = NULL;
     graft_latent_data(b, t);
     const int64_t shape[4] = {s[0] + t[0], s[1], s[2], s[3]};
-    graft_status st = scaled(b, s, GRAFT_RESIZE_BILINEAR, true, &other, e);
-    if (!st) st = graft_latent_create(shape, &r, e);
+    graft_status st = scaled(b, a, GRAFT_RESIZE_BILINEAR, true, &other, e);
+    if (!st) st = graft_latent_create_layers(shape, graft_latent_layers(a), &r, e);
     if (!st) {
         size_t one = (size_t)(s[1] * s[2] * s[3]), n = (size_t)s[0] * one;
         memcpy(graft_latent_writable(r), v, n * sizeof *v);
@@ -365,10 +342,10 @@ graft_status graft_latent_composite(const graft_latent *to, const graft_latent *
     int64_t s[4];
     *out = NULL;
     graft_latent_data(to, s);
-    const int64_t scale = graft_latent_scale(s[1]), n = feather / scale;
+    const int64_t scale = graft_latent_cell(to), n = feather / scale;
     layer k = {.masks = 1, .y = y / scale, .x = x / scale};
     k.data = graft_latent_data(from, k.shape);
-    graft_status st = same_channels(s, k.shape, e);
+    graft_status st = graft_latent_want_alike(to, from, e);
     if (!st) st = check_place(x, y, e);
     if (st) return st;
     int64_t h = k.shape[2], w = k.shape[3];
@@ -393,12 +370,12 @@ graft_status graft_latent_composite_masked(const graft_latent *to, const graft_l
     float *other = NULL;
     *out = NULL;
     graft_latent_data(to, s);
-    const int64_t scale = graft_latent_scale(s[1]);
+    const int64_t scale = graft_latent_cell(to);
     layer k = {.y = y / scale, .x = x / scale};
     k.data = graft_latent_data(from, k.shape);
-    graft_status st = same_channels(s, k.shape, e);
+    graft_status st = graft_latent_want_alike(to, from, e);
     if (!st) st = check_place(x, y, e);
-    if (!st && resize) st = scaled(from, s, GRAFT_RESIZE_BILINEAR, false, &other, e);
+    if (!st && resize) st = scaled(from, to, GRAFT_RESIZE_BILINEAR, false, &other, e);
     if (!st && resize) {
         k.data = other;
         k.shape[2] = s[2];

@@ -117,8 +117,8 @@ static bool mask_size(const graft_latent *const *latents, const plan *p, span s,
         if (!mask) continue;
         graft_image_data(mask, m);
         if (any && (m[1] != size[0] || m[2] != size[1])) {
-            size[0] = one[2] * graft_latent_scale(one[1]);
-            size[1] = one[3] * graft_latent_scale(one[1]);
+            size[0] = one[2] * graft_latent_cell(latents[s.from]);
+            size[1] = one[3] * graft_latent_cell(latents[s.from]);
             return true;
         }
         any = true;
@@ -202,7 +202,7 @@ static graft_status join_latents(const graft_latent *const *latents, const plan 
     graft_image *mask = NULL;
     graft_status st = GRAFT_OK;
     *out = NULL;
-    GRAFT_TRY(graft_latent_create(shape, &r, e));
+    GRAFT_TRY(graft_latent_create_layers(shape, graft_latent_layers(latents[s.from]), &r, e));
     float *dst = graft_latent_writable(r);
     for (span at = s; at.count; dst += n, step(p, &at))
         memcpy(dst, graft_latent_data(latents[at.from], NULL) + (size_t)at.first * n,
@@ -230,7 +230,11 @@ graft_status graft_latent_rebatch(const graft_latent *const *latents, size_t n, 
     *count = 0;
     p.shape = graft_malloc_array(n, sizeof *p.shape);
     if (!p.shape) return graft_fail_nomem(e, "a list of batches");
-    for (size_t k = 0; k < n; k++) graft_latent_data(latents[k], p.shape[k]);
+    for (size_t k = 0; k < n; k++) {
+        graft_latent_data(latents[k], p.shape[k]);
+        if (k && p.shape[k][1] == p.shape[k - 1][1])
+            GRAFT_TRY(graft_latent_want_alike(latents[k - 1], latents[k], e));
+    }
     GRAFT_TRY(plan_make(&p, size, e));
     if (!p.spans) goto out;
     *out = graft_malloc_array(p.spans, sizeof **out);

@@ -161,6 +161,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_net_shape *sha
 {
     if (shape->references.n && !graft_net_takes_references(a))
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "this network takes no reference pictures");
+    if (shape->references.layers && !graft_net_makes_layers(a))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "this network makes no layers");
     if (shape->within && a->kind != GRAFT_NET_QWEN_IMAGE)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "no ControlNets run within this network");
     switch (a->kind) {
@@ -248,6 +250,11 @@ bool graft_net_takes_references(const graft_net_arch *a)
            a->kind == GRAFT_NET_QWEN_IMAGE21;
 }
 
+bool graft_net_makes_layers(const graft_net_arch *a)
+{
+    return a->qwen_image.layered;
+}
+
 bool graft_net_told_guidance(const graft_net_arch *a)
 {
     return a->flux.guidance || a->flux2.guidance;
@@ -271,6 +278,11 @@ int64_t graft_net_x_values(const graft_net_arch *a, int64_t height, int64_t widt
 int64_t graft_net_side(const graft_net_arch *a, int64_t cells)
 {
     return graft_reference_side(cells, graft_net_patch(a));
+}
+
+int64_t graft_net_stacked(const graft_net_arch *a, int64_t cells, int64_t layers)
+{
+    return layers > 1 ? layers * graft_net_side(a, cells / layers) : graft_net_side(a, cells);
 }
 
 int64_t graft_net_patch(const graft_net_arch *a)
@@ -341,10 +353,11 @@ graft_hash graft_net_hash(const graft_net_arch *a)
                                              : offsetof(graft_zimage_arch, key_heads));
     case GRAFT_NET_FLUX2:
         return graft_hash128(&a->flux2, sizeof a->flux2);
-    case GRAFT_NET_QWEN_IMAGE: /* likewise, before there was its 2511 */
+    case GRAFT_NET_QWEN_IMAGE: /* likewise, before there was its 2511, or the layered one */
         return graft_hash128(&a->qwen_image,
-                             a->qwen_image.clean_references
-                                 ? sizeof a->qwen_image
+                             a->qwen_image.layered ? sizeof a->qwen_image
+                             : a->qwen_image.clean_references
+                                 ? offsetof(graft_qwen_image_arch, layered)
                                  : offsetof(graft_qwen_image_arch, clean_references));
     case GRAFT_NET_KREA2:
         return graft_hash128(&a->krea2, sizeof a->krea2);

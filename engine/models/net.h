@@ -37,6 +37,8 @@ static inline bool graft_net_is_unet(const graft_net_arch *a)
 }
 /* Whether it can be shown further pictures as tokens of their own (net_shape.h). */
 bool graft_net_takes_references(const graft_net_arch *a);
+/* Whether latents of several layers are for it (net_shape.h). */
+bool graft_net_makes_layers(const graft_net_arch *a);
 /* Numbers of one row of x, for latents of height x width. */
 int64_t graft_net_x_values(const graft_net_arch *a, int64_t height, int64_t width,
                            const graft_references *r);
@@ -58,4 +60,6 @@ int64_t graft_net_y_width(const graft_net_arch *a, int64_t tokens);
 int64_t graft_net_tokens(const graft_net_arch *a, int64_t tokens);
 /* How many it sees for so many of a latent's: whole patches (denoise/known.h). */
 int64_t graft_net_side(const graft_net_arch *a, int64_t cells);
+/* The same of the rows of so many layers, one below the other, each by itself; 0 and 1: of one. */
+int64_t graft_net_stacked(const graft_net_arch *a, int64_t cells, int64_t layers);
 #endif

@@ -470,6 +470,8 @@ graft_status graft_cond_reference(const graft_cond *c, const graft_latent *pictu
         if (c->entry[i]->n_references == GRAFT_REFERENCES)
             return graft_fail(e, GRAFT_E_LIMIT, "a prompt has at most %d reference pictures",
                               GRAFT_REFERENCES);
+    graft_status st = graft_latent_want_single(picture, "a reference", e);
+    if (st) return st;
     return change_all(c, reference_entry, picture, out, e);
 }
 

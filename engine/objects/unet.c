@@ -94,7 +94,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     /* As unet.c has it; a transformer computes all rows. */
     const bool shares = graft_net_is_unet(&m->arch) && !m->arch.adm_channels;
     unet.pictures = shares ? use->pictures : unet.shape.batch;
-    unet.shape.height = graft_net_side(&m->arch, use->height);
+    unet.shape.height = graft_net_stacked(&m->arch, use->height, use->references.layers);
     unet.shape.width = graft_net_side(&m->arch, use->width);
     unet.shape.tokens = use->tokens;
     unet.shape.references = use->references;

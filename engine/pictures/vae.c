@@ -183,8 +183,9 @@ static graft_status decode_all(const half_run *run, const float *z, const int64_
     return st;
 }
 
-graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const graft_tiling *tiling,
-                              const graft_task *task, graft_image **out, graft_err *e)
+static graft_status decode_single(const graft_vae *v, const graft_latent *l,
+                                  const graft_tiling *tiling, const graft_task *task,
+                                  graft_image **out, graft_err *e)
 {
     int64_t in[4], f = graft_vae_scale(&v->arch), fold = graft_vae_fold(&v->arch);
     const float *z = graft_latent_data(l, in);
@@ -206,6 +207,17 @@ graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const g
     to_unit_range(v, p, shape[0] * shape[1] * shape[2] * shape[3]);
     *out = image;
     return GRAFT_OK;
+}
+
+graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const graft_tiling *tiling,
+                              const graft_task *task, graft_image **out, graft_err *e)
+{
+    graft_latent *apart = NULL;
+    if (graft_latent_layers(l) == 1) return decode_single(v, l, tiling, task, out, e);
+    graft_status st = graft_latent_cut_to_batch(l, GRAFT_LATENT_LAYERS, 1, &apart, e);
+    if (!st) st = decode_single(v, apart, tiling, task, out, e);
+    graft_latent_release(apart);
+    return st;
 }
 
 /* ------------------------------------------------------------------ encode */

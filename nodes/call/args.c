@@ -47,6 +47,13 @@ bool graft_arg_is(const graft_call *c, int i, const char *choice)
     return strcmp(graft_arg_text(c, i), choice) == 0;
 }
 
+graft_latent_axis graft_arg_axis(const graft_call *c, int i)
+{
+    return graft_arg_is(c, i, "t")   ? GRAFT_LATENT_LAYERS
+           : graft_arg_is(c, i, "y") ? GRAFT_LATENT_ROWS
+                                     : GRAFT_LATENT_COLUMNS;
+}
+
 static void *object(const graft_call *c, int i, graft_value_kind kind)
 {
     return c->value[i] ? graft_value_object(c->value[i], kind) : NULL;

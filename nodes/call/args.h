@@ -12,6 +12,8 @@ double graft_arg_f64(const graft_call *c, int i);
 bool graft_arg_bool(const graft_call *c, int i);
 const char *graft_arg_text(const graft_call *c, int i); /* STRING and COMBO */
 bool graft_arg_is(const graft_call *c, int i, const char *choice);
+/* "x", "y" or "t", as ComfyUI calls them. */
+graft_latent_axis graft_arg_axis(const graft_call *c, int i);
 
 graft_model *graft_arg_model(const graft_call *c, int i);
 graft_clip *graft_arg_clip(const graft_call *c, int i);

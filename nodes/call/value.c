@@ -142,9 +142,16 @@ static void describe(object *o)
 {
     graft_tensor *t = &o->tensor;
     const float *data = NULL;
-    int64_t shape[4];
+    int64_t shape[5];
     int ndim = o->kind == GRAFT_VALUE_MASK ? 3 : 4;
     if (o->kind == GRAFT_VALUE_LATENT) data = graft_latent_data(o->inner, shape);
+    if (o->kind == GRAFT_VALUE_LATENT && graft_latent_layers(o->inner) > 1) {
+        shape[4] = shape[3];
+        shape[3] = shape[2];
+        shape[2] = graft_latent_layers(o->inner);
+        shape[1] /= shape[2];
+        ndim = 5;
+    }
     if (o->kind == GRAFT_VALUE_IMAGE || o->kind == GRAFT_VALUE_MASK)
         data = graft_image_data(o->inner, shape);
     if (o->kind == GRAFT_VALUE_SIGMAS) {

@@ -23,8 +23,9 @@ static graft_status run(graft_call *c)
     graft_latent *latent = NULL;
     int64_t shape[4];
     graft_latent_data(samples, shape);
-    graft_arg_warn_pixels(c, WIDTH, graft_latent_scale(shape[1]));
-    graft_arg_warn_pixels(c, HEIGHT, graft_latent_scale(shape[1]));
+    const int64_t scale = graft_latent_scale(shape[1] / graft_latent_layers(samples));
+    graft_arg_warn_pixels(c, WIDTH, scale);
+    graft_arg_warn_pixels(c, HEIGHT, scale);
     graft_status st = graft_latent_upscale(samples, graft_arg_text(c, UPSCALE_METHOD),
                                            graft_arg_i64(c, WIDTH), graft_arg_i64(c, HEIGHT),
                                            graft_arg_is(c, CROP, "center"), &latent, &c->err);

@@ -11,11 +11,6 @@
 #define ONE GRAFT_SOURCE_DIR "/golden/small/qwen_image_one.safetensors"
 
 static const damage damaged[] = {
-    {"time_text_embed.addition_t_embedding.weight",
-     {2, 48},
-     GRAFT_E_UNSUPPORTED,
-     "Qwen-Image-Layered",
-     .added = true},
     {"transformer_blocks.0.attn.norm_q.weight", {15}, GRAFT_E_UNSUPPORTED, "heads of 15"},
     {"transformer_blocks.0.attn.norm_q.weight", {0}, GRAFT_E_FORMAT},
     {"img_in.weight", {48, 63}, GRAFT_E_FORMAT},

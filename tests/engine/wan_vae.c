@@ -1,10 +1,12 @@
 /* Wan 2.1's VAE, which Qwen-Image has, through the engine's own functions, with
  * golden/small/wan_vae: what it decodes and encodes, in tiles and in strips; of its kernels over
- * time the last third; its other names; and what is wrong with files. */
+ * time the last third; its other names; and what is wrong with files. With golden/small/
+ * wan_vae_alpha the same with an alpha channel, which Qwen-Image-Layered has. */
 #include "engine/models/vaes/wan_vae.h"
 #include "tests/engine/vae_files.h"
 
 #define SMALL       GRAFT_SOURCE_DIR "/golden/small/wan_vae.safetensors"
+#define ALPHA       GRAFT_SOURCE_DIR "/golden/small/wan_vae_alpha.safetensors"
 #define FOUR_LEVELS MODELS "/../vae/tiny-qwen-image-vae.safetensors"
 #define COUNT(a)    (sizeof(a) / sizeof *(a))
 
@@ -84,6 +86,71 @@ static void earlier_slices(void)
     graft_vae_release(v);
 }
 
+/* Levels of the small one have two residual blocks in the decoder. */
+static const renaming names[] = {
+#include "tests/engine/wan_vae_names.def"
+    {".downsamples.", {".down_blocks."}},
+    {".upsamples.0.", {".up_blocks.0.resnets.0."}},
+    {".upsamples.1.", {".up_blocks.0.resnets.1."}},
+    {".upsamples.2.", {".up_blocks.0.upsamplers.0."}},
+    {".upsamples.3.", {".up_blocks.1.resnets.0."}},
+    {".upsamples.4.", {".up_blocks.1.resnets.1."}},
+    {".upsamples.5.", {".up_blocks.1.upsamplers.0."}},
+    {".upsamples.6.", {".up_blocks.2.resnets.0."}},
+    {".upsamples.7.", {".up_blocks.2.resnets.1."}},
+    {NULL}};
+
+/* ------------------------------------------------------------------ with transparency */
+
+static void alpha(void)
+{
+    graft_vae *v = load_vae(ALPHA);
+    graft_image *rgb = picture_of(2, 16, 12), *rgba = NULL, *white = NULL, *back = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t s[4];
+    CHECK(v->arch.in_channels == 4 && v->arch.out_channels == 4 && !v->arch.residual);
+    golden_batch(ALPHA);
+    /* A picture without an alpha channel is opaque. */
+    CHECK_OK(graft_mask_solid(12, 16, 0, &white, &e), &e);
+    CHECK_OK(graft_image_join_alpha(rgb, white, &rgba, &e), &e);
+    graft_latent *a = encoded(v, rgb, NULL), *b = encoded(v, rgba, NULL);
+    CHECK(latents_apart(a, b) < 1e-6);
+    back = decoded(v, a, NULL);
+    graft_image_data(back, s);
+    CHECK(s[0] == 2 && s[1] == 16 && s[2] == 12 && s[3] == 4);
+    graft_latent_release(a);
+    graft_latent_release(b);
+    graft_image_release(rgb);
+    graft_image_release(rgba);
+    graft_image_release(white);
+    graft_image_release(back);
+    graft_vae_release(v);
+    same_vae_in(renamed_tensors(golden_file(ALPHA), names, ""), ALPHA);
+    saved_vae(ALPHA);
+}
+
+/* Those of a sample become pictures, one behind the other. */
+static void layers(void)
+{
+    const int64_t shape[4] = {2, 4 * 3, 3, 4};
+    graft_vae *v = load_vae(ALPHA);
+    graft_latent *l = NULL, *apart = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t s[4];
+    CHECK_OK(graft_latent_create_layers(shape, 3, &l, &e), &e);
+    for (int64_t i = 0; i < shape_count(shape, 4); i++)
+        graft_latent_writable(l)[i] = fixed_value((uint64_t)i);
+    CHECK_OK(graft_latent_cut_to_batch(l, GRAFT_LATENT_LAYERS, 1, &apart, &e), &e);
+    graft_image *got = decoded(v, l, NULL), *want = decoded(v, apart, NULL);
+    graft_image_data(got, s);
+    CHECK(s[0] == 6 && s[3] == 4 && images_apart(got, want) == 0);
+    graft_latent_release(l);
+    graft_latent_release(apart);
+    graft_image_release(got);
+    graft_image_release(want);
+    graft_vae_release(v);
+}
+
 /* ------------------------------------------------------------------ in parts */
 
 static void tiles(void)
@@ -100,20 +167,6 @@ static void strips(void)
 }
 
 /* ------------------------------------------------------------------ other files */
-
-/* Levels of the small one have two residual blocks in the decoder. */
-static const renaming names[] = {
-#include "tests/engine/wan_vae_names.def"
-    {".downsamples.", {".down_blocks."}},
-    {".upsamples.0.", {".up_blocks.0.resnets.0."}},
-    {".upsamples.1.", {".up_blocks.0.resnets.1."}},
-    {".upsamples.2.", {".up_blocks.0.upsamplers.0."}},
-    {".upsamples.3.", {".up_blocks.1.resnets.0."}},
-    {".upsamples.4.", {".up_blocks.1.resnets.1."}},
-    {".upsamples.5.", {".up_blocks.1.upsamplers.0."}},
-    {".upsamples.6.", {".up_blocks.2.resnets.0."}},
-    {".upsamples.7.", {".up_blocks.2.resnets.1."}},
-    {NULL}};
 
 static void diffusers_names(void)
 {
@@ -175,6 +228,8 @@ int main(void)
     RUN(layers_have_numbers);
     RUN(golden);
     RUN(earlier_slices);
+    RUN(alpha);
+    RUN(layers);
     RUN(tiles);
     RUN(strips);
     RUN(diffusers_names);

@@ -166,6 +166,11 @@ float *golden_x(const graft_safetensors *f, int k, graft_unet_use *use)
     const size_t rows = (size_t)x->shape[0];
     graft_references *r = &use->references;
     size_t row = golden_count(x) / rows;
+    if (x->rank == 5) { /* layers */
+        r->layers = x->shape[2] > 1 ? (int32_t)x->shape[2] : 0;
+        use->height = x->shape[2] * x->shape[3];
+        use->width = x->shape[4];
+    }
     for (char name[32]; r->n < GRAFT_REFERENCES; r->n++) {
         snprintf(name, sizeof name, "reference%d", r->n);
         const graft_st_tensor *one = t[r->n] = golden_case(f, k, name);

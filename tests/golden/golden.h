@@ -42,7 +42,7 @@ float *golden_copy(const graft_st_tensor *t);
 /* Token ids of 32 or 64 bits (graft_free). */
 int32_t *golden_tokens(const graft_st_tensor *t);
 /* The case's x, behind each of whose rows come that of its references (graft_free); *use says how
- * large they are. */
+ * large they are, and of an x (N,C,layers,H,W) how large it is. */
 float *golden_x(const graft_safetensors *f, int k, graft_unet_use *use);
 /* For a network that counts tokens: in[2] becomes `all` tokens, of which it is not to see those
  * behind its own, and the last number of in[3] tells it (graft_free). Its own are all that context

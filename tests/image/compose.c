@@ -95,18 +95,20 @@ static void cropped(void)
 static void cut(void)
 {
     static const struct {
-        bool rows;
+        graft_latent_axis axis;
         int64_t index, amount, y, x, h, w;
     } cases[] = {
-        {false, 0, 1, 0, 0, 6, 1},   {false, 2, 3, 0, 2, 6, 3},  {false, 5, 10, 0, 5, 6, 2},
-        {false, 99, 4, 0, 6, 6, 1},  {false, -2, 1, 0, 5, 6, 1}, {false, -2, 9, 0, 5, 6, 2},
-        {false, -99, 3, 0, 0, 6, 3}, {true, 1, 2, 1, 0, 2, 7},   {true, -1, 16384, 5, 0, 1, 7}};
+        {GRAFT_LATENT_COLUMNS, 0, 1, 0, 0, 6, 1},   {GRAFT_LATENT_COLUMNS, 2, 3, 0, 2, 6, 3},
+        {GRAFT_LATENT_COLUMNS, 5, 10, 0, 5, 6, 2},  {GRAFT_LATENT_COLUMNS, 99, 4, 0, 6, 6, 1},
+        {GRAFT_LATENT_COLUMNS, -2, 1, 0, 5, 6, 1},  {GRAFT_LATENT_COLUMNS, -2, 9, 0, 5, 6, 2},
+        {GRAFT_LATENT_COLUMNS, -99, 3, 0, 0, 6, 3}, {GRAFT_LATENT_ROWS, 1, 2, 1, 0, 2, 7},
+        {GRAFT_LATENT_ROWS, -1, 16384, 5, 0, 1, 7}};
     graft_latent *l = with_mask(latent(2, 6, 7, 1), picture(1, 6, 7, 1, 2)), *r = NULL;
     graft_err e = GRAFT_ERR_INIT;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const int64_t h = cases[k].h, w = cases[k].w;
         int wrong = 0;
-        CHECK_OK(graft_latent_cut(l, cases[k].rows, cases[k].index, cases[k].amount, &r, &e), &e);
+        CHECK_OK(graft_latent_cut(l, cases[k].axis, cases[k].index, cases[k].amount, &r, &e), &e);
         CHECK(has_shape(r, 2, h, w));
         for (int64_t i = 0; i < 2 * 4 * h * w; i++) {
             const int64_t x = i % w, y = i / w % h, c = i / (w * h) % 4, n = i / (4 * w * h);
@@ -116,8 +118,8 @@ static void cut(void)
         CHECK_INT(wrong, 0);
         graft_latent_release(r);
     }
-    CHECK_INT(graft_latent_cut(l, false, 0, 0, &r, &e), GRAFT_E_ARG);
-    CHECK_INT(graft_latent_cut(l, true, 0, -1, &r, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_latent_cut(l, GRAFT_LATENT_COLUMNS, 0, 0, &r, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_latent_cut(l, GRAFT_LATENT_ROWS, 0, -1, &r, &e), GRAFT_E_ARG);
     graft_latent_release(l);
 }
 
@@ -471,6 +473,10 @@ static graft_status each(int which, graft_latent *l, graft_image *i, graft_laten
         return graft_latent_sum(l, 1, l, 1, r, e);
     case 9:
         return graft_latent_same_noise(l, true, r, e);
+    case 10:
+        return graft_latent_cut(l, GRAFT_LATENT_ROWS, 1, 2, r, e);
+    case 11:
+        return graft_latent_cut_to_batch(l, GRAFT_LATENT_LAYERS, 1, r, e);
     default:
         return graft_image_pad(i, (const int64_t[]){1, 1, 1, 1}, 1, p, q, e);
     }
@@ -483,7 +489,7 @@ static void out_of_memory(void)
     graft_image *i = picture(1, 4, 4, 3, 32);
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_latent_from_batch(picked, 0, 2, &l, &e), &e); /* with indices */
-    for (int which = 0; which < 11; which++)
+    for (int which = 0; which < 13; which++)
         for (int n = 1; n < 40; n++) {
             graft_latent *r = NULL;
             graft_image *p = NULL, *q = NULL;

@@ -36,10 +36,6 @@ static void edit_hidream(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "type", "hidream");
 }
-static void edit_time(const graft_node *n, graft_arg *in)
-{
-    set_s(n, in, "dim", "t");
-}
 static void edit_playground(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "sampling", "edm_playground_v2.5");
@@ -106,7 +102,6 @@ static void failures_name_the_input(void)
     }
     expect_failure("CLIPLoader", edit_hidream, GRAFT_E_UNSUPPORTED, "type", "hidream");
     expect_failure("DualCLIPLoader", edit_hidream, GRAFT_E_UNSUPPORTED, "type", "hidream");
-    expect_failure("LatentCut", edit_time, GRAFT_E_UNSUPPORTED, "dim", "no time");
     expect_failure("ModelSamplingContinuousEDM", edit_playground, GRAFT_E_UNSUPPORTED, "sampling",
                    "edm_playground_v2.5");
     expect_failure("ModelSamplingDiscrete", edit_img_to_img, GRAFT_E_UNSUPPORTED, "sampling",

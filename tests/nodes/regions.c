@@ -195,6 +195,10 @@ static void latents_are_changed(void)
     expect_latent(made("LatentCut", two, "x", "index", -2, "amount", 9, NULL), 1,
                   "3 4, 7 8, 11 12");
     expect_latent(made("LatentCut", two, "y", "index", 1, NULL), 1, "5 6 7 8");
+    expect_latent(made("LatentCut", two, "t", "index", 3, NULL), 1, "1 2 3 4, 5 6 7 8, 9 10 11 12");
+    expect_latent(made("LatentCutToBatch", two, "x", NULL), 4, "1, 5, 9");
+    expect_latent(made("LatentCutToBatch", two, "y", "slice_size", 2, NULL), 1, "1 2 3 4, 5 6 7 8");
+    expect_latent(made("LatentCutToBatch", two, "t", NULL), 1, "1 2 3 4, 5 6 7 8, 9 10 11 12");
     expect_latent(made("LatentFlip", two, "x-axis: vertically", NULL), 1,
                   "9 10 11 12, 5 6 7 8, 1 2 3 4");
     expect_latent(made("LatentFlip", two, "y-axis: horizontally", NULL), 1,
@@ -234,6 +238,35 @@ static void latents_are_changed(void)
         fake_host_release(&batch, 1);
     }
     fake_host_release(two, 2);
+}
+
+/* A picture and so many layers; which others see as five dimensions, and LatentCut and
+ * LatentCutToBatch by their last one. */
+static void latents_in_layers(void)
+{
+    const graft_node *n = fake_host_node("EmptyQwenImageLayeredLatentImage");
+    graft_arg in[24], stack[4], one;
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "width")].u.i = 48;
+    in[fake_host_input(n, "height")].u.i = 35;
+    in[fake_host_input(n, "layers")].u.i = 2;
+    in[fake_host_input(n, "batch_size")].u.i = 2;
+    CHECK_INT(run_with("EmptyQwenImageLayeredLatentImage", in, stack), GRAFT_OK);
+    const graft_tensor *t = stack[0].u.v->ops->query(stack[0].u.v, GRAFT_TENSOR_ID);
+    CHECK(t && t->ndim == 5 && t->shape[0] == 2 && t->shape[1] == 16 && t->shape[2] == 3);
+    CHECK(t && t->shape[3] == 4 && t->shape[4] == 6 && t->stride[0] == 1152);
+    CHECK(t && t->stride[1] == 72 && t->stride[2] == 24 && t->stride[4] == 1);
+    expect_latent(made("LatentCutToBatch", stack, "t", NULL), 6,
+                  "0 0 0 0 0 0, 0 0 0 0 0 0, 0 0 0 0 0 0, 0 0 0 0 0 0");
+    one = made("LatentCut", stack, "t", "index", 1, "amount", 16384, NULL);
+    CHECK_INT(graft_latent_layers(graft_value_object(one.u.v, GRAFT_VALUE_LATENT)), 2);
+    fake_host_release(&one, 1);
+    fake_host_release(stack, 4);
+    in[fake_host_input(n, "layers")].u.i = 0;
+    CHECK_INT(run_with("EmptyQwenImageLayeredLatentImage", in, stack), GRAFT_OK);
+    t = stack[0].u.v->ops->query(stack[0].u.v, GRAFT_TENSOR_ID);
+    CHECK(t && t->ndim == 4 && t->shape[1] == 16);
+    fake_host_release(stack, 4);
 }
 
 /* With a mask, and without one, which is an object that is not connected. */
@@ -512,6 +545,7 @@ int main(void)
     RUN(numbers_arrive);
     RUN(masks_are_made);
     RUN(latents_are_changed);
+    RUN(latents_in_layers);
     RUN(latents_under_masks);
     RUN(pictures_are_put_together);
     RUN(many_become_one);

@@ -146,6 +146,12 @@ static const struct workflow {
      1024,
      {"1.unet_name=tiny-qwen-image.safetensors", "2.clip_name=tiny-qwen25.safetensors",
       "3.vae_name=tiny-qwen-image-vae.safetensors", "11.steps=1"}},
+    {"qwen-image-layered.json",
+     2,
+     104,
+     104,
+     {"1.unet_name=tiny-qwen-image-layered.safetensors", "2.clip_name=tiny-qwen25.safetensors",
+      "3.vae_name=tiny-qwen-image-layered-vae.safetensors", "14.steps=2", "5.largest_size=104"}},
     {"qwen-image-21.json",
      1,
      64, /* whole places of 16 pixels */

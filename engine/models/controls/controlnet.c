@@ -411,6 +411,9 @@ graft_status graft_control_fits(const graft_control_arch *a, const graft_net_arc
         return fits_transformer(&c, &m, e);
     }
     if (a->kind == GRAFT_NET_QWEN_IMAGE) {
+        if (net->qwen_image.layered)
+            return graft_fail(e, GRAFT_E_ARG,
+                              "this ControlNet is for Qwen-Image, and not for the layered one");
         const widths c = of_qwen_image(&a->qwen_image), m = of_qwen_image(&net->qwen_image);
         return a->within ? fits_within(&c, &m, e) : fits_transformer(&c, &m, e);
     }

@@ -6,7 +6,8 @@
 #define NORM  "transformer_blocks.0.attn.norm_q.weight"
 #define MLP   "transformer_blocks.0.img_mlp.net.0.proj.weight"
 #define FIRST "time_text_embed.timestep_embedder.linear_1.weight"
-/* Of Qwen-Image-Layered, which is told of what else its latents are. */
+/* Of Qwen-Image-Layered, which is told what else its latents are; in diffusers' configuration
+ * use_additional_t_cond and, as its places have layers, use_layer3d_rope. */
 #define LAYERED "time_text_embed.addition_t_embedding.weight"
 /* Stands in files of Edit-2511, for which diffusers' configuration has zero_cond_t. */
 #define CLEAN "__index_timestep_zero__"
@@ -19,11 +20,6 @@ graft_status graft_qwen_image_detect(const graft_safetensors *f, const char *pre
     *out = (graft_qwen_image_arch){0};
     const graft_detect_width widths[] = {
         {FIRST, &out->time_dim, 1}, {"txt_in.weight", &out->context_dim, 1}, {MLP, &out->mlp, 0}};
-    if (graft_detect_find(f, prefix, LAYERED))
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: Qwen-Image-Layered, which makes several pictures at once, is not "
-                          "supported",
-                          graft_safetensors_path(f));
     out->patch = PATCH;
     graft_status st =
         graft_detect_patches(f, prefix, "img_in.weight", PATCH, &out->hidden, &out->channels, e);
@@ -32,6 +28,7 @@ graft_status graft_qwen_image_detect(const graft_safetensors *f, const char *pre
     out->depth = graft_detect_blocks(f, prefix, "transformer_blocks", "img_mod.1.weight",
                                      "attn.to_q.weight");
     out->clean_references = graft_detect_find(f, prefix, CLEAN) != NULL;
+    out->layered = graft_detect_find(f, prefix, LAYERED) != NULL;
     return graft_detect_turned_heads(f, prefix, config, NORM, out->hidden, share, &out->heads,
                                      &out->rope_dim, e);
 }

@@ -118,6 +118,9 @@ typedef struct graft_qwen_image_arch {
     int32_t context_dim;
     /* 1: references are told that there is no noise in them (Qwen-Image-Edit-2511). */
     int32_t clean_references;
+    /* 1: Qwen-Image-Layered's: its latents may have layers, and it is told that they have an alpha
+     * channel. */
+    int32_t layered;
 } graft_qwen_image_arch;
 
 /* Qwen-Image 2.1's transformer (qwen_image21.h). */

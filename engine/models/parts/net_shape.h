@@ -64,7 +64,10 @@ typedef struct graft_shrink {
  * the latent (FLUX.1 Kontext: Black Forest Labs 2025, arXiv:2506.15742; FLUX.2; Qwen-Image-Edit).
  * Each is a latent of any size, and stands where graft_placing says (conditioning.h), with FLUX.2
  * and Qwen-Image where flux2.h and qwen_image.h do. Qwen-Image 2.1 has them among the prompt's
- * tokens. */
+ * tokens.
+ *
+ * Qwen-Image-Layered makes several pictures at once, which see each other: the layers of one latent
+ * (N,C,layers,h,w), which is for all else one that is as many times as high (N,C,layers h,w). */
 #define GRAFT_REFERENCES 8
 typedef struct graft_references {
     int32_t n, placing; /* graft_placing; 0 without references */
@@ -73,7 +76,9 @@ typedef struct graft_references {
     graft_grid of[GRAFT_REFERENCES];
     /* Qwen-Image 2.1's: how many of the prompt's tokens stand before each; else zeros. */
     int32_t within[GRAFT_REFERENCES];
+    int32_t layers; /* of the latent that they stand beside, 2 or more; 0: it is no stack */
 } graft_references;
+#define GRAFT_LAYERS_MOST 256
 static inline int64_t graft_reference_side(int64_t cells, int64_t patch)
 {
     return (cells + patch - 1) / patch * patch;
@@ -94,7 +99,7 @@ static inline int64_t graft_references_cells(const graft_references *r, int64_t 
  * Self-attention guidance (Hong et al. 2022, arXiv:2210.00939) looks at the same place: of some
  * rows the queries and keys of the middle block's first self-attention are outputs. */
 typedef struct graft_net_shape {
-    int64_t batch, height, width;  /* of the latent */
+    int64_t batch, height, width;  /* of the latent, of layers the height of all together */
     int64_t perturbed;             /* the first so many rows once more, after all others; 0: none */
     int64_t watched_from, watched; /* so many rows are looked at, from this one on; 0: none */
     uint64_t skip; /* of a transformer: the blocks, a bit each, that perturbed rows leave out; where
@@ -109,7 +114,7 @@ typedef struct graft_net_shape {
     graft_grid grid[GRAFT_GRIDS];
     int32_t merged; /* of the outermost level's tokens, in millionths; 0: none, as with shrink */
     graft_shrink shrink;           /* with WHOLE, without control, adapted and grids */
-    graft_references references;   /* FLUX's and both Qwen-Images' only; n 0: none */
+    graft_references references;   /* FLUX's and both Qwen-Images' only; n 0: none; and layers */
     graft_attended_shape attended; /* of pictures beside the prompt; UNets only */
     int32_t adapted; /* takes so many features of T2I-Adapters, all of a whole UNet's; 0: none */
     graft_hypernetwork_arch hyper; /* UNets only */

@@ -51,8 +51,8 @@ static graft_vid cut_out(const qwen_image *m, graft_vid x, int i, int64_t at)
     const int64_t n = graft_build_dim(&m->b, x, 0), c = m->a->channels, p = m->a->patch;
     x = graft_graph_slice(m->b.g, x, at, c * p * p * graft_qwen_image_cells(m, i));
     x = graft_build_dense(&m->b, x, GRAFT_DTYPE_NONE);
-    x = graft_graph_reshape(m->b.g, x, 4,
-                            (int64_t[]){n, c, p * m->of[i].rows, p * m->of[i].columns});
+    const int64_t rows = (int64_t)m->of[i].rows * (i ? 1 : m->layers);
+    x = graft_graph_reshape(m->b.g, x, 4, (int64_t[]){n, c, p * rows, p * m->of[i].columns});
     return graft_stream_plane_patches(&m->b, x, m->a->patch);
 }
 
@@ -104,6 +104,8 @@ static void check_shape(graft_graph *g, const graft_qwen_image_arch *a, const gr
     graft_transformer_check_tokens(g, s, 1, SIDE_MAX);
     graft_transformer_check_wide(g, s, "Qwen-Image");
     graft_transformer_check_unchanged(g, s, s->perturbed);
+    if (a->layered && (s->control || s->within))
+        graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "no ControlNet is for Qwen-Image-Layered");
     if (s->within < 0 || s->within > GRAFT_WITHIN_MOST ||
         (s->within && (s->within_rows < 1 || s->batch % s->within_rows)))
         graft_graph_fail(g, GRAFT_E_ARG, "no %d ControlNets run within it", s->within);
@@ -119,9 +121,17 @@ static int32_t in_tokens(const qwen_image *m, int32_t cells)
 static void place(qwen_image *m, const graft_net_shape *s)
 {
     const graft_references *r = &s->references;
-    const int32_t patch = m->a->patch;
-    m->of[0] = (graft_grid){(int32_t)(s->height / patch), (int32_t)(s->width / patch)};
+    const int32_t patch = m->a->patch, layers = r->layers ? r->layers : 1;
+    m->of[0] = (graft_grid){(int32_t)(s->height / patch / layers), (int32_t)(s->width / patch)};
     m->n_pictures = 1 + r->n;
+    m->layers = layers;
+    if (layers < 1 || layers > GRAFT_LAYERS_MOST || (layers > 1 && !m->a->layered) ||
+        s->height % ((int64_t)layers * patch))
+        graft_graph_fail(m->b.g, GRAFT_E_ARG, "a latent of height %lld in %d layers",
+                         (long long)s->height, layers);
+    if (m->a->layered && r->n > 1)
+        graft_graph_fail(m->b.g, GRAFT_E_UNSUPPORTED,
+                         "Qwen-Image-Layered takes one picture apart, and %d are shown", r->n);
     if (r->placing == GRAFT_PLACE_DIAGONAL)
         graft_graph_fail(m->b.g, GRAFT_E_UNSUPPORTED,
                          "Qwen-Image's references stand each by itself, not along a diagonal as "
@@ -215,8 +225,8 @@ graft_status graft_qwen_image_build(const graft_qwen_image_arch *a, const graft_
     pictures p = embedded(&m, x);
     all_blocks(&m, shape, residual, &within, &text, &p);
     x = final_layer(&m, p.own.h);
-    graft_graph_output(
-        g, graft_stream_plane_unpatched(&m.b, x, m.of[0].rows, m.of[0].columns, a->patch));
+    graft_graph_output(g, graft_stream_plane_unpatched(&m.b, x, shape->height / a->patch,
+                                                       m.of[0].columns, a->patch));
     graft_status st = graft_graph_status(g, e);
     if (!st) {
         *out = g;

@@ -7,7 +7,12 @@
  *
  * Qwen-Image-Edit sees pictures behind the one that it makes: each has a number on the first axis,
  * 1 and on, and its own middle at 0. The prompt begins behind the longest side of all. Those of
- * Edit-2511 are conditioned on a time of 0, which is that of pictures without noise. */
+ * Edit-2511 are conditioned on a time of 0, which is that of pictures without noise.
+ *
+ * Qwen-Image-Layered (arXiv:2512.15603) makes the layers that one picture consists of, and the
+ * whole picture ahead of them: each is as any picture, with its number on the first axis, and the
+ * one that is taken apart stands at -1 there, behind them all in the sequence. The prompt begins no
+ * earlier than at the number of layers. What the network is conditioned on is added to the time. */
 #ifndef GRAFT_MODELS_QWEN_IMAGE_H
 #define GRAFT_MODELS_QWEN_IMAGE_H
 #include "engine/graph/graph.h"
@@ -23,7 +28,8 @@
  * those tokens without the block's residual. h and w are multiples of the patch. Of the shape
  * batch, height, width, tokens, act_dtype, references, control, steered, within and within_rows
  * count; all else must be zero, or GRAFT_E_UNSUPPORTED. So is float16, which the streams' values
- * exceed, and references on a diagonal. */
+ * exceed, and references on a diagonal, and for a layered one control, within and more than one
+ * reference. */
 graft_status graft_qwen_image_build(const graft_qwen_image_arch *a, const graft_net_shape *shape,
                                     graft_graph **out, graft_err *e);
 #endif

@@ -13,9 +13,15 @@ static const layers of_text = {
     {"add_q_proj", "add_k_proj", "add_v_proj"}, {"norm_added_q", "norm_added_k"}, "to_add_out"};
 static const layers of_picture = {{"to_q", "to_k", "to_v"}, {"norm_q", "norm_k"}, "to_out.0"};
 
+static int32_t stacked(const graft_qwen_image_blocks *m)
+{
+    return m->layers ? m->layers : 1;
+}
+
 int64_t graft_qwen_image_cells(const graft_qwen_image_blocks *m, int picture)
 {
-    return (int64_t)m->of[picture].rows * m->of[picture].columns;
+    const int64_t cells = (int64_t)m->of[picture].rows * m->of[picture].columns;
+    return picture ? cells : cells * stacked(m);
 }
 
 /* ------------------------------------------------------------------ places */
@@ -41,23 +47,41 @@ void graft_qwen_image_place(graft_qwen_image_blocks *m)
     }
 }
 
+/* How far the first axis is moved: the picture that is taken apart stands at -1. */
+static int32_t before_first(const graft_qwen_image_blocks *m)
+{
+    return m->a->layered ? 1 : 0;
+}
+
+/* A picture, or a layer of one, of which so many tokens are behind it. */
+static graft_vid turned_picture(const graft_qwen_image_blocks *m, graft_vid v, int i, int32_t frame,
+                                int64_t behind)
+{
+    const graft_grid before = before_middle(m->of[i]);
+    return rotated(m, v,
+                   (graft_rope_grid){.rows = m->of[i].rows,
+                                     .columns = m->of[i].columns,
+                                     .behind = (int32_t)behind,
+                                     .top = m->middle.rows - before.rows,
+                                     .left = m->middle.columns - before.columns,
+                                     .frame = frame,
+                                     .of_row = m->a->rope_dim,
+                                     .of_column = m->a->rope_dim});
+}
+
 /* Only differences of places count, so all are moved along each axis until none is below 0. The
  * last picture's tokens are the last. */
 static graft_vid turned_pictures(const graft_qwen_image_blocks *m, graft_vid v)
 {
+    const int32_t first = before_first(m), count = stacked(m);
     int64_t behind = 0;
-    for (int i = m->n_pictures - 1; i >= 0; i--) {
-        const graft_grid before = before_middle(m->of[i]);
-        v = rotated(m, v,
-                    (graft_rope_grid){.rows = m->of[i].rows,
-                                      .columns = m->of[i].columns,
-                                      .behind = (int32_t)behind,
-                                      .top = m->middle.rows - before.rows,
-                                      .left = m->middle.columns - before.columns,
-                                      .frame = i,
-                                      .of_row = m->a->rope_dim,
-                                      .of_column = m->a->rope_dim});
+    for (int i = m->n_pictures - 1; i > 0; i--) {
+        v = turned_picture(m, v, i, first ? 0 : i, behind);
         behind += graft_qwen_image_cells(m, i);
+    }
+    for (int32_t l = count - 1; l >= 0; l--) {
+        v = turned_picture(m, v, 0, first + l, behind);
+        behind += graft_qwen_image_cells(m, 0) / count;
     }
     return v;
 }
@@ -72,9 +96,10 @@ static graft_vid turned_text(const graft_qwen_image_blocks *m, graft_vid v)
         const int32_t half = (rows > columns ? rows : columns) / 2;
         if (half > from) from = half;
     }
+    if (m->a->layered && stacked(m) > from) from = stacked(m);
     const struct {
         int32_t values, moved;
-    } axis[] = {{first, 0}, {side, m->middle.rows}, {side, m->middle.columns}};
+    } axis[] = {{first, before_first(m)}, {side, m->middle.rows}, {side, m->middle.columns}};
     int32_t behind = first + 2 * side;
     for (int i = 0; i < 3; i++) {
         behind -= axis[i].values;
@@ -227,15 +252,29 @@ void graft_qwen_image_block(const graft_qwen_image_blocks *m, int i, graft_strea
 
 /* ------------------------------------------------------------------ in */
 
+/* What Qwen-Image-Layered is told besides, of each of the timesteps t (N): row 0, that its latents
+ * have an alpha channel. Row 1, of those without, is for none of ours. */
+static graft_vid told_more(const graft_qwen_image_blocks *m, graft_vid t)
+{
+    const graft_build *b = &m->b;
+    const int64_t table[2] = {2, m->a->hidden};
+    const graft_vid in[2] = {
+        graft_build_cast(b, graft_build_scale(b, t, 0, 0), GRAFT_I32),
+        graft_graph_weight(b->g, "time_text_embed.addition_t_embedding.weight", 2, table)};
+    if (in[0] < 0 || in[1] < 0) return GRAFT_NO_VALUE;
+    return graft_graph_node(b->g, GRAFT_OP_EMBEDDING, NULL, in, 2, b->act_dtype);
+}
+
 graft_vid graft_qwen_image_conditioned(const graft_qwen_image_blocks *m, graft_vid t)
 {
     static const char name[] = "time_text_embed.timestep_embedder";
     const graft_build *b = &m->b;
-    t = graft_build_cast(b, graft_build_waves(b, t, m->a->time_dim), b->act_dtype);
-    t = graft_build_linear(b, NAME("%s.linear_1", name), t, m->a->hidden, true);
-    t = graft_build_act(b, t, GRAFT_ACT_SILU);
-    t = graft_build_linear(b, NAME("%s.linear_2", name), t, m->a->hidden, true);
-    return graft_build_act(b, t, GRAFT_ACT_SILU);
+    graft_vid v = graft_build_cast(b, graft_build_waves(b, t, m->a->time_dim), b->act_dtype);
+    v = graft_build_linear(b, NAME("%s.linear_1", name), v, m->a->hidden, true);
+    v = graft_build_act(b, v, GRAFT_ACT_SILU);
+    v = graft_build_linear(b, NAME("%s.linear_2", name), v, m->a->hidden, true);
+    if (m->a->layered) v = graft_build_add(b, v, told_more(m, t));
+    return graft_build_act(b, v, GRAFT_ACT_SILU);
 }
 
 graft_vid graft_qwen_image_count(const graft_qwen_image_blocks *m, graft_vid y)

@@ -13,9 +13,11 @@ typedef struct graft_qwen_image_blocks {
     graft_vid vec_clean; /* of that without noise, behind vec, (2N,hidden); or GRAFT_NO_VALUE */
     int64_t words;       /* tokens of the prompt, those that fill it up among them */
     graft_vid count;     /* how many tokens count: the pictures', then those of the prompt (N) */
-    /* The latent's own, then those of the references, in tokens. */
+    /* The latent's own, of which each layer has as much, then those of the references, in tokens.
+     */
     graft_grid of[1 + GRAFT_REFERENCES];
     int n_pictures;
+    int32_t layers;    /* of the latent, one behind the other; 0: as 1 */
     graft_grid middle; /* the most rows and columns that any has before its middle */
 } graft_qwen_image_blocks;
 
@@ -27,7 +29,7 @@ typedef struct graft_qwen_image_pictures {
 
 /* Sets `middle`, once all sizes are known. */
 void graft_qwen_image_place(graft_qwen_image_blocks *m);
-/* Tokens of a picture. */
+/* Tokens of a picture, of the latent those of all layers. */
 int64_t graft_qwen_image_cells(const graft_qwen_image_blocks *m, int picture);
 /* Block i. Behind the last nobody reads prompt and references: the prompt's layers there are named
  * and not computed, and of the pictures the latent's own remains. */
