@@ -107,6 +107,8 @@ async function away() {
       const id = `unread-${gives_way}-${i}`, big = prompt(1, 5 + gives_way);
       big['x'.repeat(300000)] = big[4]; // the id is in most of the messages
       delete big[4];
+      w.close(); // for a socket that has read much the system itself keeps all of this
+      w = await join();
       w.socket.pause();
       await post(s, '/prompt', { prompt: big, prompt_id: id, client_id: 'away' });
       await entry(id);
