@@ -23,11 +23,11 @@
 #include "bench/model_file.h"
 #include "bench/model_kind.h"
 #include "engine/models/controls/controlnet.h"
+#include "engine/models/parts/folding.h"
+#include "engine/models/parts/tensors.h"
 #include "engine/models/vaes/upscaler.h"
 #include "engine/models/vaes/vae.h"
 #include "engine/models/vaes/wan_vae.h"
-#include "engine/models/parts/tensors.h"
-#include "engine/models/parts/folding.h"
 
 typedef model_tensor tensor;
 typedef model_list list;

@@ -1,8 +1,8 @@
 /* What make_model.c writes for pictures as prompts. */
 #ifndef GRAFT_BENCH_MAKE_VISION_H
 #define GRAFT_BENCH_MAKE_VISION_H
-#include "engine/models/parts/attended.h"
 #include "engine/models/encoders/vision.h"
+#include "engine/models/parts/attended.h"
 
 /* SigLIP so400m, or a small encoder of its kind; with clip ViT-H, or a small one. */
 const graft_vision_arch *make_vision_arch(bool small, bool clip);

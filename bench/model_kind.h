@@ -30,6 +30,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "engine/models/encoders/qwen3.h"
+#include "engine/models/encoders/qwen3_vision.h"
+#include "engine/models/encoders/qwen_vision.h"
+#include "engine/models/encoders/t5.h"
+#include "engine/models/encoders/textenc.h"
 #include "engine/models/transformers/anima.h"
 #include "engine/models/transformers/auraflow.h"
 #include "engine/models/transformers/ernie_image.h"
@@ -38,15 +43,10 @@
 #include "engine/models/transformers/ideogram4.h"
 #include "engine/models/transformers/krea2.h"
 #include "engine/models/transformers/mmdit.h"
-#include "engine/models/encoders/qwen3.h"
-#include "engine/models/encoders/qwen3_vision.h"
 #include "engine/models/transformers/qwen_image.h"
 #include "engine/models/transformers/qwen_image21.h"
-#include "engine/models/encoders/qwen_vision.h"
-#include "engine/models/encoders/t5.h"
-#include "engine/models/encoders/textenc.h"
-#include "engine/models/unets/unet.h"
 #include "engine/models/transformers/zimage.h"
+#include "engine/models/unets/unet.h"
 
 /* Prefixes of text encoders in checkpoints. */
 #define SD1_TEXT     "cond_stage_model.transformer."

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nodes/node.h"
 #include "nodes/call/state.h"
+#include "nodes/node.h"
 
 static graft_status init(const graft_host *h, const char *dir)
 {

@@ -84,15 +84,10 @@ static void begin_part(calibration *k, uint64_t begin, uint64_t end)
 
 /* ------------------------------------------------------------------ recording */
 
-static int64_t layers_of(const graft_references *r)
-{
-    return r->layers > 1 ? r->layers : 1;
-}
-
 /* The middle of a plane that has the call's height and width, or of each of its layers. */
 static void cut(const calibration *k, const graft_guided_call *call, const float *from, float *to)
 {
-    const int64_t layers = layers_of(&k->shown), all = call->height / layers;
+    const int64_t layers = graft_layers_of(k->shown.layers), all = call->height / layers;
     const int64_t rows = k->height / layers;
     int64_t top = (all - rows) / 2, left = (call->width - k->width) / 2;
     for (int64_t r = 0; r < k->height; r++)
@@ -142,7 +137,7 @@ static graft_status record(calibration *k, const graft_guided_call *call, graft_
             }
     if (n == 1) k->weight[0] = 1.0f;
     k->rows = (int64_t)n;
-    const int64_t side = RECORD_SIDE * layers_of(call->references);
+    const int64_t side = RECORD_SIDE * graft_layers_of(call->references->layers);
     k->height = call->height < side ? call->height : side;
     k->width = call->width < RECORD_SIDE ? call->width : RECORD_SIDE;
     k->tokens = call->tokens;

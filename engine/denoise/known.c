@@ -304,7 +304,7 @@ int64_t graft_known_x_values(const graft_known *k, const graft_guided_config *c,
 /* What the box is of each layer; of several it is all of the latent. */
 static graft_box of_layer(const graft_guided_config *c, const graft_box *box, int64_t *layers)
 {
-    *layers = c->layers > 1 ? c->layers : 1;
+    *layers = graft_layers_of(c->layers);
     return (graft_box){.height = box->height / *layers, .width = box->width};
 }
 

@@ -27,13 +27,6 @@ static graft_status plain_model(const graft_model *m, graft_model **out, graft_e
     return GRAFT_OK;
 }
 
-/* Merging names the file that differs, which is the model's own. */
-static graft_status blame(const graft_weights *hook, graft_status st, graft_err *e)
-{
-    return graft_err_prefix(e, st, "the hook with %s",
-                            graft_safetensors_path(graft_weights_file(hook)));
-}
-
 static graft_status to_model(const graft_hook *h, const graft_model *m, double strength,
                              const graft_task *task, graft_model **out, graft_err *e)
 {
@@ -45,11 +38,11 @@ static graft_status to_model(const graft_hook *h, const graft_model *m, double s
         return GRAFT_OK;
     }
     graft_status st = plain_model(m, &plain, e);
-    if (!st) st = graft_model_merge_subtract(k->model, plain, strength, &difference, e);
+    if (!st) st = graft_model_merge_subtract(plain, k->model, -strength, &difference, e);
     if (!st) st = graft_model_merge_add(m, difference, out, e);
     graft_model_release(plain);
     graft_model_release(difference);
-    return st ? blame(k->model->weights, st, e) : GRAFT_OK;
+    return st;
 }
 
 static graft_status plain_clip(const graft_clip *c, graft_clip **out, graft_err *e)
@@ -81,11 +74,11 @@ static graft_status to_clip(const graft_hook *h, const graft_clip *c, double str
         return GRAFT_OK;
     }
     graft_status st = plain_clip(c, &plain, e);
-    if (!st) st = graft_clip_merge_subtract(k->clip, plain, strength, &difference, e);
+    if (!st) st = graft_clip_merge_subtract(plain, k->clip, -strength, &difference, e);
     if (!st) st = graft_clip_merge_add(c, difference, out, e);
     graft_clip_release(plain);
     graft_clip_release(difference);
-    return st && k->clip->n_encoders ? blame(k->clip->encoder[0].weights, st, e) : st;
+    return st;
 }
 
 static void destroy(graft_hook *h)

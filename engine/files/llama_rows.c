@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "engine/models/parts/arch.h"
 #include "engine/models/detect/detect.h"
+#include "engine/models/parts/arch.h"
 
 /* Whether it is a GGUF file of this kind. */
 static bool is_kind(const graft_safetensors *f, const char *name)

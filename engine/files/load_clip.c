@@ -7,9 +7,9 @@
 #include "engine/files/llama_rows.h"
 #include "engine/files/load.h"
 #include "engine/files/mmproj.h"
+#include "engine/models/detect/detect.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
-#include "engine/models/detect/detect.h"
 
 /* In a checkpoint; a file of its own has the last. */
 static const char *const places[] = {"cond_stage_model.transformer.",

@@ -8,9 +8,9 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "engine/files/load.h"
+#include "engine/models/detect/detect.h"
 #include "engine/objects/control.h"
 #include "engine/weights/patch.h"
-#include "engine/models/detect/detect.h"
 
 typedef struct changes {
     const char **name; /* of the weights that change, as the model calls them */

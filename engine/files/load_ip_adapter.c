@@ -6,10 +6,10 @@
 #include "base/str.h"
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
+#include "engine/models/detect/detect.h"
 #include "engine/models/encoders/ip_adapter.h"
 #include "engine/prompts/vision.h"
 #include "engine/weights/quantized.h"
-#include "engine/models/detect/detect.h"
 
 /* The learned queries are no weight of the graph. */
 static graft_status check_queries(const graft_safetensors *f, const graft_ip_adapter_arch *a,

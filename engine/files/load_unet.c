@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
-#include "engine/models/transformers/ideogram4.h"
 #include "engine/models/detect/detect.h"
+#include "engine/models/transformers/ideogram4.h"
 
 static bool is_sd2_v(const graft_safetensors *f, const char *prefix)
 {

@@ -6,8 +6,8 @@
 #include "base/str.h"
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
-#include "engine/models/transformers/ideogram4.h"
 #include "engine/models/detect/detect.h"
+#include "engine/models/transformers/ideogram4.h"
 
 #define CELL_PIXELS 8 /* of the picture's width and height in one of the models' latents */
 

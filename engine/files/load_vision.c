@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "engine/files/kinds.h"
 #include "engine/files/load.h"
-#include "engine/prompts/vision.h"
 #include "engine/models/detect/detect.h"
+#include "engine/prompts/vision.h"
 
 /* Whether the part has all that the graph reads. Whole CLIPs have text encoders beside it, and
  * SigLIP a head, which are no leftovers. Takes over the graph. */

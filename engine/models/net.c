@@ -3,9 +3,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "engine/models/detect/detect_parts.h"
 #include "engine/models/transformers/anima.h"
 #include "engine/models/transformers/auraflow.h"
-#include "engine/models/detect/detect_parts.h"
 #include "engine/models/transformers/ernie_image.h"
 #include "engine/models/transformers/flux.h"
 #include "engine/models/transformers/flux2.h"
@@ -282,7 +282,8 @@ int64_t graft_net_side(const graft_net_arch *a, int64_t cells)
 
 int64_t graft_net_stacked(const graft_net_arch *a, int64_t cells, int64_t layers)
 {
-    return layers > 1 ? layers * graft_net_side(a, cells / layers) : graft_net_side(a, cells);
+    layers = graft_layers_of(layers);
+    return layers * graft_net_side(a, cells / layers);
 }
 
 int64_t graft_net_patch(const graft_net_arch *a)

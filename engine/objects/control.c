@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/models/controls/t2i_adapter.h"
 #include "engine/models/transformers/control_blockwise.h"
 #include "engine/models/transformers/mmdit.h"
-#include "engine/models/controls/t2i_adapter.h"
 
 graft_controlnet *graft_controlnet_retain(graft_controlnet *n)
 {

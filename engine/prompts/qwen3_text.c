@@ -5,15 +5,15 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "engine/models/transformers/flux2.h"
+#include "engine/models/detect/detect.h"
 #include "engine/models/encoders/qwen3_vision.h"
 #include "engine/models/encoders/qwen_vision.h"
+#include "engine/models/transformers/flux2.h"
 #include "engine/prompts/gemma2.h"
 #include "engine/prompts/mistral.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
 #include "engine/text/tokenizer.h"
-#include "engine/models/detect/detect.h"
 
 #define BEFORE GRAFT_QWEN_BEFORE
 #define BEHIND GRAFT_QWEN_BEHIND

@@ -4,10 +4,10 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "engine/models/detect/detect.h"
 #include "engine/prompts/t5.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/unigram_file.h"
-#include "engine/models/detect/detect.h"
 
 /* ------------------------------------------------------------------ loading */
 

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/tree.h"
 #include "host/prompt/hint.h"
 #include "host/schema/object_info.h"
 #include "host/schema/schema.h"
 #include "host/services/services.h"
-#include "base/tree.h"
 
 /* The input's description, or null where it was told already and is long. NULL: out of memory. */
 static cJSON *config_of(graft_check *c, const graft_node *node, const graft_input *in)

@@ -14,9 +14,9 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "host/session/ahead.h"
 #include "host/serve/serve.h"
 #include "host/serve/transport.h"
+#include "host/session/ahead.h"
 
 /* Everything that lives as long as the command. */
 struct command {

@@ -1,8 +1,8 @@
 #include "nodes/compile/booster_nodes.h"
 
 #include "base/alloc.h"
-#include "nodes/node.h"
 #include "nodes/call/state.h"
+#include "nodes/node.h"
 
 static const char *const off_on[] = {"disable", "enable", NULL};
 static const char *const on_off[] = {"enable", "disable", NULL};

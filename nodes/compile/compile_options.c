@@ -1,8 +1,8 @@
 #include "nodes/compile/compile_options.h"
 
 #include "base/alloc.h"
-#include "nodes/node.h"
 #include "nodes/call/state.h"
+#include "nodes/node.h"
 
 static const char *const precisions[] = {"auto", "f32", "bf16", "f16", NULL};
 static const char *const tunings[] = {"off", "fast", "full", NULL};

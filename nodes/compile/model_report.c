@@ -1,6 +1,6 @@
 /* ModelReport: where time and memory go. */
-#include "nodes/node.h"
 #include "nodes/call/output.h"
+#include "nodes/node.h"
 
 enum { MODEL, VAE, CLIP, LATENT };
 static const graft_input *const inputs[] = {

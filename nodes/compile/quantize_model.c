@@ -2,9 +2,9 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "nodes/call/files.h"
-#include "nodes/node.h"
 #include "nodes/call/output.h"
 #include "nodes/call/pictures.h"
+#include "nodes/node.h"
 
 enum {
     MODEL,

@@ -1,6 +1,6 @@
 /* SaveQuantizedModel: a checkpoint whose chosen layers are stored quantized. */
-#include "nodes/node.h"
 #include "nodes/call/output.h"
+#include "nodes/node.h"
 
 enum { MODEL, FILENAME_PREFIX };
 static const graft_input *const inputs[] = {

@@ -1,8 +1,8 @@
 #include "nodes/controls/controlnet.h"
 
 #include "base/alloc.h"
-#include "nodes/node.h"
 #include "nodes/call/state.h"
+#include "nodes/node.h"
 
 const graft_input graft_controlnet_name =
     INPUT_CHOICE("control_net_name", NULL,

@@ -1,7 +1,7 @@
 /* IPAdapterModelLoader: an IP-Adapter, from a file. */
 #include "base/alloc.h"
-#include "nodes/node.h"
 #include "nodes/call/state.h"
+#include "nodes/node.h"
 
 enum { IPADAPTER_FILE };
 static const graft_input *const inputs[] = {

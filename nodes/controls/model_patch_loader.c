@@ -1,7 +1,7 @@
 /* ModelPatchLoader: a ControlNet that is put on a model, from a file. */
 #include "base/alloc.h"
-#include "nodes/node.h"
 #include "nodes/call/state.h"
+#include "nodes/node.h"
 
 enum { NAME };
 static const graft_input *const inputs[] = {

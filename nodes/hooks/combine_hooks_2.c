@@ -1,11 +1,7 @@
 /* CombineHooks2: several hooks together. */
 #include "nodes/hooks/hook_inputs.h"
 
-#define IN_HOOKS(letter_)                                                                          \
-    IN_OBJECT("hooks_" letter_, "HOOKS",                                                           \
-              "The hooks that come in place " letter_ "; nothing is no hooks.",                    \
-              .flags = GRAFT_INPUT_OPTIONAL)
-static const graft_input *const inputs[] = {IN_HOOKS("A"), IN_HOOKS("B"), NULL};
+static const graft_input *const inputs[] = {IN_HOOKS_OF("A"), IN_HOOKS_OF("B"), NULL};
 static const graft_output *const outputs[] = {OUT_HOOKS(), NULL};
 
 static graft_status run(graft_call *c)

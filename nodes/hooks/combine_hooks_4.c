@@ -1,12 +1,8 @@
 /* CombineHooks4: several hooks together. */
 #include "nodes/hooks/hook_inputs.h"
 
-#define IN_HOOKS(letter_)                                                                          \
-    IN_OBJECT("hooks_" letter_, "HOOKS",                                                           \
-              "The hooks that come in place " letter_ "; nothing is no hooks.",                    \
-              .flags = GRAFT_INPUT_OPTIONAL)
-static const graft_input *const inputs[] = {IN_HOOKS("A"), IN_HOOKS("B"), IN_HOOKS("C"),
-                                            IN_HOOKS("D"), NULL};
+static const graft_input *const inputs[] = {IN_HOOKS_OF("A"), IN_HOOKS_OF("B"), IN_HOOKS_OF("C"),
+                                            IN_HOOKS_OF("D"), NULL};
 static const graft_output *const outputs[] = {OUT_HOOKS(), NULL};
 
 static graft_status run(graft_call *c)

@@ -1,5 +1,4 @@
 /* CreateHookLora: a LoRA that prompts bring with them. */
-#include "base/alloc.h"
 #include "nodes/hooks/hook_inputs.h"
 
 enum { LORA_NAME, STRENGTH_MODEL, STRENGTH_CLIP, PREV_HOOKS };
@@ -14,18 +13,8 @@ static const graft_output *const outputs[] = {OUT_HOOKS(), NULL};
 
 static graft_status run(graft_call *c)
 {
-    graft_hooks *hooks = NULL;
-    char *path = NULL;
-    graft_status st;
-    graft_call_phase(c, "load");
-    GRAFT_TRY(graft_arg_file(c, LORA_NAME, "loras", &path));
-    GRAFT_TRY(graft_hooks_lora(graft_arg_hooks(c, PREV_HOOKS), path,
-                               graft_arg_f64(c, STRENGTH_MODEL), graft_arg_f64(c, STRENGTH_CLIP),
-                               &c->task, &hooks, &c->err));
-    st = graft_call_out_hooks(c, 0, hooks);
-out:
-    graft_free(path);
-    return st;
+    static const graft_hook_inputs in = {LORA_NAME, STRENGTH_MODEL, STRENGTH_CLIP, PREV_HOOKS};
+    return graft_hook_inputs_lora(c, &in);
 }
 
 QUERY_MODEL_FILE("loras", LORA_NAME)

@@ -1,5 +1,4 @@
 /* CreateHookLoraModelOnly: a LoRA that prompts bring with them, for the diffusion model alone. */
-#include "base/alloc.h"
 #include "nodes/hooks/hook_inputs.h"
 
 enum { LORA_NAME, STRENGTH_MODEL, PREV_HOOKS };
@@ -13,17 +12,8 @@ static const graft_output *const outputs[] = {OUT_HOOKS(), NULL};
 
 static graft_status run(graft_call *c)
 {
-    graft_hooks *hooks = NULL;
-    char *path = NULL;
-    graft_status st;
-    graft_call_phase(c, "load");
-    GRAFT_TRY(graft_arg_file(c, LORA_NAME, "loras", &path));
-    GRAFT_TRY(graft_hooks_lora(graft_arg_hooks(c, PREV_HOOKS), path,
-                               graft_arg_f64(c, STRENGTH_MODEL), 0.0, &c->task, &hooks, &c->err));
-    st = graft_call_out_hooks(c, 0, hooks);
-out:
-    graft_free(path);
-    return st;
+    static const graft_hook_inputs in = {LORA_NAME, STRENGTH_MODEL, GRAFT_HOOK_ALONE, PREV_HOOKS};
+    return graft_hook_inputs_lora(c, &in);
 }
 
 QUERY_MODEL_FILE("loras", LORA_NAME)

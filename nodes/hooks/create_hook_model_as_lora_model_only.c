@@ -1,8 +1,6 @@
 /* CreateHookModelAsLoraModelOnly: a checkpoint whose weights prompts bring with them, for the
  * diffusion model alone. */
-#include "base/alloc.h"
 #include "nodes/hooks/hook_inputs.h"
-#include "nodes/call/state.h"
 
 enum { CKPT_NAME, STRENGTH_MODEL, PREV_HOOKS };
 static const graft_input *const inputs[] = {
@@ -19,20 +17,8 @@ static const graft_output *const outputs[] = {OUT_HOOKS(), NULL};
 
 static graft_status run(graft_call *c)
 {
-    graft_hooks *hooks = NULL;
-    graft_engine *engine;
-    char *path = NULL;
-    graft_status st;
-    graft_call_phase(c, "load");
-    GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_arg_file(c, CKPT_NAME, "checkpoints", &path));
-    GRAFT_TRY(graft_hooks_checkpoint(engine, graft_arg_hooks(c, PREV_HOOKS), path,
-                                     graft_arg_f64(c, STRENGTH_MODEL), 0.0, &c->task, &hooks,
-                                     &c->err));
-    st = graft_call_out_hooks(c, 0, hooks);
-out:
-    graft_free(path);
-    return st;
+    static const graft_hook_inputs in = {CKPT_NAME, STRENGTH_MODEL, GRAFT_HOOK_ALONE, PREV_HOOKS};
+    return graft_hook_inputs_checkpoint(c, &in);
 }
 
 QUERY_MODEL_FILE("checkpoints", CKPT_NAME)

@@ -1,6 +1,45 @@
 #include "nodes/hooks/hook_inputs.h"
 
 #include "base/alloc.h"
+#include "nodes/call/state.h"
+
+static double clip_strength(const graft_call *c, const graft_hook_inputs *in)
+{
+    return in->clip == GRAFT_HOOK_ALONE ? 0.0 : graft_arg_f64(c, in->clip);
+}
+
+graft_status graft_hook_inputs_lora(graft_call *c, const graft_hook_inputs *in)
+{
+    graft_hooks *hooks = NULL;
+    char *path = NULL;
+    graft_status st;
+    graft_call_phase(c, "load");
+    GRAFT_TRY(graft_arg_file(c, in->name, "loras", &path));
+    GRAFT_TRY(graft_hooks_lora(graft_arg_hooks(c, in->before), path, graft_arg_f64(c, in->model),
+                               clip_strength(c, in), &c->task, &hooks, &c->err));
+    st = graft_call_out_hooks(c, 0, hooks);
+out:
+    graft_free(path);
+    return st;
+}
+
+graft_status graft_hook_inputs_checkpoint(graft_call *c, const graft_hook_inputs *in)
+{
+    graft_hooks *hooks = NULL;
+    graft_engine *engine;
+    char *path = NULL;
+    graft_status st;
+    graft_call_phase(c, "load");
+    GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
+    GRAFT_TRY(graft_arg_file(c, in->name, "checkpoints", &path));
+    GRAFT_TRY(graft_hooks_checkpoint(engine, graft_arg_hooks(c, in->before), path,
+                                     graft_arg_f64(c, in->model), clip_strength(c, in), &c->task,
+                                     &hooks, &c->err));
+    st = graft_call_out_hooks(c, 0, hooks);
+out:
+    graft_free(path);
+    return st;
+}
 
 graft_status graft_hook_inputs_combine(graft_call *c, int n)
 {

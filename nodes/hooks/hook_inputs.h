@@ -11,6 +11,10 @@
 #define IN_PREV_HOOKS()                                                                            \
     IN_OBJECT("prev_hooks", "HOOKS", "Hooks that come before this one.",                           \
               .flags = GRAFT_INPUT_OPTIONAL)
+#define IN_HOOKS_OF(letter_)                                                                       \
+    IN_OBJECT("hooks_" letter_, "HOOKS",                                                           \
+              "The hooks that come in place " letter_ "; nothing is no hooks.",                    \
+              .flags = GRAFT_INPUT_OPTIONAL)
 #define OUT_HOOKS()                                                                                \
     OUT("HOOKS", "HOOKS", "All hooks, for prompts (Cond Set Props) or text encoders.")
 
@@ -22,6 +26,15 @@
     IN_OBJECT("prev_hook_kf", "HOOK_KEYFRAMES", "Keyframes to add these to.",                      \
               .flags = GRAFT_INPUT_OPTIONAL)
 #define OUT_KEYFRAMES() OUT("HOOK_KF", "HOOK_KEYFRAMES", "All keyframes, for Set Hook Keyframes.")
+
+/* Makes a hook of a file, behind those of input `before`. clip: the strength for text encoders, a
+ * number of an input as `model` is, or GRAFT_HOOK_ALONE: they are left alone. */
+#define GRAFT_HOOK_ALONE (-1)
+typedef struct graft_hook_inputs {
+    int name, model, clip, before;
+} graft_hook_inputs;
+graft_status graft_hook_inputs_lora(graft_call *c, const graft_hook_inputs *in);
+graft_status graft_hook_inputs_checkpoint(graft_call *c, const graft_hook_inputs *in);
 
 /* Combines what inputs 0 … n - 1 have. */
 graft_status graft_hook_inputs_combine(graft_call *c, int n);

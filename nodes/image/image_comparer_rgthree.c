@@ -1,6 +1,6 @@
 /* Image Comparer (rgthree): rgthree's node, two batches of pictures to look at. */
-#include "nodes/node.h"
 #include "nodes/call/pictures.h"
+#include "nodes/node.h"
 
 enum { IMAGE_A, IMAGE_B };
 enum { ZLIB_LEVEL = 1 };

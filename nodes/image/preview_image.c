@@ -1,6 +1,6 @@
 /* PreviewImage: pictures to look at. */
-#include "nodes/node.h"
 #include "nodes/call/pictures.h"
+#include "nodes/node.h"
 
 enum { IMAGES };
 enum { ZLIB_LEVEL = 1 };

@@ -1,7 +1,7 @@
 /* SaveAnimatedPNG: a batch of pictures as one animated PNG that holds its workflow. */
-#include "nodes/node.h"
 #include "nodes/call/output.h"
 #include "nodes/call/pictures.h"
+#include "nodes/node.h"
 
 enum { IMAGES, FILENAME_PREFIX, FPS, COMPRESS_LEVEL };
 static const graft_input *const inputs[] = {

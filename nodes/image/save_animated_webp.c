@@ -1,7 +1,7 @@
 /* SaveAnimatedWEBP: a batch of pictures as one animated WebP that holds its workflow. */
-#include "nodes/node.h"
 #include "nodes/call/output.h"
 #include "nodes/call/pictures.h"
+#include "nodes/node.h"
 
 enum { IMAGES, FILENAME_PREFIX, FPS, LOSSLESS, QUALITY, METHOD };
 enum { FASTEST = 0, DEFAULT = 4, SLOWEST = 6 }; /* libwebp's methods */

@@ -1,7 +1,7 @@
 /* SaveImage: pictures as PNG files that hold their workflow. */
-#include "nodes/node.h"
 #include "nodes/call/output.h"
 #include "nodes/call/pictures.h"
+#include "nodes/node.h"
 
 enum { IMAGES, FILENAME_PREFIX };
 enum { ZLIB_LEVEL = 4 };

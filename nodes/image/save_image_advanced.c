@@ -1,7 +1,7 @@
 /* SaveImageAdvanced: pictures as files of a chosen kind that hold their workflow. */
-#include "nodes/node.h"
 #include "nodes/call/output.h"
 #include "nodes/call/pictures.h"
+#include "nodes/node.h"
 
 enum { IMAGES, FILENAME_PREFIX, FORMAT, BIT_DEPTH, INPUT_COLOR_SPACE };
 enum { ZLIB_LEVEL = 4 };

@@ -1,7 +1,7 @@
 /* SaveLatent: latents as files. */
 #include "nodes/call/metadata.h"
-#include "nodes/node.h"
 #include "nodes/call/output.h"
+#include "nodes/node.h"
 
 enum { SAMPLES, FILENAME_PREFIX };
 static const graft_input *const inputs[] = {

@@ -1,8 +1,8 @@
 #include "nodes/loaders/checkpoint_parts.h"
 
 #include "base/alloc.h"
-#include "nodes/node.h"
 #include "nodes/call/state.h"
+#include "nodes/node.h"
 
 const graft_input graft_checkpoint_parts_name = INPUT_CHOICE(
     "ckpt_name", NULL, "The checkpoint file. Put .safetensors files into models/checkpoints.");

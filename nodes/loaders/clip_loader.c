@@ -1,6 +1,6 @@
 /* CLIPLoader: one text encoder from a file of its own. */
-#include "nodes/node.h"
 #include "nodes/loaders/text_encoders.h"
+#include "nodes/node.h"
 
 enum { CLIP_NAME, TYPE, DEVICE };
 static const graft_input *const inputs[] = {

@@ -1,6 +1,6 @@
 /* CLIPLoaderGGUF: CLIPLoader by ComfyUI-GGUF's name. */
-#include "nodes/node.h"
 #include "nodes/loaders/text_encoders.h"
+#include "nodes/node.h"
 
 enum { CLIP_NAME, TYPE };
 static const graft_input *const inputs[] = {

@@ -1,7 +1,7 @@
 /* CLIPVisionLoader: an encoder of pictures, from a file. */
 #include "base/alloc.h"
-#include "nodes/node.h"
 #include "nodes/call/state.h"
+#include "nodes/node.h"
 
 enum { CLIP_NAME };
 static const graft_input *const inputs[] = {

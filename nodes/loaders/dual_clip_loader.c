@@ -1,6 +1,6 @@
 /* DualCLIPLoader: a pair of text encoders from two files. */
-#include "nodes/node.h"
 #include "nodes/loaders/text_encoders.h"
+#include "nodes/node.h"
 
 enum { CLIP_NAME1, CLIP_NAME2, TYPE, DEVICE };
 static const graft_input *const inputs[] = {

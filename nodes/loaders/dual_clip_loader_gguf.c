@@ -1,6 +1,6 @@
 /* DualCLIPLoaderGGUF: DualCLIPLoader by ComfyUI-GGUF's name. */
-#include "nodes/node.h"
 #include "nodes/loaders/text_encoders.h"
+#include "nodes/node.h"
 
 enum { CLIP_NAME1, CLIP_NAME2, TYPE };
 static const graft_input *const inputs[] = {[CLIP_NAME1] = &graft_text_encoders_two[0],

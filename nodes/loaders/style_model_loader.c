@@ -1,7 +1,7 @@
 /* StyleModelLoader: a style model, from a file. */
 #include "base/alloc.h"
-#include "nodes/node.h"
 #include "nodes/call/state.h"
+#include "nodes/node.h"
 
 enum { STYLE_MODEL_NAME };
 static const graft_input *const inputs[] = {

@@ -1,8 +1,8 @@
 #include "nodes/loaders/text_encoders.h"
 
 #include "base/alloc.h"
-#include "nodes/node.h"
 #include "nodes/call/state.h"
+#include "nodes/node.h"
 
 enum { MAX_FILES = 3 };
 

@@ -1,7 +1,7 @@
 /* unCLIPCheckpointLoader: the four parts of an unCLIP checkpoint. */
 #include "base/alloc.h"
-#include "nodes/node.h"
 #include "nodes/call/state.h"
+#include "nodes/node.h"
 
 enum { CKPT_NAME };
 static const graft_input *const inputs[] = {

@@ -1,8 +1,8 @@
 #include "nodes/loaders/unet_file.h"
 
 #include "base/alloc.h"
-#include "nodes/node.h"
 #include "nodes/call/state.h"
+#include "nodes/node.h"
 
 const graft_input graft_unet_file_name =
     INPUT_CHOICE("unet_name", NULL,

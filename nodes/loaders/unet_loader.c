@@ -1,6 +1,6 @@
 /* UNETLoader: a diffusion model that comes without text encoder and VAE. */
-#include "nodes/node.h"
 #include "nodes/loaders/unet_file.h"
+#include "nodes/node.h"
 
 enum { UNET_NAME, WEIGHT_DTYPE };
 static const graft_input *const inputs[] = {

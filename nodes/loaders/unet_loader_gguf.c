@@ -1,6 +1,6 @@
 /* UnetLoaderGGUF: UNETLoader by ComfyUI-GGUF's name. */
-#include "nodes/node.h"
 #include "nodes/loaders/unet_file.h"
+#include "nodes/node.h"
 
 enum { UNET_NAME };
 static const graft_input *const inputs[] = {[UNET_NAME] = &graft_unet_file_name, NULL};

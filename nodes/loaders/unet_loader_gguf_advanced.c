@@ -1,6 +1,6 @@
 /* UnetLoaderGGUFAdvanced: UnetLoaderGGUF with choices that have no effect here. */
-#include "nodes/node.h"
 #include "nodes/loaders/unet_file.h"
+#include "nodes/node.h"
 
 enum { UNET_NAME, DEQUANT_DTYPE, PATCH_DTYPE, PATCH_ON_DEVICE };
 static const graft_input *const inputs[] = {

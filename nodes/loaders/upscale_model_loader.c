@@ -1,7 +1,7 @@
 /* UpscaleModelLoader: a model that enlarges pictures, from a file. */
 #include "base/alloc.h"
-#include "nodes/node.h"
 #include "nodes/call/state.h"
+#include "nodes/node.h"
 
 enum { MODEL_NAME };
 static const graft_input *const inputs[] = {

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "nodes/node.h"
 #include "nodes/call/state.h"
 #include "nodes/call/vae_approx.h"
+#include "nodes/node.h"
 
 enum { VAE_NAME };
 static const graft_input *const inputs[] = {

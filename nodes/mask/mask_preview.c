@@ -1,6 +1,6 @@
 /* MaskPreview: a mask to look at. */
-#include "nodes/node.h"
 #include "nodes/call/pictures.h"
+#include "nodes/node.h"
 
 enum { MASK };
 enum { ZLIB_LEVEL = 1 };

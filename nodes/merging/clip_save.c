@@ -1,8 +1,8 @@
 /* CLIPSave: each text encoder as a file of its own. */
 #include "base/str.h"
+#include "nodes/call/output.h"
 #include "nodes/merging/checkpoint_file.h"
 #include "nodes/node.h"
-#include "nodes/call/output.h"
 
 enum { CLIP, FILENAME_PREFIX };
 static const graft_input *const inputs[] = {

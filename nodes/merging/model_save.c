@@ -1,7 +1,7 @@
 /* ModelSave: a diffusion model as a file. */
+#include "nodes/call/output.h"
 #include "nodes/merging/checkpoint_file.h"
 #include "nodes/node.h"
-#include "nodes/call/output.h"
 
 enum { MODEL, FILENAME_PREFIX };
 static const graft_input *const inputs[] = {

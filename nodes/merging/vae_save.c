@@ -1,7 +1,7 @@
 /* VAESave: a VAE as a file. */
+#include "nodes/call/output.h"
 #include "nodes/merging/checkpoint_file.h"
 #include "nodes/node.h"
-#include "nodes/call/output.h"
 
 enum { VAE, FILENAME_PREFIX };
 static const graft_input *const inputs[] = {

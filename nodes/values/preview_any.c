@@ -3,8 +3,8 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "nodes/node.h"
 #include "nodes/call/output.h"
+#include "nodes/node.h"
 
 enum { SOURCE };
 static const graft_input *const inputs[] = {

@@ -1,6 +1,6 @@
 /* ShowText|pysssss: a text on a node, and the same text again. */
-#include "nodes/node.h"
 #include "nodes/call/output.h"
+#include "nodes/node.h"
 
 enum { TEXT };
 static const graft_input *const inputs[] = {

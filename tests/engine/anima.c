@@ -1,10 +1,10 @@
 /* Anima: which files it is found in and under which names, prompts of any length, the words that it
  * is told of, and what does not go with it. What the network computes is held against
  * golden/small/anima_*; its text encoder: anima_prompts.c. */
+#include "engine/models/parts/tensors.h"
 #include "engine/models/transformers/anima.h"
 #include "tests/engine/family.h"
 #include "tests/engine/wan_planes.h"
-#include "engine/models/parts/tensors.h"
 
 #define TWO GRAFT_SOURCE_DIR "/golden/small/anima_two.safetensors"
 #define ONE GRAFT_SOURCE_DIR "/golden/small/anima_one.safetensors"

@@ -4,9 +4,9 @@
 #include "base/file.h"
 #include "engine/files/load.h"
 #include "engine/models/encoders/anima_adapter.h"
+#include "engine/models/parts/tensors.h"
 #include "engine/prompts/t5.h"
 #include "tests/engine/language.h"
-#include "engine/models/parts/tensors.h"
 
 #define PLACE    "text_encoders.qwen3_06b.transformer."
 #define WORDS    GRAFT_SOURCE_DIR "/golden/small/unigram/t5.model"

@@ -1,9 +1,9 @@
 /* AuraFlow: which files it is found in and under which names, the part of its table of places that
  * a picture has, prompts, and what does not go with it. What the network computes is held against
  * golden/small/auraflow_*. */
+#include "engine/models/detect/detect.h"
 #include "engine/models/transformers/auraflow.h"
 #include "tests/engine/family.h"
-#include "engine/models/detect/detect.h"
 
 #define TWO GRAFT_SOURCE_DIR "/golden/small/auraflow_two.safetensors"
 #define ONE GRAFT_SOURCE_DIR "/golden/small/auraflow_one.safetensors"

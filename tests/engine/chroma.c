@@ -8,8 +8,8 @@
 #define PART "distilled_guidance_layer."
 
 static const renaming names[] = {
-#include "tests/engine/flux_names.def"
 #include "engine/models/parts/tensors.h"
+#include "tests/engine/flux_names.def"
     {PART "layers.#.in_layer.", {PART "layers.#.linear_1."}},
     {PART "layers.#.out_layer.", {PART "layers.#.linear_2."}},
     {PART "norms.#.scale", {PART "norms.#.weight"}},

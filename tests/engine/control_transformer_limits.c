@@ -1,7 +1,7 @@
 /* ControlNets for FLUX.1, Stable Diffusion 3 and Qwen-Image: which files and models are refused,
  * limits of memory, and memory that is not there. */
-#include "tests/engine/control_transformer.h"
 #include "engine/models/parts/tensors.h"
+#include "tests/engine/control_transformer.h"
 
 #define ZIMAGE GRAFT_SOURCE_DIR "/golden/small/zimage_two.safetensors"
 #define CHROMA GRAFT_SOURCE_DIR "/golden/small/chroma_two.safetensors"

@@ -1,9 +1,9 @@
 /* ERNIE-Image: which files it is found in and under which names, prompts of any length, and what
  * does not go with it. What the network computes is held against golden/small/ernie_image_*. */
+#include "engine/models/parts/tensors.h"
 #include "engine/models/transformers/ernie_image.h"
 #include "engine/models/transformers/flux2.h"
 #include "tests/engine/family.h"
-#include "engine/models/parts/tensors.h"
 
 #define TWO GRAFT_SOURCE_DIR "/golden/small/ernie_image_two.safetensors"
 #define ONE GRAFT_SOURCE_DIR "/golden/small/ernie_image_one.safetensors"

@@ -7,8 +7,8 @@
 #include "tests/engine/flux.h"
 
 static const renaming names[] = {
-#include "tests/engine/flux_names.def"
 #include "engine/models/parts/tensors.h"
+#include "tests/engine/flux_names.def"
     {"time_in.in_layer.", {"time_text_embed.timestep_embedder.linear_1."}},
     {"time_in.out_layer.", {"time_text_embed.timestep_embedder.linear_2."}},
     {"guidance_in.in_layer.", {"time_text_embed.guidance_embedder.linear_1."}},

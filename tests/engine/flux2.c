@@ -1,8 +1,8 @@
 /* FLUX.2: which files it is found in and under which names, what its network is told and shown, and
  * what does not go with it. What the network computes is held against golden/small/flux2_*. */
+#include "engine/models/parts/tensors.h"
 #include "engine/models/transformers/flux2.h"
 #include "tests/engine/family.h"
-#include "engine/models/parts/tensors.h"
 
 #define KLEIN GRAFT_SOURCE_DIR "/golden/small/flux2_klein.safetensors"
 #define DEV   GRAFT_SOURCE_DIR "/golden/small/flux2_dev.safetensors"

@@ -2,10 +2,10 @@
  * prompts are made of. What it computes is held against golden/small/gemma2, and the tokenizer
  * against golden/small/unigram. */
 #include "base/file.h"
+#include "engine/models/parts/tensors.h"
 #include "engine/prompts/gemma2.h"
 #include "tests/engine/llama_files.h"
 #include "tests/spiece_gguf.h"
-#include "engine/models/parts/tensors.h"
 
 #define GEMMA  GRAFT_SOURCE_DIR "/golden/small/gemma2.safetensors"
 #define NET    GRAFT_SOURCE_DIR "/golden/small/lumina2_two.safetensors"

@@ -472,8 +472,8 @@ static void refused(void)
     /* Another architecture. */
     h = of_checkpoint(SD2, 1);
     k = both_with(h);
-    CHECK_INT(try_run(&(run_of){.model = model, .positive = k.p, .negative = n}, now, &e),
-              GRAFT_E_ARG);
+    expect_refusal(try_run(&(run_of){.model = model, .positive = k.p, .negative = n}, now, &e),
+                   GRAFT_E_ARG, &e, SD2 " has another architecture");
     pair_finish(k);
     graft_hooks_release(h);
     /* Too many. */

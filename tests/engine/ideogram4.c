@@ -2,9 +2,9 @@
  * what does not go with it. What the network computes is held against golden/small/ideogram4_*; its
  * two models together are two_models.c's. */
 #include "engine/denoise/previews.h"
+#include "engine/models/parts/tensors.h"
 #include "engine/models/transformers/ideogram4.h"
 #include "tests/engine/family.h"
-#include "engine/models/parts/tensors.h"
 
 #define TWO GRAFT_SOURCE_DIR "/golden/small/ideogram4_two.safetensors"
 #define ONE GRAFT_SOURCE_DIR "/golden/small/ideogram4_one.safetensors"

@@ -1,8 +1,8 @@
 /* Krea 2: which files it is found in and under which names, prompts of any length, and what does
  * not go with it. What the network computes is held against golden/small/krea2_*. */
+#include "engine/models/parts/tensors.h"
 #include "tests/engine/family.h"
 #include "tests/engine/wan_planes.h"
-#include "engine/models/parts/tensors.h"
 
 #define TWO GRAFT_SOURCE_DIR "/golden/small/krea2_two.safetensors"
 #define ONE GRAFT_SOURCE_DIR "/golden/small/krea2_one.safetensors"

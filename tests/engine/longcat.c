@@ -7,8 +7,8 @@
 #define ONE GRAFT_SOURCE_DIR "/golden/small/longcat_one.safetensors"
 
 static const renaming names[] = {
-#include "tests/engine/flux_names.def"
 #include "engine/models/parts/tensors.h"
+#include "tests/engine/flux_names.def"
     {"time_in.in_layer.", {"time_embed.timestep_embedder.linear_1."}},
     {"time_in.out_layer.", {"time_embed.timestep_embedder.linear_2."}},
     {"final_layer.adaLN_modulation.1.", {"norm_out.linear."}, .turned = true},

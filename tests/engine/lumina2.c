@@ -1,9 +1,9 @@
 /* Lumina-Image 2.0: which files it is found in and under which names, prompts of any length, and
  * what does not go with it. What the network computes is held against golden/small/lumina2_*. */
 #include "engine/models/controls/controlnet.h"
+#include "engine/models/parts/tensors.h"
 #include "engine/models/transformers/zimage.h"
 #include "tests/engine/family.h"
-#include "engine/models/parts/tensors.h"
 
 #define TWO GRAFT_SOURCE_DIR "/golden/small/lumina2_two.safetensors"
 #define ONE GRAFT_SOURCE_DIR "/golden/small/lumina2_one.safetensors"

@@ -1,10 +1,10 @@
 /* Ministral 3 as ERNIE-Image's text encoder: where it is found and what tells it from FLUX.2 dev's
  * Mistral, and what its prompts are made of. What it computes is held against
  * golden/small/ministral, and the tokenizer against golden/small/tekken. */
+#include "engine/models/parts/tensors.h"
 #include "tests/engine/llama_files.h"
 #include "tests/engine/tekken_language.h"
 #include "tests/tekken_gguf.h"
-#include "engine/models/parts/tensors.h"
 
 #define MINISTRAL GRAFT_SOURCE_DIR "/golden/small/ministral.safetensors"
 #define MISTRAL   GRAFT_SOURCE_DIR "/golden/small/mistral.safetensors"

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 
 #include "base/str.h"
-#include "tests/engine/tekken_language.h"
 #include "engine/models/parts/tensors.h"
+#include "tests/engine/tekken_language.h"
 
 #define MISTRAL GRAFT_SOURCE_DIR "/golden/small/mistral.safetensors"
 #define DEV     GRAFT_SOURCE_DIR "/golden/small/flux2_dev.safetensors"

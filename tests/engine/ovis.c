@@ -8,8 +8,8 @@
 
 #define FLUX_GATED
 static const renaming names[] = {
-#include "tests/engine/flux_names.def"
 #include "engine/models/parts/tensors.h"
+#include "tests/engine/flux_names.def"
     {"double_blocks.#.img_mod.lin.", {"transformer_blocks.#.norm1.linear."}},
     {"double_blocks.#.txt_mod.lin.", {"transformer_blocks.#.norm1_context.linear."}},
     {"single_blocks.#.modulation.lin.", {"single_transformer_blocks.#.norm.linear."}},

@@ -1,9 +1,9 @@
 /* Qwen 2.5 as Qwen-Image's text encoder: which files it is found in, that its tensors are all read,
  * what a prompt is put into and what of it is left out, and what it refuses. What it computes is
  * held against golden/small/qwen25; what it shares with Qwen 3 is tested there. */
+#include "engine/models/detect/detect.h"
 #include "tests/engine/language.h"
 #include "tests/engine/llama_files.h"
-#include "engine/models/detect/detect.h"
 
 #define SMALL GRAFT_SOURCE_DIR "/golden/small/qwen25.safetensors"
 #define PLACE "text_encoders.qwen25_7b.transformer."

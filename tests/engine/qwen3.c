@@ -5,11 +5,11 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "engine/models/detect/detect.h"
 #include "engine/passes/passes.h"
 #include "tests/engine/language.h"
 #include "tests/engine/texts_packed.h"
 #include "tests/gguf_file.h"
-#include "engine/models/detect/detect.h"
 
 enum { LAYERS = 3, WIDTH = 32, HEADS = 6, SHARED = 2, HEAD = 8, DENSE = 64, VOCAB = 300, T = 5 };
 enum { QUERIES = HEADS * HEAD, KEYS = SHARED * HEAD, PER_LAYER = 11 };

@@ -7,12 +7,12 @@
 
 #include "engine/conditioning.h"
 #include "engine/image/image.h"
+#include "engine/models/detect/detect.h"
 #include "engine/models/encoders/qwen_vision.h"
 #include "engine/pictures.h"
 #include "engine/prompts/qwen_analyzed.h"
 #include "engine/prompts/qwen_vision.h"
 #include "tests/engine/seen_files.h"
-#include "engine/models/detect/detect.h"
 
 #define SEEN   GRAFT_SOURCE_DIR "/golden/small/qwen3_seen.safetensors"
 #define VAE    MODELS "/../vae/tiny-qwen-image21-vae.safetensors"

@@ -1,8 +1,8 @@
 /* Qwen 3-VL's language model as Qwen-Image 2.1's text encoder: which files it is found in by the
  * type of Qwen-Image's, what its prompts are made of, and that all of its layers are read. What it
  * computes is held against golden/small/qwen3_whole. */
-#include "tests/engine/language.h"
 #include "engine/models/parts/tensors.h"
+#include "tests/engine/language.h"
 
 #define SMALL GRAFT_SOURCE_DIR "/golden/small/qwen3_whole.safetensors"
 #define NET   GRAFT_SOURCE_DIR "/golden/small/qwen_image21_one.safetensors"

@@ -2,10 +2,10 @@
  * and what does not go with it. What the network computes is held against
  * golden/small/qwen_image_*.
  */
+#include "engine/models/parts/tensors.h"
 #include "engine/models/transformers/qwen_image.h"
 #include "tests/engine/family.h"
 #include "tests/engine/wan_planes.h"
-#include "engine/models/parts/tensors.h"
 
 #define TWO GRAFT_SOURCE_DIR "/golden/small/qwen_image_two.safetensors"
 #define ONE GRAFT_SOURCE_DIR "/golden/small/qwen_image_one.safetensors"

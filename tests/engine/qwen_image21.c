@@ -1,9 +1,9 @@
 /* Qwen-Image 2.1: which files it is found in and under which names, prompts of any length, what is
  * computed once, and what does not go with it. What the network computes is held against
  * golden/small/qwen_image21_one and _two. */
+#include "engine/models/parts/tensors.h"
 #include "engine/models/transformers/qwen_image21.h"
 #include "tests/engine/family.h"
-#include "engine/models/parts/tensors.h"
 
 #define TWO GRAFT_SOURCE_DIR "/golden/small/qwen_image21_two.safetensors"
 #define ONE GRAFT_SOURCE_DIR "/golden/small/qwen_image21_one.safetensors"

@@ -4,10 +4,10 @@
 #include "engine/calibrate/quantize.h"
 #include "engine/denoise/sample.h"
 #include "engine/models/controls/controlnet.h"
+#include "engine/models/parts/tensors.h"
 #include "engine/models/transformers/qwen_image.h"
 #include "tests/engine/family.h"
 #include "tests/engine/wan_planes.h"
-#include "engine/models/parts/tensors.h"
 
 #define LAYERED GRAFT_SOURCE_DIR "/golden/small/qwen_image_layered.safetensors"
 #define PLAIN   GRAFT_SOURCE_DIR "/golden/small/qwen_image_edit.safetensors"

@@ -3,9 +3,9 @@
 #include <math.h>
 
 #include "engine/denoise/unclip.h"
+#include "engine/models/detect/detect.h"
 #include "engine/prompts/vision.h"
 #include "tests/engine/sample.h"
-#include "engine/models/detect/detect.h"
 
 #define UNCLIP MODELS "/tiny-unclip.safetensors"
 #define SIGLIP GRAFT_SOURCE_DIR "/golden/small/vision_siglip.safetensors"

@@ -5,9 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "engine/models/detect/detect.h"
 #include "engine/prompts/vision.h"
 #include "tests/engine/sample.h"
-#include "engine/models/detect/detect.h"
 
 #define GOLDEN(name) GRAFT_SOURCE_DIR "/golden/small/" name ".safetensors"
 #define CLIP_FILE    GOLDEN("vision_clip")

@@ -1,8 +1,8 @@
 /* Z-Image: which files it is found in and under which names, prompts of any length, and what does
  * not go with it. What the network computes is held against golden/small/zimage_*. */
+#include "engine/models/parts/tensors.h"
 #include "engine/models/transformers/zimage.h"
 #include "tests/engine/family.h"
-#include "engine/models/parts/tensors.h"
 
 #define TWO GRAFT_SOURCE_DIR "/golden/small/zimage_two.safetensors"
 #define ONE GRAFT_SOURCE_DIR "/golden/small/zimage_one.safetensors"

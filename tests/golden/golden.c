@@ -8,9 +8,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "engine/models/detect/detect.h"
 #include "engine/models/vaes/taesd.h"
 #include "engine/weights/values.h"
-#include "engine/models/detect/detect.h"
 
 void golden_note(golden *g, const char *what, double error, double tolerance)
 {

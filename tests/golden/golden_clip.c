@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "tests/golden/golden.h"
 #include "engine/models/detect/detect.h"
+#include "tests/golden/golden.h"
 
 /* Runs every sequence of the case by itself, with all weights 1, and compares one result. */
 static graft_status plain_result(golden *g, graft_clip *c, const graft_safetensors *f, int k,

@@ -2,10 +2,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/models/detect/detect.h"
 #include "engine/objects/control.h"
 #include "engine/weights/values.h"
 #include "tests/golden/golden.h"
-#include "engine/models/detect/detect.h"
 
 /* What one case needs; arrays are float32, residuals as the graphs have them. */
 typedef struct control_case {

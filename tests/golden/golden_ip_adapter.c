@@ -2,10 +2,10 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "engine/models/detect/detect.h"
 #include "engine/objects/sight.h"
 #include "engine/prompts/vision.h"
 #include "tests/golden/golden.h"
-#include "engine/models/detect/detect.h"
 
 typedef struct nets {
     graft_weights *file;

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/models/detect/detect.h"
 #include "engine/models/parts/folding.h"
 #include "tests/golden/golden.h"
-#include "engine/models/detect/detect.h"
 
 /* One picture through a half. Rows of pictures are (H,W,C), of latents (C,h,w), as ever. */
 static graft_status run_half(golden *g, const graft_vae *v, bool decoder, const float *in,

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/models/detect/detect.h"
 #include "engine/prompts/qwen3.h"
 #include "tests/golden/golden.h"
-#include "engine/models/detect/detect.h"
 
 /* The model of a file. */
 typedef struct qwen3_file {

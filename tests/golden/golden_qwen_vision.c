@@ -2,10 +2,10 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "engine/models/detect/detect.h"
 #include "engine/prompts/qwen3_vision.h"
 #include "engine/prompts/qwen_vision.h"
 #include "tests/golden/golden.h"
-#include "engine/models/detect/detect.h"
 
 /* Of either kind. */
 typedef struct tower {

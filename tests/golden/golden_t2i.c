@@ -4,9 +4,9 @@
 
 #include "base/alloc.h"
 #include "engine/denoise/adapters.h"
+#include "engine/models/detect/detect.h"
 #include "engine/weights/values.h"
 #include "tests/golden/golden.h"
-#include "engine/models/detect/detect.h"
 
 enum { PICTURES = 2 }; /* of a case, each with an adapter of its own in the chain */
 static const double strengths[PICTURES] = {1.0, 0.5};

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "engine/models/detect/detect.h"
 #include "engine/prompts/t5.h"
 #include "tests/golden/golden.h"
-#include "engine/models/detect/detect.h"
 
 /* The encoder of a file. */
 typedef struct t5_file {

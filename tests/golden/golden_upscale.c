@@ -2,9 +2,9 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "engine/models/detect/detect.h"
 #include "engine/models/vaes/upscaler.h"
 #include "tests/golden/golden.h"
-#include "engine/models/detect/detect.h"
 
 /* One picture after the other, as pictures are enlarged. */
 static graft_status run_case(golden *g, const graft_upscaler *u, const graft_safetensors *f, int k,

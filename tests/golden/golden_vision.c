@@ -3,9 +3,9 @@
 
 #include "base/alloc.h"
 #include "engine/denoise/unclip.h"
+#include "engine/models/detect/detect.h"
 #include "engine/prompts/vision.h"
 #include "tests/golden/golden.h"
-#include "engine/models/detect/detect.h"
 
 typedef struct vision_case {
     const graft_st_tensor *image, *crop, *pixels, *hidden, *pooled; /* pooled: or NULL */

@@ -19,41 +19,16 @@ void fake_engine_reset(void)
     fake_wait_for_cancel = false;
 }
 
-#define OBJECT(T)                                                                                  \
-    struct graft_##T {                                                                             \
-        atomic_int refs;                                                                           \
-    };                                                                                             \
-    graft_##T *graft_##T##_retain(graft_##T *o)                                                    \
-    {                                                                                              \
-        if (o) atomic_fetch_add(&o->refs, 1);                                                      \
-        return o;                                                                                  \
-    }                                                                                              \
-    void graft_##T##_release(graft_##T *o)                                                         \
-    {                                                                                              \
-        if (!o || atomic_fetch_sub(&o->refs, 1) != 1) return;                                      \
-        fake_live--;                                                                               \
-        graft_free(o);                                                                             \
-    }                                                                                              \
-    static graft_status make_##T(graft_##T **out, graft_err *e)                                    \
-    {                                                                                              \
-        graft_status st = due(e);                                                                  \
-        if (st != GRAFT_OK) return st;                                                             \
-        *out = graft_malloc(sizeof **out);                                                         \
-        if (!*out) return graft_fail_nomem(e, #T);                                                 \
-        atomic_init(&(*out)->refs, 1);                                                             \
-        fake_live++;                                                                               \
-        return GRAFT_OK;                                                                           \
-    }
-OBJECT(model)
-OBJECT(clip)
-OBJECT(vae)
-OBJECT(cond)
-OBJECT(controlnet)
-OBJECT(upscaler)
-OBJECT(vision)
-OBJECT(vision_output)
-OBJECT(style)
-OBJECT(ip_adapter)
+FAKE_OBJECT(model)
+FAKE_OBJECT(clip)
+FAKE_OBJECT(vae)
+FAKE_OBJECT(cond)
+FAKE_OBJECT(controlnet)
+FAKE_OBJECT(upscaler)
+FAKE_OBJECT(vision)
+FAKE_OBJECT(vision_output)
+FAKE_OBJECT(style)
+FAKE_OBJECT(ip_adapter)
 
 graft_status fake_make_cond(graft_cond **out, graft_err *e)
 {

@@ -1,39 +1,17 @@
 /* The stand-in engine's hooks and keyframes, which count what they are of. */
-#include <stdatomic.h>
-
-#include "base/alloc.h"
 #include "tests/nodes/fake_trace.h"
 
 #define COUNTED(T)                                                                                 \
-    struct graft_##T {                                                                             \
-        atomic_int refs;                                                                           \
-        size_t n;                                                                                  \
-    };                                                                                             \
-    graft_##T *graft_##T##_retain(graft_##T *o)                                                    \
-    {                                                                                              \
-        if (o) atomic_fetch_add(&o->refs, 1);                                                      \
-        return o;                                                                                  \
-    }                                                                                              \
-    void graft_##T##_release(graft_##T *o)                                                         \
-    {                                                                                              \
-        if (!o || atomic_fetch_sub(&o->refs, 1) != 1) return;                                      \
-        fake_live--;                                                                               \
-        graft_free(o);                                                                             \
-    }                                                                                              \
+    FAKE_OBJECT(T)                                                                                 \
     size_t graft_##T##_count(const graft_##T *o)                                                   \
     {                                                                                              \
         return o->n;                                                                               \
     }                                                                                              \
-    static graft_status make_##T(size_t n, graft_##T **out, graft_err *e)                          \
+    static graft_status counted_##T(size_t n, graft_##T **out, graft_err *e)                       \
     {                                                                                              \
-        graft_status st = due(e);                                                                  \
-        if (st != GRAFT_OK) return st;                                                             \
-        *out = graft_malloc(sizeof **out);                                                         \
-        if (!*out) return graft_fail_nomem(e, #T);                                                 \
-        atomic_init(&(*out)->refs, 1);                                                             \
-        (*out)->n = n;                                                                             \
-        fake_live++;                                                                               \
-        return GRAFT_OK;                                                                           \
+        graft_status st = make_##T(out, e);                                                        \
+        if (st == GRAFT_OK) (*out)->n = n;                                                         \
+        return st;                                                                                 \
     }
 COUNTED(hooks)
 COUNTED(keyframes)
@@ -50,7 +28,7 @@ graft_status graft_hooks_lora(const graft_hooks *before, const char *path, doubl
     (void)task;
     trace("hook lora %s %g %g behind %d\n", base_name(path), strength_model, strength_clip,
           of(before));
-    return make_hooks((size_t)of(before) + 1, out, e);
+    return counted_hooks((size_t)of(before) + 1, out, e);
 }
 
 graft_status graft_hooks_checkpoint(graft_engine *engine, const graft_hooks *before,
@@ -60,28 +38,28 @@ graft_status graft_hooks_checkpoint(graft_engine *engine, const graft_hooks *bef
     (void)engine, (void)task;
     trace("hook checkpoint %s %g %g behind %d\n", base_name(path), strength_model, strength_clip,
           of(before));
-    return make_hooks((size_t)of(before) + 1, out, e);
+    return counted_hooks((size_t)of(before) + 1, out, e);
 }
 
 graft_status graft_hooks_combine(const graft_hooks *a, const graft_hooks *b, graft_hooks **out,
                                  graft_err *e)
 {
     trace("hooks %d and %d\n", of(a), of(b));
-    return make_hooks((size_t)(of(a) + of(b)), out, e);
+    return counted_hooks((size_t)(of(a) + of(b)), out, e);
 }
 
 graft_status graft_hooks_schedule(const graft_hooks *h, const graft_keyframes *k, graft_hooks **out,
                                   graft_err *e)
 {
     trace("schedule %d by %d\n", of(h), (int)k->n);
-    return make_hooks(h->n, out, e);
+    return counted_hooks(h->n, out, e);
 }
 
 graft_status graft_keyframes_add(const graft_keyframes *before, const graft_keyframe *list,
                                  size_t n, graft_keyframes **out, graft_err *e)
 {
     for (size_t i = 0; i < n; i++) trace("keyframe %g %g\n", list[i].start, list[i].strength);
-    return make_keyframes((before ? before->n : 0) + n, out, e);
+    return counted_keyframes((before ? before->n : 0) + n, out, e);
 }
 
 graft_status graft_keyframes_curve(const graft_keyframe_curve *c, graft_keyframe *list,

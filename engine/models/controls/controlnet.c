@@ -5,15 +5,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/models/transformers/control_blockwise.h"
 #include "engine/models/controls/control_flux.h"
 #include "engine/models/controls/control_mmdit.h"
 #include "engine/models/controls/control_qwen_image.h"
 #include "engine/models/controls/control_union.h"
 #include "engine/models/controls/control_zimage.h"
-#include "engine/models/names/diffusers.h"
-#include "engine/models/transformers/flux.h"
 #include "engine/models/controls/t2i_adapter.h"
+#include "engine/models/names/diffusers.h"
+#include "engine/models/transformers/control_blockwise.h"
+#include "engine/models/transformers/flux.h"
 #include "engine/models/unets/unet.h"
 #include "engine/models/unets/unet_blocks.h"
 

@@ -99,9 +99,9 @@ graft_status graft_mistral_head_dim(const graft_safetensors *f, int32_t *out, gr
  */
 graft_status graft_qwen_vision_detect(const graft_safetensors *f, const char *prefix,
                                       graft_qwen_vision_arch *out, graft_err *e);
-/* Likewise of Qwen 3-VL, whose file has that tensor, too. Heads are 16, or as many as vision_heads
- * says; which layers go deeper is known of 24 and of 27 layers, or vision_deep_first and
- * vision_deep_step say so. */
+/* Likewise of Qwen 3-VL, whose file has GRAFT_QWEN_VISION_TENSOR, too. Heads are 16, or as many as
+ * vision_heads says; which layers go deeper is known of 24 and of 27 layers, or vision_deep_first
+ * and vision_deep_step say so. */
 graft_status graft_qwen3_vision_detect(const graft_safetensors *f, const char *prefix,
                                        graft_qwen3_vision_arch *out, graft_err *e);
 graft_status graft_upscaler_detect(const graft_safetensors *f, const char *prefix,

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "engine/models/parts/arch.h"
 #include "engine/models/names/diffusers_file.h"
 #include "engine/models/names/diffusers_names.h"
+#include "engine/models/parts/arch.h"
 #include "engine/models/parts/folding.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)

@@ -79,6 +79,11 @@ typedef struct graft_references {
     int32_t layers; /* of the latent that they stand beside, 2 or more; 0: it is no stack */
 } graft_references;
 #define GRAFT_LAYERS_MOST 256
+/* How many these are, where 0 says that a latent is no stack. */
+static inline int64_t graft_layers_of(int64_t layers)
+{
+    return layers > 1 ? layers : 1;
+}
 static inline int64_t graft_reference_side(int64_t cells, int64_t patch)
 {
     return (cells + patch - 1) / patch * patch;

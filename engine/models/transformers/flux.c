@@ -1,10 +1,10 @@
 #include "engine/models/transformers/flux.h"
 
 #include "engine/engine.h"
-#include "engine/models/transformers/chroma.h"
-#include "engine/models/transformers/flux_blocks.h"
 #include "engine/models/parts/rows.h"
 #include "engine/models/parts/transformer.h"
+#include "engine/models/transformers/chroma.h"
+#include "engine/models/transformers/flux_blocks.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define SIDE_MAX  (1 << 15) /* tokens */

@@ -3,8 +3,8 @@
 #ifndef GRAFT_MODELS_FLUX_BLOCKS_H
 #define GRAFT_MODELS_FLUX_BLOCKS_H
 #include "engine/models/parts/arch.h"
-#include "engine/models/parts/stream.h"
 #include "engine/models/parts/net_shape.h"
+#include "engine/models/parts/stream.h"
 
 /* Tokens of a picture: a grid, and its place among others. */
 typedef struct graft_flux_picture {

@@ -1,8 +1,8 @@
 #include "engine/models/transformers/mmdit.h"
 
-#include "engine/models/transformers/mmdit_blocks.h"
 #include "engine/models/parts/rows.h"
 #include "engine/models/parts/transformer.h"
+#include "engine/models/transformers/mmdit_blocks.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 

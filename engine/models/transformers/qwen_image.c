@@ -1,9 +1,9 @@
 #include "engine/models/transformers/qwen_image.h"
 
 #include "engine/conditioning.h"
+#include "engine/models/parts/transformer.h"
 #include "engine/models/transformers/control_blockwise.h"
 #include "engine/models/transformers/qwen_image_blocks.h"
-#include "engine/models/parts/transformer.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define SIDE_MAX  (1 << 15) /* tokens, and of a prompt */

@@ -1,8 +1,8 @@
 #include "engine/models/transformers/qwen_image21.h"
 
 #include "engine/models/parts/stream.h"
-#include "engine/models/parts/transformer.h"
 #include "engine/models/parts/tensors.h"
+#include "engine/models/parts/transformer.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define SIDE_MAX  (1 << 15) /* tokens, and of a prompt */

@@ -13,15 +13,10 @@ static const layers of_text = {
     {"add_q_proj", "add_k_proj", "add_v_proj"}, {"norm_added_q", "norm_added_k"}, "to_add_out"};
 static const layers of_picture = {{"to_q", "to_k", "to_v"}, {"norm_q", "norm_k"}, "to_out.0"};
 
-static int32_t stacked(const graft_qwen_image_blocks *m)
-{
-    return m->layers ? m->layers : 1;
-}
-
 int64_t graft_qwen_image_cells(const graft_qwen_image_blocks *m, int picture)
 {
     const int64_t cells = (int64_t)m->of[picture].rows * m->of[picture].columns;
-    return picture ? cells : cells * stacked(m);
+    return picture ? cells : cells * graft_layers_of(m->layers);
 }
 
 /* ------------------------------------------------------------------ places */
@@ -73,7 +68,7 @@ static graft_vid turned_picture(const graft_qwen_image_blocks *m, graft_vid v, i
  * last picture's tokens are the last. */
 static graft_vid turned_pictures(const graft_qwen_image_blocks *m, graft_vid v)
 {
-    const int32_t first = before_first(m), count = stacked(m);
+    const int32_t first = before_first(m), count = graft_layers_of(m->layers);
     int64_t behind = 0;
     for (int i = m->n_pictures - 1; i > 0; i--) {
         v = turned_picture(m, v, i, first ? 0 : i, behind);
@@ -96,7 +91,7 @@ static graft_vid turned_text(const graft_qwen_image_blocks *m, graft_vid v)
         const int32_t half = (rows > columns ? rows : columns) / 2;
         if (half > from) from = half;
     }
-    if (m->a->layered && stacked(m) > from) from = stacked(m);
+    if (m->a->layered && graft_layers_of(m->layers) > from) from = graft_layers_of(m->layers);
     const struct {
         int32_t values, moved;
     } axis[] = {{first, before_first(m)}, {side, m->middle.rows}, {side, m->middle.columns}};

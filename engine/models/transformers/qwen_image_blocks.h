@@ -3,8 +3,8 @@
  * time per graph; failures stay in the graph (graph.h). */
 #ifndef GRAFT_MODELS_QWEN_IMAGE_BLOCKS_H
 #define GRAFT_MODELS_QWEN_IMAGE_BLOCKS_H
-#include "engine/models/parts/stream.h"
 #include "engine/models/parts/net_shape.h"
+#include "engine/models/parts/stream.h"
 
 typedef struct graft_qwen_image_blocks {
     graft_build b;
