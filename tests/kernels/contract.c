@@ -55,6 +55,16 @@ static void entry_is_complete(void)
     CHECK(ref.api->alloc(ref.device, UINT64_MAX) == NULL);
 }
 
+/* Its memory is counted, and can be told to run out. */
+static const graft_kernels_host *counted_host(void)
+{
+    static graft_kernels_host host;
+    host = *lib_host();
+    host.alloc = graft_malloc_aligned;
+    host.free = graft_free;
+    return &host;
+}
+
 static void create_refuses(void)
 {
     graft_device *d = (graft_device *)1;
@@ -67,7 +77,7 @@ static void create_refuses(void)
     host.size = GRAFT_KERNELS_HOST_SIZE - 1;
     CHECK_INT(ref.api->create(&host, 0, &d, text, sizeof text), GRAFT_E_ARG);
     graft_alloc_fail_at(1);
-    CHECK_INT(ref.api->create(lib_host(), 0, &d, text, sizeof text), GRAFT_E_NOMEM);
+    CHECK_INT(ref.api->create(counted_host(), 0, &d, text, sizeof text), GRAFT_E_NOMEM);
     graft_alloc_fail_at(0);
     CHECK_INT(ref.api->create(lib_host(), 1, &d, NULL, 0), GRAFT_E_NOTFOUND);
 }
@@ -574,7 +584,7 @@ static void memory_has_limits(void)
 
 int main(void)
 {
-    bool open = lib_open(REF_PATH, &ref);
+    bool open = lib_open_with(REF_PATH, counted_host(), &ref);
     CHECK(open);
     if (!open) return test_end();
     RUN(entry_is_complete);

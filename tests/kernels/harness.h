@@ -59,6 +59,8 @@ typedef struct kernel_lib {
 
 /* Loads a library and creates its device 0; false with a printed reason when it cannot be used. */
 bool lib_open(const char *path, kernel_lib *out);
+/* The same with another host record, which must outlive it. */
+bool lib_open_with(const char *path, const graft_kernels_host *host, kernel_lib *out);
 /* Destroys the device; the library stays loaded. */
 void lib_close(kernel_lib *lib);
 /* The host record that lib_open() lends. What libraries warn of goes to standard error. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/half.h"
 #include "base/log.h"
 #include "kernels/blocks.h"
@@ -49,13 +48,13 @@ const graft_kernels_host *lib_host(void)
 {
     static const graft_kernels_host host = {.size = sizeof host,
                                             .threads = 2,
-                                            .alloc = graft_malloc_aligned,
-                                            .free = graft_free,
+                                            .alloc = spare_alloc,
+                                            .free = spare_give,
                                             .log = show_warning};
     return &host;
 }
 
-bool lib_open(const char *path, kernel_lib *out)
+bool lib_open_with(const char *path, const graft_kernels_host *host, kernel_lib *out)
 {
     char text[256] = "";
     memset(out, 0, sizeof *out);
@@ -74,13 +73,18 @@ bool lib_open(const char *path, kernel_lib *out)
         printf("skipped: %s cannot run on this machine\n", path);
         return false;
     }
-    if (out->api->create(lib_host(), 0, &out->device, text, sizeof text)) {
+    if (out->api->create(host, 0, &out->device, text, sizeof text)) {
         printf("skipped: %s: %s\n", path, text);
         return false;
     }
     out->info.size = sizeof out->info;
     out->api->info(out->device, &out->info);
     return true;
+}
+
+bool lib_open(const char *path, kernel_lib *out)
+{
+    return lib_open_with(path, lib_host(), out);
 }
 
 void lib_close(kernel_lib *lib)
