@@ -82,10 +82,43 @@ static void of_anima(const graft_anima_arch *a, graft_net_arch *out)
     out->adm_channels = GRAFT_ANIMA_TOLD;
 }
 
+/* What remains behind those that graft_net_detect() asks for first. */
+static graft_status detect_others(const graft_safetensors *f, const char *prefix,
+                                  const char *config, graft_net_arch *out, graft_err *e)
+{
+    graft_unet_arch unet;
+    graft_qwen_image21_arch qwen_image21;
+    graft_ernie_image_arch ernie_image;
+    graft_auraflow_arch auraflow;
+    graft_omnigen2_arch omnigen2;
+    if (graft_detect_find(f, prefix, GRAFT_QWEN_IMAGE21_TENSOR)) {
+        graft_status st = graft_qwen_image21_detect(f, prefix, config, &qwen_image21, e);
+        if (!st) OF(QWEN_IMAGE21, qwen_image21, &qwen_image21);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_ERNIE_IMAGE_TENSOR)) {
+        graft_status st = graft_ernie_image_detect(f, prefix, config, &ernie_image, e);
+        if (!st) OF(ERNIE_IMAGE, ernie_image, &ernie_image);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_AURAFLOW_TENSOR)) {
+        graft_status st = graft_auraflow_detect(f, prefix, config, &auraflow, e);
+        if (!st) OF(AURAFLOW, auraflow, &auraflow);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_OMNIGEN2_TENSOR)) {
+        graft_status st = graft_omnigen2_detect(f, prefix, config, &omnigen2, e);
+        if (!st) OF(OMNIGEN2, omnigen2, &omnigen2);
+        return st;
+    }
+    graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
+    if (!st) graft_net_of_unet(&unet, out);
+    return st;
+}
+
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
                               graft_net_arch *out, graft_err *e)
 {
-    graft_unet_arch unet;
     graft_mmdit_arch mmdit;
     graft_flux_arch flux;
     graft_zimage_arch zimage;
@@ -93,11 +126,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     graft_qwen_image_arch qwen_image;
     graft_krea2_arch krea2;
     graft_anima_arch anima;
-    graft_qwen_image21_arch qwen_image21;
     graft_ideogram4_arch ideogram4;
-    graft_ernie_image_arch ernie_image;
-    graft_auraflow_arch auraflow;
-    graft_omnigen2_arch omnigen2;
     if (graft_detect_find(f, prefix, GRAFT_IDEOGRAM4_TENSOR)) {
         graft_status st = graft_ideogram4_detect(f, prefix, config, &ideogram4, e);
         if (!st) OF(IDEOGRAM4, ideogram4, &ideogram4);
@@ -138,29 +167,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
         if (!st) of_krea2(&krea2, out);
         return st;
     }
-    if (graft_detect_find(f, prefix, GRAFT_QWEN_IMAGE21_TENSOR)) {
-        graft_status st = graft_qwen_image21_detect(f, prefix, config, &qwen_image21, e);
-        if (!st) OF(QWEN_IMAGE21, qwen_image21, &qwen_image21);
-        return st;
-    }
-    if (graft_detect_find(f, prefix, GRAFT_ERNIE_IMAGE_TENSOR)) {
-        graft_status st = graft_ernie_image_detect(f, prefix, config, &ernie_image, e);
-        if (!st) OF(ERNIE_IMAGE, ernie_image, &ernie_image);
-        return st;
-    }
-    if (graft_detect_find(f, prefix, GRAFT_AURAFLOW_TENSOR)) {
-        graft_status st = graft_auraflow_detect(f, prefix, config, &auraflow, e);
-        if (!st) OF(AURAFLOW, auraflow, &auraflow);
-        return st;
-    }
-    if (graft_detect_find(f, prefix, GRAFT_OMNIGEN2_TENSOR)) {
-        graft_status st = graft_omnigen2_detect(f, prefix, config, &omnigen2, e);
-        if (!st) OF(OMNIGEN2, omnigen2, &omnigen2);
-        return st;
-    }
-    graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
-    if (!st) graft_net_of_unet(&unet, out);
-    return st;
+    return detect_others(f, prefix, config, out, e);
 }
 
 graft_status graft_net_build(const graft_net_arch *a, const graft_net_shape *shape,

@@ -267,6 +267,55 @@ static void plans_of_both(void)
     graft_model_release(m);
 }
 
+static bool quantizes(const graft_model *m, const char *layer)
+{
+    graft_quant_plan *all = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    bool chosen = false;
+    CHECK_OK(graft_quant_layers(&m->arch, &all, &e), &e);
+    for (size_t i = 0; all && i < all->n; i++)
+        if (strcmp(all->layer[i].name, layer) == 0) chosen = m->quant.set[i / 8] >> i % 8 & 1;
+    graft_quant_plan_destroy(all);
+    return chosen;
+}
+
+/* QuantizeModel on prompts of which one has a picture, whose own layers are measured then, too. */
+static void measured_with_pictures(void)
+{
+    static const char own[] = "ref_image_refiner.1.feed_forward.linear_1";
+    static const char all[] = "layers.1.feed_forward.linear_1";
+    static float x[ANSWER + SEEN];
+    float plain[ANSWER], got[ANSWER];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, TWO), *q = NULL, *blind = NULL;
+    graft_cond *c = prompt_of(m, 20000, WORDS), *no = prompt_of(m, 60000, WORDS);
+    graft_latent *in = NULL;
+    const int64_t shape[4] = {1, PLANES, SIDE, SIDE};
+    refer(&c, 0, one_shown.of[0], x + VALUES);
+    CHECK_OK(graft_latent_create(shape, &in, &e), &e);
+    if (in) memset(graft_latent_writable(in), 0, VALUES * sizeof(float));
+    graft_quantize_options o = {.bits = 8,
+                                .linear = true,
+                                .linear_mse_threshold = 0.5,
+                                .positive = c,
+                                .negative = no,
+                                .latent = in,
+                                .steps = 2,
+                                .cfg = 4};
+    CHECK_OK(graft_model_quantize(m, &o, NULL, &q, NULL, &e), &e);
+    CHECK(quantizes(q, own) && quantizes(q, all));
+    sampled(m, c, no, 4, plain);
+    sampled(q, c, no, 4, got);
+    CHECK(difference(got, plain, VALUES) > 0 && difference(got, plain, VALUES) < 0.4);
+    o.positive = no;
+    CHECK_OK(graft_model_quantize(m, &o, NULL, &blind, NULL, &e), &e);
+    CHECK(!quantizes(blind, own) && quantizes(blind, all));
+    graft_latent_release(in);
+    graft_cond_release(c);
+    graft_cond_release(no);
+    RELEASE_ALL(m, q, blind);
+}
+
 /* Z-Image's ControlNets are for Z-Image. */
 static void no_controlnets(void)
 {
@@ -289,6 +338,7 @@ int main(void)
     RUN(guided_by_pictures);
     RUN(too_many);
     RUN(plans_of_both);
+    RUN(measured_with_pictures);
     RUN(no_controlnets);
     graft_engine_destroy(engine);
     return test_end();

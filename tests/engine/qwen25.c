@@ -13,7 +13,11 @@
     "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, "        \
     "quantity, text, spatial relationships of the objects and background:<|im_end|>\n"             \
     "<|im_start|>user\n"
-#define BEHIND "<|im_end|>\n<|im_start|>assistant\n"
+#define OMNIGEN2                                                                                   \
+    "<|im_start|>system\nYou are a helpful assistant that generates high-quality images based on " \
+    "user instructions.<|im_end|>\n<|im_start|>user\n"
+#define OMNIGEN2_END "<|im_end|>\n"
+#define BEHIND       "<|im_end|>\n<|im_start|>assistant\n"
 
 enum { LAYERS = 2, WIDTH = 32, HEADS = 2, DENSE = 64, VOCAB = 300 };
 
@@ -207,10 +211,7 @@ static void of_omnigen2(void)
     CHECK(c->kind == GRAFT_CLIP_OMNIGEN2 && c->width == WIDTH && c->qwen3->arch.biased);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char all[600];
-        snprintf(all, sizeof all,
-                 "<|im_start|>system\nYou are a helpful assistant that generates high-quality "
-                 "images based on user instructions.<|im_end|>\n<|im_start|>user\n%s<|im_end|>\n",
-                 texts[i]);
+        snprintf(all, sizeof all, OMNIGEN2 "%s" OMNIGEN2_END, texts[i]);
         prompt_gives(c, texts[i], "", all, GRAFT_QWEN3_TAKE_NORMED);
     }
     encodes_short_of_memory(c, 4);
@@ -232,7 +233,7 @@ static void sizes_have_names(void)
     CHECK_STR(graft_qwen3_name(&q), "qwen25_7b");
 }
 
-/* Of Qwen's own tokenizer 34 tokens are left out, as in training. */
+/* Of Qwen's own tokenizer 34 tokens are left out, as in training; OmniGen2's form has 25. */
 static void as_in_training(void)
 {
     graft_qwen *own = NULL;
@@ -248,6 +249,13 @@ static void as_in_training(void)
     CHECK_OK(graft_qwen_encode(own, BEFORE, strlen(BEFORE), &ids, &n, &e), &e);
     CHECK_INT(n, 34);
     CHECK(ids && ids[0] == 151644 && ids[n - 3] == 151644);
+    graft_free(ids);
+    ids = NULL;
+    CHECK_OK(
+        graft_qwen_encode(own, OMNIGEN2 OMNIGEN2_END, strlen(OMNIGEN2 OMNIGEN2_END), &ids, &n, &e),
+        &e);
+    CHECK_INT(n, 25);
+    CHECK(ids && ids[0] == 151644 && ids[n - 2] == 151645);
     graft_free(ids);
     graft_qwen_destroy(own);
 }
