@@ -210,6 +210,51 @@ static void guided_by_pictures(void)
     graft_model_release(m);
 }
 
+/* DualCFGGuider: both prompts with the picture, and what leads away from the one without it, as its
+ * authors guide. One step, from zeros. */
+static void guided_by_both(void)
+{
+    static float x[ANSWER + SEEN];
+    const float from_to[2] = {1, 0};
+    const int64_t shape[4] = {1, PLANES, SIDE, SIDE};
+    const asked with = {.words = {WORDS, WORDS}, .shown = &one_shown};
+    const asked without = {.words = {WORDS, WORDS}};
+    float want[ANSWER], v[ANSWER], u[ANSWER], w[ANSWER];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, TWO);
+    graft_cond *c = prompt_of(m, 20000, WORDS), *no = prompt_of(m, 60000, WORDS);
+    graft_cond *alone = graft_cond_retain(no);
+    graft_latent *in = NULL, *out = NULL;
+    graft_sigmas *sigmas = NULL;
+    refer(&c, 0, one_shown.of[0], x + VALUES);
+    refer(&alone, 0, one_shown.of[0], x + VALUES);
+    evaluate(m, &with, 0, x, 1000, v);
+    evaluate(m, &with, 1, x, 1000, u);
+    evaluate(m, &without, 1, x, 1000, w);
+    for (int i = 0; i < VALUES; i++) want[i] = -(w[i] + 2 * (u[i] - w[i]) + 5 * (v[i] - u[i]));
+    unscaled(m, want, want);
+    CHECK_OK(graft_sigmas_from_data(from_to, 2, &sigmas, &e), &e);
+    CHECK_OK(graft_latent_create(shape, &in, &e), &e);
+    if (in) memset(graft_latent_writable(in), 0, VALUES * sizeof(float));
+    const graft_sampling s = {.model = m,
+                              .positive = c,
+                              .negative = no,
+                              .third = {alone, GRAFT_THIRD_DUAL, 2},
+                              .cfg = 5,
+                              .sampler = "euler",
+                              .sigmas = sigmas};
+    CHECK_OK(graft_sample_custom(&s, in, NULL, &out, NULL, &e), &e);
+    int64_t got_shape[4];
+    if (out) CHECK(difference(graft_latent_data(out, got_shape), want, VALUES) < 1e-4);
+    graft_latent_release(in);
+    graft_latent_release(out);
+    graft_sigmas_release(sigmas);
+    graft_cond_release(c);
+    graft_cond_release(no);
+    graft_cond_release(alone);
+    graft_model_release(m);
+}
+
 /* More than it has numbers for are refused, by how many that are. */
 static void too_many(void)
 {
@@ -336,6 +381,7 @@ int main(void)
     RUN(places_on_two_axes);
     RUN(references);
     RUN(guided_by_pictures);
+    RUN(guided_by_both);
     RUN(too_many);
     RUN(plans_of_both);
     RUN(measured_with_pictures);
