@@ -195,7 +195,7 @@ static bool is_transformer(const kind *k)
 {
     return k->mmdit.depth || k->flux.depth || k->zimage.depth || k->flux2.depth ||
            k->qwen_image.depth || k->qwen_image21.depth || k->krea2.depth || k->anima.depth ||
-           k->ideogram4.depth || k->ernie_image.depth || k->auraflow.depth;
+           k->ideogram4.depth || k->ernie_image.depth || k->auraflow.depth || k->omnigen2.depth;
 }
 
 /* Whether its VAE is SDXL's or older. */
@@ -206,9 +206,11 @@ static bool has_four_planes(const kind *k)
 
 static graft_status add_transformer(const kind *k, list *l, graft_err *e)
 {
-    const graft_net_shape shape = {
+    graft_net_shape shape = {
         .batch = 1, .height = 8, .width = 8, .tokens = 32, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
+    if (k->omnigen2.depth) /* what is read of pictures that are shown, too */
+        shape.references = (graft_references){.n = 1, .of = {{8, 8}}};
     graft_status st =
         k->qwen_image21.depth  ? graft_qwen_image21_build(&k->qwen_image21, &shape, &g, e)
         : k->krea2.depth       ? graft_krea2_build(&k->krea2, &shape, &g, e)
@@ -216,6 +218,7 @@ static graft_status add_transformer(const kind *k, list *l, graft_err *e)
         : k->ideogram4.depth   ? graft_ideogram4_build(&k->ideogram4, &shape, &g, e)
         : k->ernie_image.depth ? graft_ernie_image_build(&k->ernie_image, &shape, &g, e)
         : k->auraflow.depth    ? graft_auraflow_build(&k->auraflow, &shape, &g, e)
+        : k->omnigen2.depth    ? graft_omnigen2_build(&k->omnigen2, &shape, &g, e)
         : k->qwen_image.depth  ? graft_qwen_image_build(&k->qwen_image, &shape, &g, e)
         : k->flux2.depth       ? graft_flux2_build(&k->flux2, &shape, &g, e)
         : k->zimage.depth      ? graft_zimage_build(&k->zimage, &shape, &g, e)

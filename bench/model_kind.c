@@ -143,6 +143,14 @@
         .single_depth = one, .patch = 2, .table = side, .time_dim = 256, .context_dim = 2048,      \
         .registers = 8                                                                             \
     }
+/* OmniGen2's, with so many blocks of all, and of each alone. */
+#define OMNIGEN2_NET(blocks, before)                                                               \
+    {                                                                                              \
+        .channels = 16, .hidden = 2520, .mlp = 10240, .heads = 21, .key_heads = 7,                 \
+        .depth = blocks, .noise_depth = before, .context_depth = before, .picture_depth = before,  \
+        .patch = 2, .rope_dim = 40, .time_dim = 256, .told = 1024, .context_dim = 2048,            \
+        .pictures = 5                                                                              \
+    }
 /* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
 #define TINY_FLUX(more)                                                                            \
     .flux = TINY_NET(256, .beside = more, .pooled_dim = 32, .guidance = 1), .vae_channels = 32,    \
@@ -390,6 +398,15 @@ static const model_kind kinds[] = {
      .t5 = {.layers = 2, .width = 48, .heads = 3, .head_dim = 16, .intermediate = 64, .vocab = 800,
             .buckets = 32, .own_bias = 1},
      .config = "{\"num_heads\": 4}"},
+    {.name = "omnigen2", .omnigen2 = OMNIGEN2_NET(32, 2),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .qwen3 = {.layers = 36, .width = 2048, .head_dim = 128, .intermediate = 11008,
+               .vocab = 151936, .heads = 16, .key_heads = 2, .biased = 1}},
+    {.name = "omnigen2-layer", .omnigen2 = OMNIGEN2_NET(1, 1)},
+    {.name = "tiny-omnigen2",
+     .omnigen2 = {.channels = 16, .hidden = 72, .mlp = 96, .heads = 6, .key_heads = 2, .depth = 2,
+                  .noise_depth = 1, .context_depth = 1, .picture_depth = 1, .patch = 2,
+                  .rope_dim = 4, .time_dim = 256, .told = 32, .context_dim = 32, .pictures = 5}},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,

@@ -155,8 +155,9 @@ graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, 
  * that is sampled, or all of it to be painted. Retains the latent. */
 graft_status graft_cond_picture(const graft_cond *c, const graft_latent *picture, graft_cond **out,
                                 graft_err *e);
-/* One more picture that FLUX.1 (Kontext), FLUX.2 and Qwen-Image (Edit) see as tokens of its own, of
- * any size, behind those that the prompts have; at most 8, else GRAFT_E_LIMIT. Other networks, and
+/* One more picture that FLUX.1 (Kontext), FLUX.2, Qwen-Image (Edit) and OmniGen2 see as tokens of
+ * its own, of any size, behind those that the prompts have; at most 8, else GRAFT_E_LIMIT, and of
+ * OmniGen2 5, GRAFT_E_UNSUPPORTED when sampling. Other networks, and
  * Fill, Canny and Depth, do not look at it. GRAFT_E_UNSUPPORTED for several layers. Retains the
  * latent. */
 graft_status graft_cond_reference(const graft_cond *c, const graft_latent *picture,
@@ -166,8 +167,9 @@ graft_status graft_cond_reference(const graft_cond *c, const graft_latent *pictu
  * further behind already, or one without a place. Other networks see it as any other. */
 graft_status graft_cond_reference_within(const graft_cond *c, const graft_latent *picture,
                                          int64_t tokens, graft_cond **out, graft_err *e);
-/* Where references stand for the network, which was trained with one of these; those of FLUX.2 and
- * Qwen-Image each by itself, and GRAFT_PLACE_DIAGONAL is GRAFT_E_UNSUPPORTED there when sampling.
+/* Where references stand for the network, which was trained with one of these; those of FLUX.2,
+ * Qwen-Image and OmniGen2 each by itself, and GRAFT_PLACE_DIAGONAL is GRAFT_E_UNSUPPORTED there
+ * when sampling.
  */
 typedef enum graft_placing {
     GRAFT_PLACE_BESIDE = 0,   /* all in the first layer behind the picture's: each to the right of
@@ -177,7 +179,7 @@ typedef enum graft_placing {
     GRAFT_PLACE_DIAGONAL = 2, /* in the picture's own layer, each to the right of and below all
                                * before (UNO: Wu et al. 2025, arXiv:2504.02160, 3.2) */
     GRAFT_PLACE_CLEAN = 3 /* as GRAFT_PLACE_BEHIND, and the network is told that there is no noise
-                           * in them: Qwen-Image-Edit-2511. Of FLUX GRAFT_E_UNSUPPORTED */
+                           * in them: Qwen-Image-Edit-2511. Of others GRAFT_E_UNSUPPORTED */
 } graft_placing;
 graft_status graft_cond_place_references(const graft_cond *c, graft_placing how, graft_cond **out,
                                          graft_err *e);

@@ -123,7 +123,8 @@ static const char *const qwen3_places[] = {"text_encoders.qwen3_4b.transformer."
                                            "llm.", /* Ovis 2.5's */
                                            NULL};
 /* Likewise; transformers calls the language model beside one for pictures model.language_model. */
-static const char *const qwen25_places[] = {"text_encoders.qwen25_7b.transformer.", "",
+static const char *const qwen25_places[] = {"text_encoders.qwen25_7b.transformer.",
+                                            "text_encoders.qwen25_3b.transformer.", "",
                                             "model.language_", NULL};
 
 /* Likewise; transformers has both names for Mistral's beside one for pictures. */
@@ -146,7 +147,8 @@ static const char *mistral_place(const graft_safetensors *f)
 
 static bool takes_qwen25(graft_clip_kind kind)
 {
-    return kind == GRAFT_CLIP_QWEN_IMAGE || kind == GRAFT_CLIP_LONGCAT;
+    return kind == GRAFT_CLIP_QWEN_IMAGE || kind == GRAFT_CLIP_LONGCAT ||
+           kind == GRAFT_CLIP_OMNIGEN2;
 }
 
 static const char *qwen_place(const graft_safetensors *f, graft_clip_kind kind)
@@ -261,7 +263,8 @@ static bool is_qwen3(graft_clip_kind kind)
            kind == GRAFT_CLIP_KREA2 || kind == GRAFT_CLIP_ANIMA ||
            kind == GRAFT_CLIP_QWEN_IMAGE21 || kind == GRAFT_CLIP_IDEOGRAM4 ||
            kind == GRAFT_CLIP_LONGCAT || kind == GRAFT_CLIP_OVIS ||
-           kind == GRAFT_CLIP_ERNIE_IMAGE || kind == GRAFT_CLIP_LUMINA2;
+           kind == GRAFT_CLIP_ERNIE_IMAGE || kind == GRAFT_CLIP_LUMINA2 ||
+           kind == GRAFT_CLIP_OMNIGEN2;
 }
 
 /* Whether a file that was asked for as this kind is Anima's text encoder: the Qwen 3 of 0.6 billion
@@ -406,6 +409,8 @@ static graft_clip_kind kind_of(const graft_safetensors *f)
         return GRAFT_CLIP_AURAFLOW;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR))
         return GRAFT_CLIP_QWEN_IMAGE;
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_OMNIGEN2_TENSOR))
+        return GRAFT_CLIP_OMNIGEN2;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_CHROMA_TENSOR))
         return GRAFT_CLIP_CHROMA;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR)) return flux_kind(f);
@@ -525,7 +530,8 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                  [GRAFT_CLIP_OVIS] = {"ovis", 1, 1},
                  [GRAFT_CLIP_ERNIE_IMAGE] = {"", 1, 1}, /* likewise */
                  [GRAFT_CLIP_LUMINA2] = {"", 1, 1},     /* likewise */
-                 [GRAFT_CLIP_AURAFLOW] = {"", 1, 1}};   /* likewise */
+                 [GRAFT_CLIP_AURAFLOW] = {"", 1, 1},    /* likewise */
+                 [GRAFT_CLIP_OMNIGEN2] = {"omnigen2", 1, 1}};
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
     if (kind == n_kinds)

@@ -31,8 +31,10 @@ static bool is_sd2_v(const graft_safetensors *f, const char *prefix)
  * not. */
 #define FLUX_MU 1.15
 
-/* Lumina-Image 2.0's schedule, as published. */
-#define LUMINA_SHIFT 6
+/* Lumina-Image 2.0's schedule, as published. OmniGen2's shifts by the picture's size in its
+ * authors' code, and by this in ComfyUI, as for 832x832. */
+#define LUMINA_SHIFT   6
+#define OMNIGEN2_SHIFT 2.6
 
 /* FLUX.2's for both klein and dev. */
 #define FLUX2_MU 2.02
@@ -148,9 +150,14 @@ static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
         configure_anima(m);
         return;
     }
-    const bool same_latents = flux || m->arch.kind == GRAFT_NET_ZIMAGE;
+    const bool omnigen2 = m->arch.kind == GRAFT_NET_OMNIGEN2;
+    const bool same_latents = flux || omnigen2 || m->arch.kind == GRAFT_NET_ZIMAGE;
     m->prediction = GRAFT_PREDICT_FLOW;
-    m->flow_shift = dev ? exp(FLUX_MU) : flux ? 1 : m->arch.zimage.key_heads ? LUMINA_SHIFT : 3;
+    m->flow_shift = dev                        ? exp(FLUX_MU)
+                    : flux                     ? 1
+                    : omnigen2                 ? OMNIGEN2_SHIFT
+                    : m->arch.zimage.key_heads ? LUMINA_SHIFT
+                                               : 3;
     m->flow_steps = dev ? GRAFT_SCHEDULE_MOST : GRAFT_SCHEDULE_STEPS;
     m->scale_factor = same_latents ? GRAFT_LOAD_FLUX_SCALE : GRAFT_LOAD_SD3_SCALE;
     m->latent_shift = same_latents ? GRAFT_LOAD_FLUX_SHIFT : GRAFT_LOAD_SD3_SHIFT;
@@ -217,6 +224,7 @@ graft_status graft_load_network(const graft_safetensors *f, const char **out, gr
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_IDEOGRAM4_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ERNIE_IMAGE_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_AURAFLOW_TENSOR);
+    if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_OMNIGEN2_TENSOR);
     if (!prefix) return no_unet(f, e);
     *out = prefix;
     return graft_net_detect(f, prefix, graft_safetensors_metadata(f, "config"), arch, e);

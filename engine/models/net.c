@@ -12,6 +12,7 @@
 #include "engine/models/transformers/ideogram4.h"
 #include "engine/models/transformers/krea2.h"
 #include "engine/models/transformers/mmdit.h"
+#include "engine/models/transformers/omnigen2.h"
 #include "engine/models/transformers/qwen_image.h"
 #include "engine/models/transformers/qwen_image21.h"
 #include "engine/models/transformers/zimage.h"
@@ -81,10 +82,43 @@ static void of_anima(const graft_anima_arch *a, graft_net_arch *out)
     out->adm_channels = GRAFT_ANIMA_TOLD;
 }
 
+/* What remains behind those that graft_net_detect() asks for first. */
+static graft_status detect_others(const graft_safetensors *f, const char *prefix,
+                                  const char *config, graft_net_arch *out, graft_err *e)
+{
+    graft_unet_arch unet;
+    graft_qwen_image21_arch qwen_image21;
+    graft_ernie_image_arch ernie_image;
+    graft_auraflow_arch auraflow;
+    graft_omnigen2_arch omnigen2;
+    if (graft_detect_find(f, prefix, GRAFT_QWEN_IMAGE21_TENSOR)) {
+        graft_status st = graft_qwen_image21_detect(f, prefix, config, &qwen_image21, e);
+        if (!st) OF(QWEN_IMAGE21, qwen_image21, &qwen_image21);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_ERNIE_IMAGE_TENSOR)) {
+        graft_status st = graft_ernie_image_detect(f, prefix, config, &ernie_image, e);
+        if (!st) OF(ERNIE_IMAGE, ernie_image, &ernie_image);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_AURAFLOW_TENSOR)) {
+        graft_status st = graft_auraflow_detect(f, prefix, config, &auraflow, e);
+        if (!st) OF(AURAFLOW, auraflow, &auraflow);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_OMNIGEN2_TENSOR)) {
+        graft_status st = graft_omnigen2_detect(f, prefix, config, &omnigen2, e);
+        if (!st) OF(OMNIGEN2, omnigen2, &omnigen2);
+        return st;
+    }
+    graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
+    if (!st) graft_net_of_unet(&unet, out);
+    return st;
+}
+
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
                               graft_net_arch *out, graft_err *e)
 {
-    graft_unet_arch unet;
     graft_mmdit_arch mmdit;
     graft_flux_arch flux;
     graft_zimage_arch zimage;
@@ -92,10 +126,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     graft_qwen_image_arch qwen_image;
     graft_krea2_arch krea2;
     graft_anima_arch anima;
-    graft_qwen_image21_arch qwen_image21;
     graft_ideogram4_arch ideogram4;
-    graft_ernie_image_arch ernie_image;
-    graft_auraflow_arch auraflow;
     if (graft_detect_find(f, prefix, GRAFT_IDEOGRAM4_TENSOR)) {
         graft_status st = graft_ideogram4_detect(f, prefix, config, &ideogram4, e);
         if (!st) OF(IDEOGRAM4, ideogram4, &ideogram4);
@@ -136,24 +167,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
         if (!st) of_krea2(&krea2, out);
         return st;
     }
-    if (graft_detect_find(f, prefix, GRAFT_QWEN_IMAGE21_TENSOR)) {
-        graft_status st = graft_qwen_image21_detect(f, prefix, config, &qwen_image21, e);
-        if (!st) OF(QWEN_IMAGE21, qwen_image21, &qwen_image21);
-        return st;
-    }
-    if (graft_detect_find(f, prefix, GRAFT_ERNIE_IMAGE_TENSOR)) {
-        graft_status st = graft_ernie_image_detect(f, prefix, config, &ernie_image, e);
-        if (!st) OF(ERNIE_IMAGE, ernie_image, &ernie_image);
-        return st;
-    }
-    if (graft_detect_find(f, prefix, GRAFT_AURAFLOW_TENSOR)) {
-        graft_status st = graft_auraflow_detect(f, prefix, config, &auraflow, e);
-        if (!st) OF(AURAFLOW, auraflow, &auraflow);
-        return st;
-    }
-    graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
-    if (!st) graft_net_of_unet(&unet, out);
-    return st;
+    return detect_others(f, prefix, config, out, e);
 }
 
 graft_status graft_net_build(const graft_net_arch *a, const graft_net_shape *shape,
@@ -188,6 +202,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_net_shape *sha
         return graft_ernie_image_build(&a->ernie_image, shape, out, e);
     case GRAFT_NET_AURAFLOW:
         return graft_auraflow_build(&a->auraflow, shape, out, e);
+    case GRAFT_NET_OMNIGEN2:
+        return graft_omnigen2_build(&a->omnigen2, shape, out, e);
     default:
         return graft_unet_build_guided(&a->unet, shape, pictures, out, e);
     }
@@ -236,18 +252,28 @@ void graft_net_features_shape(const graft_net_arch *a, const graft_net_shape *sh
 graft_net_shape graft_net_some_shape(const graft_net_arch *a)
 {
     int64_t side = graft_net_is_unet(a) ? 64 : graft_net_patch(a);
-    return (graft_net_shape){.batch = 1,
-                             .height = side,
-                             .width = side,
-                             .tokens = graft_net_tokens(a, 1),
-                             .act_dtype = GRAFT_F32};
+    graft_net_shape s = {.batch = 1,
+                         .height = side,
+                         .width = side,
+                         .tokens = graft_net_tokens(a, 1),
+                         .act_dtype = GRAFT_F32};
+    graft_net_read_all(a, &s);
+    return s;
+}
+
+void graft_net_read_all(const graft_net_arch *a, graft_net_shape *shape)
+{
+    const int32_t side = (int32_t)graft_net_patch(a);
+    if (a->kind != GRAFT_NET_OMNIGEN2 || shape->references.n) return;
+    shape->references.n = 1;
+    shape->references.of[0] = (graft_grid){side, side};
 }
 
 bool graft_net_takes_references(const graft_net_arch *a)
 {
     return (a->kind == GRAFT_NET_FLUX && !a->beside && !a->flux.approximator && !a->flux.gated) ||
            a->kind == GRAFT_NET_FLUX2 || a->kind == GRAFT_NET_QWEN_IMAGE ||
-           a->kind == GRAFT_NET_QWEN_IMAGE21;
+           a->kind == GRAFT_NET_QWEN_IMAGE21 || a->kind == GRAFT_NET_OMNIGEN2;
 }
 
 bool graft_net_makes_layers(const graft_net_arch *a)
@@ -303,6 +329,8 @@ int64_t graft_net_patch(const graft_net_arch *a)
         return a->anima.patch;
     case GRAFT_NET_AURAFLOW:
         return a->auraflow.patch;
+    case GRAFT_NET_OMNIGEN2:
+        return a->omnigen2.patch;
     default:
         return 1;
     }
@@ -321,7 +349,7 @@ bool graft_net_counts_tokens(const graft_net_arch *a, int64_t tokens)
         return a->kind == GRAFT_NET_QWEN_IMAGE || a->kind == GRAFT_NET_KREA2 ||
                a->kind == GRAFT_NET_ANIMA || a->kind == GRAFT_NET_QWEN_IMAGE21 ||
                a->kind == GRAFT_NET_IDEOGRAM4 || a->kind == GRAFT_NET_ERNIE_IMAGE ||
-               a->zimage.key_heads > 0;
+               a->kind == GRAFT_NET_OMNIGEN2 || a->zimage.key_heads > 0;
     }
 }
 
@@ -372,6 +400,8 @@ graft_hash graft_net_hash(const graft_net_arch *a)
         return graft_hash128(&a->ernie_image, sizeof a->ernie_image);
     case GRAFT_NET_AURAFLOW:
         return graft_hash128(&a->auraflow, sizeof a->auraflow);
+    case GRAFT_NET_OMNIGEN2:
+        return graft_hash128(&a->omnigen2, sizeof a->omnigen2);
     default:
         return graft_hash128(&a->unet, sizeof a->unet);
     }

@@ -1,6 +1,6 @@
 /* The network that denoises, whichever it is: a UNet (unet.h) or a transformer (mmdit.h, flux.h,
  * zimage.h, flux2.h, qwen_image.h, qwen_image21.h, krea2.h, anima.h, ideogram4.h,
- * ernie_image.h, auraflow.h).
+ * ernie_image.h, auraflow.h, omnigen2.h).
  * Pure functions, any thread. */
 #ifndef GRAFT_MODELS_NET_H
 #define GRAFT_MODELS_NET_H
@@ -28,6 +28,9 @@ void graft_net_features_shape(const graft_net_arch *a, const graft_net_shape *sh
 /* A shape that any network of its kind takes, with float32 activations: for graphs of which only
  * names and structure count. */
 graft_net_shape graft_net_some_shape(const graft_net_arch *a);
+/* A shape of which all weights are read: OmniGen2's, whose references have some of their own, gets
+ * one where it has none, as small as can be. */
+void graft_net_read_all(const graft_net_arch *a, graft_net_shape *shape);
 /* Names the architecture in files. A UNet's is that of its own structure: plans that were saved
  * before there were other networks stay good. */
 graft_hash graft_net_hash(const graft_net_arch *a);

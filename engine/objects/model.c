@@ -587,6 +587,8 @@ static int64_t usual_words(const graft_net_arch *a)
                                       : GRAFT_FLUX_TOKENS;
     case GRAFT_NET_ZIMAGE:
         return a->zimage.key_heads ? TOLD_WORDS : SHORT_WORDS;
+    case GRAFT_NET_OMNIGEN2:
+        return TOLD_WORDS;
     case GRAFT_NET_QWEN_IMAGE:
     case GRAFT_NET_KREA2:
     case GRAFT_NET_ANIMA:

@@ -346,7 +346,8 @@ typedef enum graft_clip_kind {
     GRAFT_CLIP_OVIS = 13,         /* Qwen 3 alone: Ovis-Image (ovis.h) */
     GRAFT_CLIP_ERNIE_IMAGE = 14,  /* Ministral 3 alone */
     GRAFT_CLIP_LUMINA2 = 15,      /* Gemma 2 alone: Lumina-Image 2.0 */
-    GRAFT_CLIP_AURAFLOW = 16      /* Pile-T5 alone (clip_auraflow.c) */
+    GRAFT_CLIP_AURAFLOW = 16,     /* Pile-T5 alone (clip_auraflow.c) */
+    GRAFT_CLIP_OMNIGEN2 = 17      /* Qwen 2.5 alone (omnigen2.h) */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 

@@ -1,9 +1,10 @@
 /* Z-Image's, FLUX.2's, Qwen-Image's, Qwen-Image 2.1's, Krea 2's, Ideogram 4's, LongCat-Image's,
- * Ovis-Image's, ERNIE-Image's and Lumina-Image 2.0's text encoder: the tokens of Qwen, Mistral or
- * Gemma are all that the network reads. */
+ * Ovis-Image's, ERNIE-Image's, Lumina-Image 2.0's and OmniGen2's text encoder: the tokens of Qwen,
+ * Mistral or Gemma are all that the network reads. */
 #include "engine/prompts/gemma2.h"
 #include "engine/prompts/longcat.h"
 #include "engine/prompts/mistral.h"
+#include "engine/prompts/omnigen2.h"
 #include "engine/prompts/ovis.h"
 
 graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, const graft_task *task,
@@ -21,6 +22,7 @@ graft_status graft_clip_encode_qwen3(const graft_clip *c, const char *text, cons
                        : c->kind == GRAFT_CLIP_IDEOGRAM4    ? graft_qwen3_encode_stacked
                        : c->kind == GRAFT_CLIP_LONGCAT      ? graft_longcat_encode
                        : c->kind == GRAFT_CLIP_OVIS         ? graft_ovis_encode
+                       : c->kind == GRAFT_CLIP_OMNIGEN2     ? graft_omnigen2_encode
                                                             : graft_qwen3_encode)(
         c->engine, &c->t5_options, c->qwen3, text, task, &hidden, &tokens, e);
     if (st) return st;

@@ -26,7 +26,7 @@
 typedef enum graft_qwen3_taken {
     /* behind all layers but the last: Z-Image, ERNIE-Image, Lumina-Image 2.0 */
     GRAFT_QWEN3_TAKE_MOST = 0,
-    GRAFT_QWEN3_TAKE_NORMED = 1,  /* behind all and their norm: Qwen-Image, Anima */
+    GRAFT_QWEN3_TAKE_NORMED = 1,  /* behind all and their norm: Qwen-Image, OmniGen2, Anima */
     GRAFT_QWEN3_TAKE_WHOLE = 2,   /* behind all, without the norm: Qwen-Image 2.1 */
     GRAFT_QWEN3_TAKE_LAYERED = 3, /* behind 12 of them, side by side: Krea 2 */
     GRAFT_QWEN3_TAKE_STACKED = 4, /* behind 13: Ideogram 4 */

@@ -217,7 +217,7 @@ const char *graft_qwen3_name(const graft_qwen3 *q)
 {
     if (q->arch.mistral) return q->arch.ministral ? "ministral3_3b" : "mistral3_24b";
     if (q->arch.gemma) return "gemma2_2b";
-    if (q->arch.biased) return "qwen25_7b";
+    if (q->arch.biased) return q->arch.width == 2048 ? "qwen25_3b" : "qwen25_7b";
     return q->arch.width == 2048   ? "qwen3_2b"
            : q->arch.width == 2560 ? "qwen3_4b"
            : q->arch.width == 4096 ? "qwen3_8b"

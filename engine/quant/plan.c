@@ -78,7 +78,9 @@ bool graft_quant_always_kept(const char *name)
            strcmp(name, "adaln_proj") == 0 || graft_str_starts(name, "time_embedding.") ||
            strcmp(name, "adaLN_modulation.1") == 0 || strcmp(name, "final_norm.linear") == 0 ||
            strcmp(name, "final_linear") == 0 || strcmp(name, "init_x_linear") == 0 ||
-           strcmp(name, "modF.1") == 0;
+           strcmp(name, "modF.1") == 0 || strcmp(name, "ref_image_patch_embedder") == 0 ||
+           graft_str_starts(name, "norm_out.linear_") ||
+           graft_str_starts(name, "time_caption_embed.timestep_embedder.");
 }
 
 static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)
@@ -142,6 +144,7 @@ graft_status graft_quant_plan_create(const graft_net_arch *a, const graft_net_sh
     if (!p) return graft_fail_nomem(e, "quantization plan");
     shape.variant = GRAFT_WHOLE;
     shape.cut = 0;
+    graft_net_read_all(a, &shape);
     GRAFT_TRY(graft_net_build(a, &shape, shape.batch, &g, e));
     p->layer = graft_calloc(g->n_nodes, sizeof *p->layer);
     if (!p->layer) {

@@ -448,11 +448,28 @@ static void print_unet(graft_str *s, const graft_unet_arch *a)
                      a->num_heads ? a->num_heads : a->head_dim);
 }
 
+static void print_zimage(graft_str *s, const graft_zimage_arch *z)
+{
+    graft_str_printf(s,
+                     "  architecture %d + %d blocks of picture and prompt apart, %d of both, %d "
+                     "channels wide, context %d, heads %d\n",
+                     z->noise_depth, z->context_depth, z->depth, z->hidden, z->context_dim,
+                     z->heads);
+}
+
+static void print_omnigen2(graft_str *s, const graft_omnigen2_arch *o)
+{
+    graft_str_printf(s,
+                     "  architecture %d + %d + %d blocks of picture, prompt and shown pictures "
+                     "apart, %d of all, %d channels wide, context %d, heads %d\n",
+                     o->noise_depth, o->context_depth, o->picture_depth, o->depth, o->hidden,
+                     o->context_dim, o->heads);
+}
+
 static void print_architecture(graft_str *s, const graft_net_arch *net)
 {
     const graft_mmdit_arch *t = &net->mmdit;
     const graft_flux_arch *x = &net->flux;
-    const graft_zimage_arch *z = &net->zimage;
     const graft_flux2_arch *f = &net->flux2;
     const graft_qwen_image_arch *q = &net->qwen_image;
     const graft_qwen_image21_arch *o = &net->qwen_image21;
@@ -472,11 +489,10 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
                                        : "");
         return;
     case GRAFT_NET_ZIMAGE:
-        graft_str_printf(
-            s,
-            "  architecture %d + %d blocks of picture and prompt apart, %d of both, %d "
-            "channels wide, context %d, heads %d\n",
-            z->noise_depth, z->context_depth, z->depth, z->hidden, z->context_dim, z->heads);
+        print_zimage(s, &net->zimage);
+        return;
+    case GRAFT_NET_OMNIGEN2:
+        print_omnigen2(s, &net->omnigen2);
         return;
     case GRAFT_NET_FLUX2:
         print_joined(s, f->depth, f->single_depth, f->hidden, f->context_dim, f->heads,

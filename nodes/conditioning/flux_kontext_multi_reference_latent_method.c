@@ -13,7 +13,7 @@ static const graft_input *const inputs[] = {
                          "diagonal, below and to the right of the picture, for models and LoRAs "
                          "that were trained so (UNO, USO). index_timestep_zero: each by itself, "
                          "and Qwen-Image-Edit-2511 is told that there is no noise in them. "
-                         "Qwen-Image and FLUX.2 have each by itself in any case."),
+                         "Qwen-Image, FLUX.2 and OmniGen2 have each by itself in any case."),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("CONDITIONING", "CONDITIONING", "The prompt, whose references stand so."), NULL};

@@ -1,4 +1,4 @@
-/* ReferenceLatent: a picture that FLUX.1 Kontext, FLUX.2 or Qwen-Image-Edit is shown. */
+/* ReferenceLatent: a picture that FLUX.1 Kontext, FLUX.2, Qwen-Image-Edit or OmniGen2 is shown. */
 #include "nodes/node.h"
 
 enum { CONDITIONING, LATENT };
@@ -23,6 +23,6 @@ static graft_status run(graft_call *c)
 GRAFT_NODE(reference_latent, .id = "ReferenceLatent", .title = "ReferenceLatent",
            .category = "advanced/conditioning/edit_models",
            .description =
-               "Shows a model that edits pictures, FLUX.1 Kontext, FLUX.2 or Qwen-Image-Edit, the "
-               "picture that its prompt speaks of. Several, one node each, are seen together. "
-               "Other models do not look at it.");
+               "Shows a model that edits pictures, FLUX.1 Kontext, FLUX.2, Qwen-Image-Edit or "
+               "OmniGen2, the picture that its prompt speaks of. Several, one node each, are seen "
+               "together. Other models do not look at it.");

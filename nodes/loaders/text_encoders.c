@@ -34,7 +34,8 @@ const graft_input graft_text_encoders_type_of_one = INPUT_CHOICE(
     "Lumina-Image 2.0), flux2 (Qwen 3, for FLUX.2 klein, "
     "Mistral, for dev, and Ministral 3, for ERNIE-Image), chroma (T5), qwen_image (Qwen 2.5-VL, "
     "and for Qwen-Image 2.1 Qwen 3-VL-8B), ovis (Ovis 2.5's Qwen 3), longcat_image (Qwen 2.5-VL), "
-    "krea2 (Qwen 3-VL-4B) and ideogram4 (Qwen 3-VL-8B); the others are listed so that workflows "
+    "omnigen2 (Qwen 2.5-VL-3B), krea2 (Qwen 3-VL-4B) and ideogram4 (Qwen 3-VL-8B); the others are "
+    "listed so that workflows "
     "open.");
 const graft_input graft_text_encoders_type_of_two = INPUT_CHOICE(
     "type", CHOICES("sdxl", "sd3", "flux", "hunyuan_video", "hidream", "hunyuan_image"),
@@ -64,21 +65,23 @@ graft_status graft_text_encoders_run_typed(graft_call *c, int n, int type)
 {
     const char *name = graft_arg_text(c, type);
     bool known = graft_arg_is(c, type, "sd3");
-    known = known ||
-            (n == 1 ? graft_arg_is(c, type, "stable_diffusion") ||
-                          graft_arg_is(c, type, "lumina2") || graft_arg_is(c, type, "flux2") ||
-                          graft_arg_is(c, type, "chroma") || graft_arg_is(c, type, "qwen_image") ||
-                          graft_arg_is(c, type, "ovis") || graft_arg_is(c, type, "longcat_image") ||
-                          graft_arg_is(c, type, "krea2") || graft_arg_is(c, type, "ideogram4")
-                    : graft_arg_is(c, type, "sdxl") || graft_arg_is(c, type, "flux"));
+    known =
+        known ||
+        (n == 1 ? graft_arg_is(c, type, "stable_diffusion") || graft_arg_is(c, type, "lumina2") ||
+                      graft_arg_is(c, type, "flux2") || graft_arg_is(c, type, "chroma") ||
+                      graft_arg_is(c, type, "qwen_image") || graft_arg_is(c, type, "ovis") ||
+                      graft_arg_is(c, type, "longcat_image") || graft_arg_is(c, type, "krea2") ||
+                      graft_arg_is(c, type, "ideogram4") || graft_arg_is(c, type, "omnigen2")
+                : graft_arg_is(c, type, "sdxl") || graft_arg_is(c, type, "flux"));
     if (known) return graft_text_encoders_run(c, n, name);
-    return n == 1 ? graft_call_fail(c, type, GRAFT_E_UNSUPPORTED,
-                                    "text encoders of type %s are not supported, only "
-                                    "stable_diffusion, sd3, lumina2, flux2, chroma, "
-                                    "qwen_image, ovis, longcat_image, krea2 and ideogram4",
-                                    name)
-                  : graft_call_fail(c, type, GRAFT_E_UNSUPPORTED,
-                                    "pairs of text encoders of type %s are not supported, only "
-                                    "sdxl, sd3 and flux",
-                                    name);
+    return n == 1
+               ? graft_call_fail(c, type, GRAFT_E_UNSUPPORTED,
+                                 "text encoders of type %s are not supported, only "
+                                 "stable_diffusion, sd3, lumina2, flux2, chroma, "
+                                 "qwen_image, ovis, longcat_image, omnigen2, krea2 and ideogram4",
+                                 name)
+               : graft_call_fail(c, type, GRAFT_E_UNSUPPORTED,
+                                 "pairs of text encoders of type %s are not supported, only "
+                                 "sdxl, sd3 and flux",
+                                 name);
 }

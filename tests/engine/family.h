@@ -83,10 +83,11 @@ typedef struct family {
     /* What it takes besides a prompt: fills y, and what of the context is not the prompt's; returns
      * how many tokens that are. NULL: y[0] is the number of words, which are all tokens. */
     int64_t (*tell)(const graft_model *m, const asked *a, int i, float *context, float *y);
-    float guidance;             /* what it is told where nobody says otherwise */
-    const double *mean;         /* of each plane of a latent, */
-    const double *deviation;    /* by which it is normalized */
-    double scale, shift;        /* or of all together; both NULL and 0: as the model says */
+    float guidance;                /* what it is told where nobody says otherwise */
+    const double *mean;            /* of each plane of a latent, */
+    const double *deviation;       /* by which it is normalized */
+    double scale, shift;           /* or of all together; both NULL and 0: as the model says */
+    const graft_references *shown; /* by which changed networks are compared; NULL: none */
     double error;               /* limit for samplings; of what should differ ten times as much */
     const prompt_pair *prompts; /* that are sampled; the last one has no words */
     /* Attentions in the graph, and those in the first run of a series alone; 0: it is not tried. */
@@ -164,10 +165,10 @@ static inline void evaluate(const graft_model *m, const asked *a, int i, const f
 /* To what is always the same. m NULL, as it could not be made: nothing. */
 static inline void run_some(const graft_model *m, float *out)
 {
-    float x[ANSWER];
+    static float x[ANSWER + SEEN];
     if (!m) return;
-    for (size_t i = 0; i < ANSWER; i++) x[i] = fixed_value(i);
-    evaluate(m, &(asked){.words = {5}}, 0, x, 400, out);
+    for (size_t i = 0; i < COUNT(x); i++) x[i] = fixed_value(i);
+    evaluate(m, &(asked){.words = {5}, .shown = tested.shown}, 0, x, 400, out);
 }
 
 /* A latent as it leaves. */

@@ -47,7 +47,7 @@ static const damage damaged[] = {
     {"ref_image_refiner.0.ffn_norm1.weight",
      {72},
      GRAFT_E_UNSUPPORTED,
-     "OmniGen 2",
+     "a relative of OmniGen2 in other names",
      {NULL},
      NULL,
      true},

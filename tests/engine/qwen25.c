@@ -1,17 +1,23 @@
-/* Qwen 2.5 as Qwen-Image's text encoder: which files it is found in, that its tensors are all read,
- * what a prompt is put into and what of it is left out, and what it refuses. What it computes is
- * held against golden/small/qwen25; what it shares with Qwen 3 is tested there. */
+/* Qwen 2.5 as Qwen-Image's and OmniGen2's text encoder: which files it is found in, that its
+ * tensors are all read, what a prompt is put into and what of it is left out, and what it refuses.
+ * What it computes is held against golden/small/qwen25; what it shares with Qwen 3 is tested there.
+ */
 #include "engine/models/detect/detect.h"
 #include "tests/engine/language.h"
 #include "tests/engine/llama_files.h"
 
-#define SMALL GRAFT_SOURCE_DIR "/golden/small/qwen25.safetensors"
-#define PLACE "text_encoders.qwen25_7b.transformer."
+#define SMALL    GRAFT_SOURCE_DIR "/golden/small/qwen25.safetensors"
+#define PLACE    "text_encoders.qwen25_7b.transformer."
+#define PLACE_3B "text_encoders.qwen25_3b.transformer."
 #define BEFORE                                                                                     \
     "<|im_start|>system\nDescribe the image by detailing the color, shape, size, texture, "        \
     "quantity, text, spatial relationships of the objects and background:<|im_end|>\n"             \
     "<|im_start|>user\n"
-#define BEHIND "<|im_end|>\n<|im_start|>assistant\n"
+#define OMNIGEN2                                                                                   \
+    "<|im_start|>system\nYou are a helpful assistant that generates high-quality images based on " \
+    "user instructions.<|im_end|>\n<|im_start|>user\n"
+#define OMNIGEN2_END "<|im_end|>\n"
+#define BEHIND       "<|im_end|>\n<|im_start|>assistant\n"
 
 enum { LAYERS = 2, WIDTH = 32, HEADS = 2, DENSE = 64, VOCAB = 300 };
 
@@ -197,7 +203,37 @@ static void prompts(void)
     graft_clip_release(c);
 }
 
-/* Of Qwen's own tokenizer 34 tokens are left out, as in training. */
+/* OmniGen2 is told what it is, and reads that, too; no answer is asked for. */
+static void of_omnigen2(void)
+{
+    static const char *const texts[] = {"the red (apple:1.3)", "", "\nthe"};
+    graft_clip *c = clip_as(engine, file_at(""), "omnigen2");
+    CHECK(c->kind == GRAFT_CLIP_OMNIGEN2 && c->width == WIDTH && c->qwen3->arch.biased);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char all[600];
+        snprintf(all, sizeof all, OMNIGEN2 "%s" OMNIGEN2_END, texts[i]);
+        prompt_gives(c, texts[i], "", all, GRAFT_QWEN3_TAKE_NORMED);
+    }
+    encodes_short_of_memory(c, 4);
+    found_in(engine, file_at(PLACE_3B), "omnigen2", c);
+    found_beside(engine, file_at(PLACE_3B),
+                 GRAFT_SOURCE_DIR "/golden/small/omnigen2_two.safetensors", c, GRAFT_NET_OMNIGEN2);
+    graft_clip_release(c);
+    made_file *f = file_at("");
+    drop_tensor(f, GRAFT_QWEN25_TENSOR);
+    clip_refused(engine, f, "omnigen2", GRAFT_E_UNSUPPORTED, "no Qwen 2.5 text encoder in it");
+}
+
+/* What a saved file calls it follows from its width. */
+static void sizes_have_names(void)
+{
+    graft_qwen3 q = {.arch = {.biased = 1, .width = 2048}};
+    CHECK_STR(graft_qwen3_name(&q), "qwen25_3b");
+    q.arch.width = 3584;
+    CHECK_STR(graft_qwen3_name(&q), "qwen25_7b");
+}
+
+/* Of Qwen's own tokenizer 34 tokens are left out, as in training; OmniGen2's form has 25. */
 static void as_in_training(void)
 {
     graft_qwen *own = NULL;
@@ -213,6 +249,13 @@ static void as_in_training(void)
     CHECK_OK(graft_qwen_encode(own, BEFORE, strlen(BEFORE), &ids, &n, &e), &e);
     CHECK_INT(n, 34);
     CHECK(ids && ids[0] == 151644 && ids[n - 3] == 151644);
+    graft_free(ids);
+    ids = NULL;
+    CHECK_OK(
+        graft_qwen_encode(own, OMNIGEN2 OMNIGEN2_END, strlen(OMNIGEN2 OMNIGEN2_END), &ids, &n, &e),
+        &e);
+    CHECK_INT(n, 25);
+    CHECK(ids && ids[0] == 151644 && ids[n - 2] == 151645);
     graft_free(ids);
     graft_qwen_destroy(own);
 }
@@ -235,6 +278,8 @@ int main(void)
     RUN(saved);
     RUN(gguf);
     RUN(prompts);
+    RUN(of_omnigen2);
+    RUN(sizes_have_names);
     RUN(as_in_training);
     RUN(no_memory);
     graft_engine_destroy(engine);

@@ -294,7 +294,8 @@ static const char *const kinds[] = {[GRAFT_NET_UNET] = "Stable Diffusion 1.x, 2.
                                     [GRAFT_NET_QWEN_IMAGE21] = "Qwen-Image 2.1",
                                     [GRAFT_NET_IDEOGRAM4] = "Ideogram 4",
                                     [GRAFT_NET_ERNIE_IMAGE] = "ERNIE-Image",
-                                    [GRAFT_NET_AURAFLOW] = "AuraFlow"};
+                                    [GRAFT_NET_AURAFLOW] = "AuraFlow",
+                                    [GRAFT_NET_OMNIGEN2] = "OmniGen2"};
 
 /* What has to be the same in both. */
 typedef struct widths {

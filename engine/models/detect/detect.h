@@ -46,6 +46,8 @@ graft_status graft_ernie_image_detect(const graft_safetensors *f, const char *pr
                                       graft_err *e);
 graft_status graft_auraflow_detect(const graft_safetensors *f, const char *prefix,
                                    const char *config, graft_auraflow_arch *out, graft_err *e);
+graft_status graft_omnigen2_detect(const graft_safetensors *f, const char *prefix,
+                                   const char *config, graft_omnigen2_arch *out, graft_err *e);
 graft_status graft_anima_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                 graft_anima_arch *out, graft_err *e);
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,

@@ -55,7 +55,7 @@ graft_status graft_zimage_detect(const graft_safetensors *f, const char *prefix,
                                          {"layers.0.feed_forward.w1.weight", &out->mlp, 0}};
     const graft_detect_other others[] = {
         {"time_text_embed.1.weight", "NewBie-Image, which is told a pooled prompt, too"},
-        {"ref_image_refiner.0.ffn_norm1.weight", "OmniGen 2, or a relative, which sees pictures"}};
+        {"ref_image_refiner.0.ffn_norm1.weight", "a relative of OmniGen2 in other names"}};
     if (!graft_detect_find(f, prefix, "cap_pad_token") &&
         !graft_detect_find(f, prefix, "x_pad_token") && !graft_zimage_is_lumina2(f, prefix))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,

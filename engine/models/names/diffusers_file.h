@@ -2,10 +2,10 @@
  * FluxTransformer2DModel, the ControlNets of these two, ZImageTransformer2DModel,
  * Lumina2Transformer2DModel, Flux2Transformer2DModel, Krea2Transformer2DModel,
  * Ideogram4Transformer2DModel, QwenImage21Transformer2DModel, AuraFlowTransformer2DModel,
- * AutoencoderKLQwenImage and AutoencoderKLQwenImage21; QwenImageTransformer2DModel's names are
- * those of all files): their tensors get the names that checkpoints have, by which all else knows
- * them. Which block a tensor belongs to depends on how many layers the blocks before it have, which
- * is counted in the file.
+ * AutoencoderKLQwenImage and AutoencoderKLQwenImage21; QwenImageTransformer2DModel's names, and
+ * those of OmniGen2's authors, are those of all files): their tensors get the names that
+ * checkpoints have, by which all else knows them. Which block a tensor belongs to depends on how
+ * many layers the blocks before it have, which is counted in the file.
  *
  * For files just opened, of which nobody else knows yet. A file of another kind stays as it is. Of
  * one that has diffusers' names every tensor must be known, and all that belong to a layer must be

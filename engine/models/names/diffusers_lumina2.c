@@ -5,6 +5,7 @@
 #include "engine/models/names/diffusers.h"
 #include "engine/models/names/diffusers_file.h"
 #include "engine/models/names/diffusers_names.h"
+#include "engine/models/parts/tensors.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 
@@ -71,7 +72,8 @@ bool graft_diffusers_lumina2_name(const graft_zimage_arch *a, const char *name,
 
 bool graft_diffusers_is_lumina2(const graft_safetensors *f)
 {
-    return graft_diffusers_has(f, "time_caption_embed.caption_embedder.1.weight");
+    return graft_diffusers_has(f, "time_caption_embed.caption_embedder.1.weight") &&
+           !graft_diffusers_has(f, GRAFT_OMNIGEN2_TENSOR);
 }
 
 static void add_layers(graft_diffusers_names *n, const graft_diffusers_block_layer *l,

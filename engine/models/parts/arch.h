@@ -87,6 +87,21 @@ typedef struct graft_zimage_arch {
      * as many as of queries. All else in which the two differ goes with it. */
     int32_t key_heads;
 } graft_zimage_arch;
+/* OmniGen2's transformer (omnigen2.h). */
+typedef struct graft_omnigen2_arch {
+    int32_t channels; /* of the latent, going in and coming out */
+    int32_t hidden, mlp;
+    int32_t heads, key_heads; /* of queries; of keys and values, which several of them share */
+    int32_t depth;            /* blocks of prompt and pictures together */
+    int32_t noise_depth, context_depth, picture_depth; /* those of the picture, the prompt and each
+                                                          picture that is shown, before these */
+    int32_t patch;                                     /* as above */
+    int32_t rope_dim;                                  /* likewise */
+    int32_t time_dim, told; /* numbers that tell the timestep, and what becomes of them */
+    int32_t context_dim;
+    int32_t pictures; /* that it may be shown, each of which has a vector */
+} graft_omnigen2_arch;
+
 /* A prompt of Z-Image, and a picture, are as many tokens as this or a multiple: the rest is filled
  * with a token that was trained for that, and which the others see. */
 #define GRAFT_ZIMAGE_TOKENS 32
@@ -200,7 +215,8 @@ typedef enum graft_net_kind {
     GRAFT_NET_QWEN_IMAGE21 = 8,
     GRAFT_NET_IDEOGRAM4 = 9,
     GRAFT_NET_ERNIE_IMAGE = 10,
-    GRAFT_NET_AURAFLOW = 11
+    GRAFT_NET_AURAFLOW = 11,
+    GRAFT_NET_OMNIGEN2 = 12
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -238,6 +254,7 @@ typedef struct graft_net_arch {
     graft_ideogram4_arch ideogram4;
     graft_ernie_image_arch ernie_image;
     graft_auraflow_arch auraflow;
+    graft_omnigen2_arch omnigen2;
 } graft_net_arch;
 
 /* A T2I-Adapter (t2i_adapter.h). */

@@ -60,10 +60,11 @@ typedef struct graft_shrink {
     int32_t down, up;    /* methods of graft_build_resize() */
 } graft_shrink;
 
-/* Pictures that FLUX's and Qwen-Image's transformers see as tokens of their own, behind those of
- * the latent (FLUX.1 Kontext: Black Forest Labs 2025, arXiv:2506.15742; FLUX.2; Qwen-Image-Edit).
- * Each is a latent of any size, and stands where graft_placing says (conditioning.h), with FLUX.2
- * and Qwen-Image where flux2.h and qwen_image.h do. Qwen-Image 2.1 has them among the prompt's
+/* Pictures that FLUX's, Qwen-Image's and OmniGen2's transformers see as tokens of their own, behind
+ * those of the latent (FLUX.1 Kontext: Black Forest Labs 2025, arXiv:2506.15742; FLUX.2;
+ * Qwen-Image-Edit). Each is a latent of any size, and stands where graft_placing says
+ * (conditioning.h), with FLUX.2, Qwen-Image and OmniGen2 where flux2.h, qwen_image.h and omnigen2.h
+ * do. Qwen-Image 2.1 has them among the prompt's
  * tokens.
  *
  * Qwen-Image-Layered makes several pictures at once, which see each other: the layers of one latent
@@ -119,7 +120,7 @@ typedef struct graft_net_shape {
     graft_grid grid[GRAFT_GRIDS];
     int32_t merged; /* of the outermost level's tokens, in millionths; 0: none, as with shrink */
     graft_shrink shrink;           /* with WHOLE, without control, adapted and grids */
-    graft_references references;   /* FLUX's and both Qwen-Images' only; n 0: none; and layers */
+    graft_references references;   /* of those that see some only; n 0: none; and layers */
     graft_attended_shape attended; /* of pictures beside the prompt; UNets only */
     int32_t adapted; /* takes so many features of T2I-Adapters, all of a whole UNet's; 0: none */
     graft_hypernetwork_arch hyper; /* UNets only */

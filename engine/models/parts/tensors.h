@@ -17,6 +17,7 @@
 #define GRAFT_ERNIE_IMAGE_TENSOR  "layers.0.adaLN_sa_ln.weight"
 #define GRAFT_AURAFLOW_TENSOR     "double_layers.0.attn.w1q.weight"
 #define GRAFT_ANIMA_TENSOR        "llm_adapter.out_proj.weight"
+#define GRAFT_OMNIGEN2_TENSOR     "ref_image_patch_embedder.weight"
 
 /* ControlNets of transformers. */
 #define GRAFT_CONTROL_FLUX_TENSOR      "controlnet_x_embedder.weight" /* of Qwen-Image's, too */

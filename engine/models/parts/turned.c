@@ -37,3 +37,44 @@ graft_vid graft_turned_on(const graft_build *b, graft_vid x, const graft_rope_gr
     x = graft_graph_reshape(b->g, x, 3, (const int64_t[]){n, tokens, width});
     return graft_build_rope(b, x, grid);
 }
+
+graft_turns_back graft_turns_back_by(const graft_build *b, graft_vid places, int32_t values)
+{
+    const int64_t n = graft_build_dim(b, places, 0), half = values / 2;
+    graft_turns_back t = {.values = values};
+    if (!values) return t;
+    const graft_vid waves = graft_build_waves(b, places, values);
+    for (int i = 0; i < 2; i++) {
+        graft_vid v = graft_graph_slice(b->g, waves, i * half, half);
+        v = graft_graph_reshape(b->g, graft_build_dense(b, v, GRAFT_DTYPE_NONE), 4,
+                                (int64_t[]){1, n, 1, half});
+        *(i ? &t.sin : &t.cos) = v;
+    }
+    return t;
+}
+
+graft_vid graft_turned_back(const graft_build *b, const graft_turns_back *t, graft_vid x,
+                            int32_t heads)
+{
+    const int64_t n = graft_build_dim(b, x, 0), tokens = graft_build_dim(b, x, 1);
+    const int64_t width = graft_build_dim(b, x, 2), all_heads = tokens * heads;
+    const int64_t head = width / heads, values = t->values, half = values / 2;
+    const int64_t part[4] = {1, n, all_heads, half}, all = n * all_heads * half;
+    if (!values) return x;
+    x = graft_graph_reshape(b->g, x, 3, (int64_t[]){n, all_heads, head});
+    const graft_vid rest = graft_graph_slice(b->g, x, values, head - values);
+    graft_vid v = graft_build_dense(b, graft_graph_slice(b->g, x, 0, values), GRAFT_F32);
+    v = graft_graph_reshape(b->g, v, 4, (int64_t[]){n, all_heads, half, 2});
+    v = graft_build_permuted(b, v, (const int32_t[4]){3, 0, 1, 2}, GRAFT_DTYPE_NONE);
+    graft_vid p = graft_graph_reshape(b->g, graft_graph_slice_rows(b->g, v, 0, 1), 4, part);
+    graft_vid q = graft_graph_reshape(b->g, graft_graph_slice_rows(b->g, v, 1, 1), 4, part);
+    const graft_vid back = graft_build_scale(b, t->sin, -1, 0);
+    const graft_vid re = sum(b, p, t->cos, q, t->sin), im = sum(b, q, t->cos, p, back);
+    p = graft_graph_reshape(b->g, re, 3, (int64_t[]){1, 1, all});
+    q = graft_graph_reshape(b->g, im, 3, (int64_t[]){1, 1, all});
+    v = graft_graph_reshape(b->g, graft_build_join(b, p, q), 4, (int64_t[]){2, n, all_heads, half});
+    v = graft_build_permuted(b, v, (const int32_t[4]){1, 2, 3, 0}, GRAFT_DTYPE_NONE);
+    v = graft_graph_reshape(b->g, v, 3, (int64_t[]){n, all_heads, values});
+    x = graft_build_concat(b, graft_build_cast(b, v, b->act_dtype), rest);
+    return graft_graph_reshape(b->g, x, 3, (int64_t[]){n, tokens, width});
+}

@@ -19,4 +19,17 @@ graft_vid graft_turned(const graft_build *b, const graft_turns *t, graft_vid x, 
  * values interleaved: where queries and keys both are, their products are those of halves that were
  * turned against each other. */
 graft_vid graft_turned_on(const graft_build *b, graft_vid x, const graft_rope_grid *grid);
+
+/* How far tokens stand behind others, of which only a run knows: cosines and sines of ROPE's angles
+ * for that, (1,N,1,values/2). */
+typedef struct graft_turns_back {
+    graft_vid cos, sin;
+    int32_t values; /* of a head that turn, its first ones */
+} graft_turns_back;
+/* From `places` (N) float32. */
+graft_turns_back graft_turns_back_by(const graft_build *b, graft_vid places, int32_t values);
+/* x (N,T,heads*d) with these values of each head, in pairs as ROPE has them, turned back by so many
+ * places. In between they are float32. */
+graft_vid graft_turned_back(const graft_build *b, const graft_turns_back *t, graft_vid x,
+                            int32_t heads);
 #endif

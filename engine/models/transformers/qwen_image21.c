@@ -3,6 +3,7 @@
 #include "engine/models/parts/stream.h"
 #include "engine/models/parts/tensors.h"
 #include "engine/models/parts/transformer.h"
+#include "engine/models/parts/turned.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 #define SIDE_MAX  (1 << 15) /* tokens, and of a prompt */
@@ -35,11 +36,10 @@ typedef struct qwen_image21 {
     int64_t before;        /* tokens before the picture: these, and the references' */
     stretch part[2 * GRAFT_REFERENCES + 1];
     int n_parts;
-    int32_t further;        /* places that the references take on the first axis */
-    graft_grid middle;      /* row and column of all middles, which leave none below 0 */
-    int32_t rows, columns;  /* of the picture's */
-    graft_vid turn, unturn; /* by how far the picture is behind the prompt's beginning: cosines and
-                               sines (1,N,1,first/2) */
+    int32_t further;         /* places that the references take on the first axis */
+    graft_grid middle;       /* row and column of all middles, which leave none below 0 */
+    int32_t rows, columns;   /* of the picture's */
+    graft_turns_back behind; /* how far the picture is behind the prompt's beginning */
 } qwen_image21;
 
 static int64_t cells(const qwen_image21 *m)
@@ -145,34 +145,10 @@ static graft_vid turned_before(const qwen_image21 *m, graft_vid v)
 }
 
 /* The keys before the picture as it sees them: it stands behind the last word that counts, and what
- * is at 0 for it is so many places further on. Each pair (a,b) of the first axis turns back by
- * that, in float32. */
+ * is at 0 for it is so many places further on. */
 static graft_vid seen_from_picture(const qwen_image21 *m, graft_vid v)
 {
-    const graft_build *b = &m->b;
-    const int64_t n = graft_build_dim(b, v, 0), width = graft_build_dim(b, v, 2);
-    const int64_t heads = m->before * m->a->heads, head = width / m->a->heads;
-    const int64_t first = first_axis(m), half = first / 2, all = n * heads * half;
-    const int64_t part[4] = {1, n, heads, half};
-    v = graft_graph_reshape(b->g, v, 3, (int64_t[]){n, heads, head});
-    const graft_vid rest = graft_graph_slice(b->g, v, first, head - first);
-    graft_vid x = graft_build_dense(b, graft_graph_slice(b->g, v, 0, first), GRAFT_F32);
-    x = graft_graph_reshape(b->g, x, 4, (int64_t[]){n, heads, half, 2});
-    x = graft_build_permuted(b, x, (const int32_t[4]){3, 0, 1, 2}, GRAFT_DTYPE_NONE);
-    graft_vid p = graft_graph_reshape(b->g, graft_graph_slice_rows(b->g, x, 0, 1), 4, part);
-    graft_vid q = graft_graph_reshape(b->g, graft_graph_slice_rows(b->g, x, 1, 1), 4, part);
-    const graft_vid back = graft_build_scale(b, m->unturn, -1, 0);
-    const graft_vid re =
-        graft_build_add(b, graft_build_mul(b, p, m->turn), graft_build_mul(b, q, m->unturn));
-    const graft_vid im =
-        graft_build_add(b, graft_build_mul(b, q, m->turn), graft_build_mul(b, p, back));
-    p = graft_graph_reshape(b->g, re, 3, (int64_t[]){1, 1, all});
-    q = graft_graph_reshape(b->g, im, 3, (int64_t[]){1, 1, all});
-    x = graft_graph_reshape(b->g, graft_build_join(b, p, q), 4, (int64_t[]){2, n, heads, half});
-    x = graft_build_permuted(b, x, (const int32_t[4]){1, 2, 3, 0}, GRAFT_DTYPE_NONE);
-    x = graft_graph_reshape(b->g, x, 3, (int64_t[]){n, heads, first});
-    v = graft_build_concat(b, graft_build_cast(b, x, b->act_dtype), rest);
-    return graft_graph_reshape(b->g, v, 3, (int64_t[]){n, m->before, width});
+    return graft_turned_back(&m->b, &m->behind, v, m->a->heads);
 }
 
 /* ------------------------------------------------------------------ blocks */
@@ -285,19 +261,13 @@ static graft_vid prompt(const qwen_image21 *m, graft_vid v)
 static void count_words(qwen_image21 *m, graft_vid y)
 {
     const graft_build *b = &m->b;
-    const int64_t n = graft_build_dim(b, y, 0), half = first_axis(m) / 2;
+    const int64_t n = graft_build_dim(b, y, 0);
     y = graft_build_dense(b, y, GRAFT_DTYPE_NONE);
     m->words_count = graft_graph_reshape(b->g, y, 1, &n);
     m->count = graft_stream_count(b, y, cells(m) + m->before - m->words);
     const graft_vid behind =
         m->further ? graft_build_scale(b, m->words_count, 1, (float)m->further) : m->words_count;
-    const graft_vid waves = graft_build_waves(b, behind, first_axis(m));
-    for (int i = 0; i < 2; i++) {
-        graft_vid v = graft_graph_slice(b->g, waves, i * half, half);
-        v = graft_graph_reshape(b->g, graft_build_dense(b, v, GRAFT_DTYPE_NONE), 4,
-                                (int64_t[]){1, n, 1, half});
-        *(i ? &m->unturn : &m->turn) = v;
-    }
+    m->behind = graft_turns_back_by(b, behind, first_axis(m));
 }
 
 static graft_vid final_layer(const qwen_image21 *m, const tokens *picture, graft_vid vec)
