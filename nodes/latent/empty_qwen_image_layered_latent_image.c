@@ -2,13 +2,14 @@
 #include "nodes/node.h"
 
 #define CHANNELS 16
+#define MOST     255 /* with the picture as many as a sampling takes */
 
 enum { WIDTH, HEIGHT, LAYERS, BATCH_SIZE };
 static const graft_input *const inputs[] = {
     [WIDTH] = IN_INT("width", 640, 16, 16384, 16,
                      "Width in pixels, that of the picture that is to be taken apart."),
     [HEIGHT] = IN_INT("height", 640, 16, 16384, 16, "Its height in pixels."),
-    [LAYERS] = IN_INT("layers", 3, 0, 16384, 1,
+    [LAYERS] = IN_INT("layers", 3, 0, MOST, 1,
                       "Into how many layers. The whole picture comes ahead of them, as one more."),
     [BATCH_SIZE] =
         IN_INT("batch_size", 1, 1, 4096, 0, "How often to do it at once. More need more memory."),
