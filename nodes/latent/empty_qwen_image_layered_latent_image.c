@@ -9,7 +9,7 @@ static const graft_input *const inputs[] = {
     [WIDTH] = IN_INT("width", 640, 16, 16384, 16,
                      "Width in pixels, that of the picture that is to be taken apart."),
     [HEIGHT] = IN_INT("height", 640, 16, 16384, 16, "Its height in pixels."),
-    [LAYERS] = IN_INT("layers", 3, 0, MOST, 1,
+    [LAYERS] = IN_INT("layers", 3, 0, 16384, 1,
                       "Into how many layers. The whole picture comes ahead of them, as one more."),
     [BATCH_SIZE] =
         IN_INT("batch_size", 1, 1, 4096, 0, "How often to do it at once. More need more memory."),
@@ -21,6 +21,9 @@ static const graft_output *const outputs[] = {
 static graft_status run(graft_call *c)
 {
     graft_latent *latent = NULL;
+    if (graft_arg_i64(c, LAYERS) > MOST)
+        return graft_fail(&c->err, GRAFT_E_LIMIT, "%lld layers: there are at most %d",
+                          (long long)graft_arg_i64(c, LAYERS), MOST);
     graft_arg_warn_pixels(c, WIDTH, graft_latent_scale(CHANNELS));
     graft_arg_warn_pixels(c, HEIGHT, graft_latent_scale(CHANNELS));
     graft_status st = graft_latent_empty_layers(

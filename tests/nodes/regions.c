@@ -262,6 +262,8 @@ static void latents_in_layers(void)
     CHECK_INT(graft_latent_layers(graft_value_object(one.u.v, GRAFT_VALUE_LATENT)), 2);
     fake_host_release(&one, 1);
     fake_host_release(stack, 4);
+    in[fake_host_input(n, "layers")].u.i = 256;
+    CHECK_INT(run_with("EmptyQwenImageLayeredLatentImage", in, stack), GRAFT_E_LIMIT);
     in[fake_host_input(n, "layers")].u.i = 0;
     CHECK_INT(run_with("EmptyQwenImageLayeredLatentImage", in, stack), GRAFT_OK);
     t = stack[0].u.v->ops->query(stack[0].u.v, GRAFT_TENSOR_ID);
