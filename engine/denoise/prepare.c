@@ -8,6 +8,7 @@
 #include "engine/denoise/hooked.h"
 #include "engine/denoise/known.h"
 #include "engine/objects/sight.h"
+#include "engine/prompts/gligen.h"
 
 typedef struct need {
     graft_unet_use use;
@@ -355,6 +356,7 @@ graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task
         st = graft_fail_nomem(e, "sampling");
     for (size_t i = 0; i + 1 < rq->n_sigmas && !st; i++)
         if (!add_step(rq, i, &v)) st = graft_fail_nomem(e, "sampling");
+    if (!st && v.gligen) st = graft_gligen_prepare(v.gligen, task, e);
     for (size_t i = 0; i < v.n && !st; i++) st = prepare(rq, &v, &v.list[i], task, e);
     finish(&v);
     return st;

@@ -72,6 +72,14 @@ static graft_status bind(const graft_gligen *g, const graft_task *task, graft_bi
     return graft_engine_bind(g->engine, &g->options, &job, g->weights, task, out, e);
 }
 
+graft_status graft_gligen_prepare(const graft_gligen *g, const graft_task *task, graft_err *e)
+{
+    graft_binding *b = NULL;
+    graft_status st = bind(g, task, &b, e);
+    graft_binding_release(b);
+    return st;
+}
+
 /* From one edge to another in cells of the latent, of which there are `all`, as shares of the
  * view's. */
 static void place(double from, double length, bool shares, int64_t all, int64_t first,

@@ -14,4 +14,6 @@ typedef struct graft_gligen_view {
 graft_status graft_gligen_tokens(const graft_gligen *g, const graft_boxes *boxes,
                                  const int64_t whole[2], const graft_gligen_view *view,
                                  const graft_task *task, float *out, graft_err *e);
+/* Compiles and packs what makes them. */
+graft_status graft_gligen_prepare(const graft_gligen *g, const graft_task *task, graft_err *e);
 #endif

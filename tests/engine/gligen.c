@@ -194,6 +194,26 @@ static void beside_prompts_without(void)
     for (int i = 0; i < 3; i++) graft_cond_release(all[i]);
 }
 
+/* Prompts of other lengths are batches of their own, each with its own boxes. */
+static void in_several_batches(void)
+{
+    graft_cond *c[3] = {boxes_of("one"),
+                        boxed(place_prompt(model, 5, 2 * TOKENS), gligen, 7,
+                              (graft_area){40, 0, 48, 48, false}),
+                        NULL};
+    graft_err e = GRAFT_ERR_INIT;
+    float *x = golden_values("x", NULL), got[3][N], mean[N];
+    CHECK_OK(graft_cond_combine(c[0], c[1], &c[2], &e), &e);
+    for (int i = 0; i < 3; i++) {
+        const one_call call = {model, c[i], c[i], 1, {2, 4, 8, 12}, NULL, NULL, 0};
+        CHECK_OK(try_denoise(&call, x, got[i], &e), &e);
+    }
+    for (int i = 0; i < N; i++) mean[i] = (got[0][i] + got[1][i]) / 2;
+    CHECK(difference(got[2], mean, N) < 1e-5 && difference(got[0], got[1], N) > 1e-2);
+    for (int i = 0; i < 3; i++) graft_cond_release(c[i]);
+    free(x);
+}
+
 /* Where no prompt with boxes is active the UNet is that without. */
 static void outside_of_their_range(void)
 {
@@ -604,6 +624,7 @@ int main(void)
         RUN(boxes_are_no_part_of_the_graph);
         RUN(units_of_boxes);
         RUN(beside_prompts_without);
+        RUN(in_several_batches);
         RUN(outside_of_their_range);
         RUN(in_an_area);
         RUN(beside_loras);
