@@ -141,8 +141,8 @@ graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, doubl
                              bool bounds, graft_cond **out, graft_err *e);
 
 /* GLIGEN (Li et al. 2023, arXiv:2301.07093) for Stable Diffusion 1.x: texts in boxes, in the names
- * of its authors' UNet, of which the file may have the added parts alone. GRAFT_E_UNSUPPORTED,
- * saying what it is, for one that puts something else into boxes. */
+ * of its authors' UNet, of which the file may have the added parts alone, or all below "model.".
+ * GRAFT_E_UNSUPPORTED, saying what it is, for one that puts something else into boxes. */
 graft_status graft_gligen_load(graft_engine *engine, const char *path, const graft_task *task,
                                graft_gligen **out, graft_err *e);
 graft_gligen *graft_gligen_retain(graft_gligen *g);

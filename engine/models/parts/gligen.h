@@ -22,8 +22,6 @@
 #define GRAFT_GLIGEN_TOKENS 30
 /* What its tensors' names begin with beside a UNet's (graft_weights_beside()). */
 #define GRAFT_GLIGEN_CALLED "boxes."
-/* A tensor that each of them has. */
-#define GRAFT_GLIGEN_TENSOR "position_net.linears.0.weight"
 
 /* Where blocks are in a UNet, in the order of graft_crossings. */
 typedef struct graft_gligen_place {
