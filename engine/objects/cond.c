@@ -174,11 +174,9 @@ static graft_cond_entry *entry_placed(const graft_cond_entry *words, const graft
     graft_control_release(k->control);
     graft_image_release(k->mask);
     graft_hooks_release(k->hooks);
-    graft_boxes_release(k->boxes);
     k->control = graft_control_retain(place->control);
     k->mask = place->mask ? graft_image_retain(place->mask) : NULL;
     k->hooks = graft_hooks_retain(place->hooks);
-    k->boxes = graft_boxes_retain(place->boxes);
     k->rest = false;
     k->start = place->start;
     k->end = place->end;

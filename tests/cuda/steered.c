@@ -353,16 +353,17 @@ static void texts_in_boxes(void)
     graft_cond *p = boxed(b.a, g, 1), *early = NULL, *longer = words(b.m, WORDS + 2), *q;
     const job plain = job_of(b.m, b.a, b.b, "euler", 3);
     job j = job_of(b.m, p, b.b, "euler", 3);
-    both_ways(&j);
+    const uint64_t tokens = GRAFT_GLIGEN_TOKENS * (uint64_t)g->arch.width * sizeof(float);
+    both_ways_with(&j, 2 * tokens); /* of each prompt, once */
     CHECK(differs(&j, &plain));
     steps_bring_noise_alone(&j);
     q = boxed(longer, g, -2); /* batches take turns */
     j = job_of(b.m, p, q, "euler", 2);
-    both_ways(&j);
+    both_ways_with(&j, 2 * tokens);
     CHECK_OK(graft_cond_timestep_range(p, 0, 0.4, &early, &e), &e);
     graft_cond *parts = half_beside(early);
     j = job_of(b.m, parts, b.b, "euler", 3);
-    both_ways(&j);
+    both_ways_with(&j, (parts->n + 2) * tokens); /* the negative one is seen in both sizes */
     graft_cond *const all[] = {p, early, longer, q, parts};
     for (int i = 0; i < 5; i++) graft_cond_release(all[i]);
     graft_gligen_release(g);

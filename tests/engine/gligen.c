@@ -194,6 +194,20 @@ static void beside_prompts_without(void)
     for (int i = 0; i < 3; i++) graft_cond_release(all[i]);
 }
 
+/* A negative prompt for the area of a positive one says what it says, without that one's boxes. */
+static void opposites_have_none(void)
+{
+    graft_cond *c = boxes_of("one"), *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_cond_add_placed(negative, negative->entry[0], c->entry[0], &out, &e), &e);
+    CHECK(out && out->n == 2 && !out->entry[1]->boxes && c->entry[0]->boxes);
+    graft_cond_release(out);
+    CHECK_OK(graft_cond_add_placed(negative, c->entry[0], negative->entry[0], &out, &e), &e);
+    CHECK(out && out->entry[1]->boxes == c->entry[0]->boxes);
+    graft_cond_release(out);
+    graft_cond_release(c);
+}
+
 /* Prompts of other lengths are batches of their own, each with its own boxes. */
 static void in_several_batches(void)
 {
@@ -670,6 +684,7 @@ int main(void)
         RUN(boxes_are_no_part_of_the_graph);
         RUN(units_of_boxes);
         RUN(beside_prompts_without);
+        RUN(opposites_have_none);
         RUN(in_several_batches);
         RUN(outside_of_their_range);
         RUN(in_an_area);
