@@ -5,7 +5,8 @@
  *                     --parts union | --parts inpaint | --parts upscaler | --parts taesd |
  *                     --parts t5 |
  *                     --parts vision | --parts clip-vision | --parts redux |
- *                     --parts qwen3 | --parts ip-adapter | --parts ip-adapter-plus]
+ *                     --parts qwen3 | --parts ip-adapter | --parts ip-adapter-plus |
+ *                     --parts gligen]
  *
  * KIND: one of those in model_kind.c. f8: E4M3, without scales. The names come from the same graph
  * builders that read them. Weights are normal with a spread of 1 / sqrt(inputs), so that
@@ -24,6 +25,7 @@
 #include "bench/model_kind.h"
 #include "engine/models/controls/controlnet.h"
 #include "engine/models/parts/folding.h"
+#include "engine/models/parts/gligen.h"
 #include "engine/models/parts/tensors.h"
 #include "engine/models/vaes/upscaler.h"
 #include "engine/models/vaes/vae.h"
@@ -506,6 +508,31 @@ static graft_status add_seeing(const options *o, list *l, graft_err *e)
     return st;
 }
 
+/* A GLIGEN for this UNet and its text encoder, as the published one is: a file of its own. */
+static graft_status add_gligen(const options *o, list *l, graft_err *e)
+{
+    const bool small = graft_str_starts(o->kind->name, "tiny");
+    graft_gligen_arch a = {.text = o->kind->text[0].arch.width,
+                           .waves = 64,
+                           .hidden = small ? 32 : 512,
+                           .width = small ? 48 : 768};
+    const int64_t text = a.text, waves = a.waves;
+    graft_unet_arch unet;
+    graft_graph *tokens = NULL, *blocks = NULL;
+    fill_unet(o->kind, &unet);
+    if (!graft_gligen_places(&unet, &a) || !a.n)
+        return graft_fail(e, GRAFT_E_ARG, "this kind has no GLIGEN");
+    graft_status st = graft_gligen_build(&a, GRAFT_F32, &tokens, e);
+    if (!st) st = graft_gligen_build_all(&a, &blocks, e);
+    if (!st) st = add_slots(l, "", tokens, true, e);
+    if (!st) st = add_slots(l, "", blocks, true, e);
+    if (!st) st = add(l, "", GRAFT_GLIGEN_NO_TEXT, 1, &text, e);
+    if (!st) st = add(l, "", GRAFT_GLIGEN_NO_BOX, 1, &waves, e);
+    graft_graph_destroy(tokens);
+    graft_graph_destroy(blocks);
+    return st;
+}
+
 /* What an unCLIP checkpoint has besides. */
 static graft_status add_unclip(list *l, graft_err *e)
 {
@@ -572,6 +599,7 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     if (strcmp(o->parts, "inpaint") == 0) return add_control(o->kind, 0, true, l, e);
     if (strcmp(o->parts, "upscaler") == 0) return add_upscaler(o->kind, l, e);
     if (strcmp(o->parts, "taesd") == 0) return add_taesd(o->kind, l, e);
+    if (strcmp(o->parts, "gligen") == 0) return add_gligen(o, l, e);
     if (strcmp(o->parts, "t5") == 0) return add_t5(&o->kind->t5, "", l, e);
     if (strstr(o->parts, "vision") || strcmp(o->parts, "redux") == 0 || strstr(o->parts, "ip-"))
         return add_seeing(o, l, e);
@@ -600,7 +628,7 @@ static int usage(void)
           "                         --parts taesd | --parts t5 | --parts vision | --parts "
           "clip-vision |\n"
           "                         --parts redux | --parts qwen3 | --parts ip-adapter |\n"
-          "                         --parts ip-adapter-plus]\nkinds:",
+          "                         --parts ip-adapter-plus | --parts gligen]\nkinds:",
           stderr);
     for (size_t i = 0; model_kind_at(i); i++) fprintf(stderr, " %s", model_kind_at(i)->name);
     fputs("\n", stderr);

@@ -140,6 +140,27 @@ graft_status graft_cond_strength(const graft_cond *c, double strength, graft_con
 graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, double strength,
                              bool bounds, graft_cond **out, graft_err *e);
 
+/* GLIGEN (Li et al. 2023, arXiv:2301.07093) for Stable Diffusion 1.x: texts in boxes, in the names
+ * of its authors' UNet, of which the file may have the added parts alone, or all below "model.".
+ * GRAFT_E_UNSUPPORTED, saying what it is, for one that puts something else into boxes. */
+graft_status graft_gligen_load(graft_engine *engine, const char *path, const graft_task *task,
+                               graft_gligen **out, graft_err *e);
+graft_gligen *graft_gligen_retain(graft_gligen *g);
+void graft_gligen_release(graft_gligen *g);
+/* The prompts, each with this text in this box beside those that it has, GRAFT_BOXES at most, else
+ * GRAFT_E_LIMIT. While such a prompt counts the UNet has GLIGEN's parts for all prompts; those
+ * without boxes are given what it learned for none. The text is encoded at once; its box, and how
+ * many there are, compile nothing. A box given in pixels is brought down to steps of 8, and where
+ * the prompt has an area it is seen from there.
+ *
+ * GRAFT_E_ARG for a text encoder that the GLIGEN is not for, beside boxes of another GLIGEN, and
+ * for boxes that are negative or no numbers. Sampling refuses boxes of several GLIGENs, and models
+ * that they are not for. Retains the GLIGEN. */
+#define GRAFT_BOXES 30
+graft_status graft_cond_box(const graft_cond *c, const graft_clip *clip, graft_gligen *gligen,
+                            const char *text, const graft_area *box, const graft_task *task,
+                            graft_cond **out, graft_err *e);
+
 /* Prompts for a network that was made for inpainting, which sees the picture around what it paints:
  * `known`, from graft_vae_encode_known(), which has a mask (GRAFT_E_ARG without one). It is scaled
  * to the latent when sampling, of another aspect the middle of it, and others do not look at it.

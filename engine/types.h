@@ -15,6 +15,7 @@ typedef struct graft_clip graft_clip;   /* one or two text encoders and their to
 typedef struct graft_vae graft_vae;
 typedef struct graft_cond graft_cond; /* a list of encoded prompts with their options */
 typedef struct graft_controlnet graft_controlnet;
+typedef struct graft_gligen graft_gligen;     /* what puts texts into boxes (conditioning.h) */
 typedef struct graft_upscaler graft_upscaler; /* a model that enlarges pictures */
 typedef struct graft_latent graft_latent;
 typedef struct graft_image graft_image;   /* IMAGE (N,H,W,C) or MASK (N,H,W; stored with C = 1) */

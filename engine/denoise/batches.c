@@ -96,7 +96,8 @@ graft_unet_use graft_active_use(const active *list, const size_t *which, size_t 
                           .tokens = first->entry->tokens,
                           .references = first->references,
                           .untold = first->untold,
-                          .skips = first->skips};
+                          .skips = first->skips,
+                          .boxed = first->boxed};
     if (more.perturbs)
         use.perturbed = pictures * (int64_t)graft_active_positive(list, which, count);
     size_t negative, n = more.watches ? negative_of(list, which, count, &negative) : 0;

@@ -20,6 +20,7 @@ typedef struct active {
     graft_references references;         /* likewise */
     bool untold;                         /* the network does not hear its guidance */
     bool skips;                          /* it is without some blocks (graft_model_skips_at()) */
+    const struct graft_gligen *boxed;    /* it runs with this one's parts (boxed.h); or NULL */
     graft_hash weights;                  /* what hooks make of the model's (hooked.h) */
 } active;
 

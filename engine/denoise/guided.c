@@ -209,6 +209,7 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
                                   config->task, &g->regions, e);
     if (!st) st = graft_controls_create(&g->c, &g->regions, &g->controls, e);
     if (!st) st = graft_attending_create(&g->c, &g->attending, e);
+    if (!st) st = graft_boxed_create(&g->c, &g->boxed, e);
     if (!st)
         st = graft_blurred_check(config->model, config->shape,
                                  g->regions.list + config->positive->n, config->negative->n, e);
@@ -244,6 +245,7 @@ void graft_guided_destroy(graft_guided *g)
     graft_features_destroy(g->features);
     graft_controls_destroy(g->controls);
     graft_attending_finish(&g->attending);
+    graft_boxed_finish(&g->boxed);
     graft_blurred_destroy(g->blurred);
     graft_answers_destroy(g->answers);
     graft_cfg_changes_destroy(g->changes);

@@ -6,6 +6,7 @@
 #include "engine/denoise/attending.h"
 #include "engine/denoise/batches.h"
 #include "engine/denoise/blurred.h"
+#include "engine/denoise/boxed.h"
 #include "engine/denoise/cfg_changes.h"
 #include "engine/denoise/controls.h"
 #include "engine/denoise/features.h"
@@ -51,6 +52,7 @@ typedef struct graft_guided {
     uint8_t *feature;     /* of one batch */
     size_t feature_bytes; /* of one entry that sees the whole latent */
     graft_attending attending;
+    graft_boxed boxed;
     graft_controls *controls;   /* NULL without ControlNets */
     graft_blurred *blurred;     /* NULL without self-attention guidance */
     graft_answers *answers;     /* NULL without EasyCache */

@@ -49,6 +49,16 @@ static size_t collect(graft_guided *g, graft_side side, size_t first, float sigm
     return first + list->n;
 }
 
+/* Whether boxes count in this call, which for DeepCache must be as in the last whole step. */
+static void settle_boxes(graft_guided *g)
+{
+    graft_boxed_settle(g->boxed.gligen, g->active, g->n_active);
+    for (size_t i = 0; i < g->n_active; i++) {
+        active *a = &g->active[i];
+        a->alike = a->alike && g->boxed.kept[a->slot] == (a->boxed != NULL);
+    }
+}
+
 void graft_guided_collect(graft_guided *g, float sigma, bool both)
 {
     g->n_active = 0;
@@ -64,6 +74,7 @@ void graft_guided_collect(graft_guided *g, float sigma, bool both)
     if (both || third || g->blurred || fabs(g->c.cfg - 1.0) > 1e-9)
         next = collect(g, GRAFT_NEGATIVE, next, sigma);
     if (third) collect(g, GRAFT_THIRD, next, sigma);
+    if (g->boxed.gligen) settle_boxes(g);
     if (g->hooks) graft_bound_forget(g);
 }
 
@@ -162,6 +173,8 @@ graft_status graft_guided_append(graft_guided *g, const size_t *which, size_t co
         if (!st) st = graft_attending_masks(a, use, g->active, which, count, pictures, &masks, e);
     }
     if (masks) in[(*n)++] = masks;
+    if (!st && use->boxed)
+        st = graft_boxed_fill(&g->boxed, g->active, which, count, g->c.shape[0], &in[(*n)++], e);
     return st;
 }
 
@@ -173,6 +186,7 @@ graft_status graft_guided_keep(graft_guided *g, const size_t *which, size_t coun
         const active *a = &g->active[which[i]];
         if (g->controls) st = graft_controls_keep(g->controls, a->slot, a->control, sigma, i, e);
         if (g->attending.kept) g->attending.kept[a->slot] = g->sees;
+        if (g->boxed.kept) g->boxed.kept[a->slot] = a->boxed != NULL;
         if (g->kept_weights) g->kept_weights[a->slot] = a->weights;
     }
     return st;

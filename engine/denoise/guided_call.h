@@ -29,7 +29,7 @@ graft_status graft_guided_steer(graft_guided *g, const size_t *which, size_t cou
                                 graft_err *e);
 /* Appends what the network takes behind y and DeepCache's feature: residuals and features, and
  * what it sees beside the prompts, in that memory, too. */
-#define GRAFT_GUIDED_INPUTS (GRAFT_NET_RESIDUALS + GRAFT_T2I_FEATURES + 9 + 2 * GRAFT_WITHIN_MOST)
+#define GRAFT_GUIDED_INPUTS (GRAFT_NET_RESIDUALS + GRAFT_T2I_FEATURES + 10 + 2 * GRAFT_WITHIN_MOST)
 graft_status graft_guided_append(graft_guided *g, const size_t *which, size_t count,
                                  const graft_unet_use *use, const void **in, size_t *n,
                                  graft_err *e);

@@ -3,10 +3,12 @@
 #include "base/alloc.h"
 #include "engine/denoise/adapters.h"
 #include "engine/denoise/bound.h"
+#include "engine/denoise/boxed.h"
 #include "engine/denoise/guided_call.h"
 #include "engine/denoise/hooked.h"
 #include "engine/denoise/known.h"
 #include "engine/objects/sight.h"
+#include "engine/prompts/gligen.h"
 
 typedef struct need {
     graft_unet_use use;
@@ -26,6 +28,7 @@ typedef struct needs {
     size_t n_held, cap_held;
     int64_t arena; /* the most that one of them takes for activations */
     graft_hooked hooked;
+    const graft_gligen *gligen; /* of the prompts' boxes; or NULL */
 } needs;
 
 /* Whether what DeepCache keeps of the prompt at one sigma serves at a later one. */
@@ -73,6 +76,28 @@ static void collect(const graft_prepare_request *rq, graft_side side, float sigm
     }
 }
 
+/* Whether a prompt with boxes is active. */
+static bool boxes_at(const graft_prepare_request *rq, bool negative, float sigma)
+{
+    const graft_cond *const lists[] = {rq->positive, negative ? rq->negative : NULL, rq->third};
+    for (int side = 0; side < GRAFT_SIDES; side++)
+        for (size_t i = 0; lists[side] && i < lists[side]->n; i++)
+            if (lists[side]->entry[i]->boxes &&
+                graft_active_now(rq->table, lists[side]->entry[i], sigma))
+                return true;
+    return false;
+}
+
+/* As settled when sampling. */
+static void settle_boxes(const graft_prepare_request *rq, bool negative, const float *before,
+                         needs *v)
+{
+    if (!v->gligen) return;
+    graft_boxed_settle(v->gligen, v->now, v->n_now);
+    for (size_t i = 0; before && i < v->n_now; i++)
+        if (boxes_at(rq, negative, *before) != (v->now[i].boxed != NULL)) v->now[i].fast = false;
+}
+
 static bool add(const graft_prepare_request *rq, needs *v, need one)
 {
     for (size_t i = 0; i < v->n; i++)
@@ -108,8 +133,10 @@ static bool add_all(const graft_prepare_request *rq, float sigma, const float *b
     const graft_active_more more = {graft_model_perturbs_at(rq->model, rq->table, sigma), itself};
     v->n_now = 0;
     collect(rq, GRAFT_POSITIVE, sigma, before, v);
-    if (rq->guided || rq->third || itself) collect(rq, GRAFT_NEGATIVE, sigma, before, v);
+    const bool negative = rq->guided || rq->third || itself;
+    if (negative) collect(rq, GRAFT_NEGATIVE, sigma, before, v);
     if (rq->third) collect(rq, GRAFT_THIRD, sigma, before, v);
+    settle_boxes(rq, negative, before, v);
     if (!add_groups(rq, sigma, more, v)) return false;
     if (!itself) return true;
     v->n_now = graft_active_keep_negative(v->now, v->n_now);
@@ -318,6 +345,7 @@ graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task
     graft_status st = graft_model_check_downscale(rq->model, rq->positive, rq->negative, e);
     for (int i = 0; i < GRAFT_SIDES && !st; i++)
         st = graft_control_check_all(rq->model, lists[i], e);
+    if (!st) st = graft_gligen_check(rq->model, lists, GRAFT_SIDES, &v.gligen, e);
     if (!st)
         st = graft_regions_create(rq->positive, rq->negative, rq->third, rq->shape,
                                   graft_net_patch(&rq->model->arch), task, &v.regions, e);
@@ -328,6 +356,7 @@ graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task
         st = graft_fail_nomem(e, "sampling");
     for (size_t i = 0; i + 1 < rq->n_sigmas && !st; i++)
         if (!add_step(rq, i, &v)) st = graft_fail_nomem(e, "sampling");
+    if (!st && v.gligen) st = graft_gligen_prepare(v.gligen, task, e);
     for (size_t i = 0; i < v.n && !st; i++) st = prepare(rq, &v, &v.list[i], task, e);
     finish(&v);
     return st;

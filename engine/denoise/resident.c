@@ -57,7 +57,8 @@ static graft_status move(graft_guided *g, graft_memory to, graft_err *e)
     if (!st) st = graft_known_move(&g->known, to, e);
     if (!st && g->changes) st = graft_cfg_changes_move(g->changes, to, e);
     if (!st && g->answers) st = graft_answers_move(g->answers, to, e);
-    return st ? st : graft_attending_move(&g->attending, to, e);
+    if (!st) st = graft_attending_move(&g->attending, to, e);
+    return st ? st : graft_boxed_move(&g->boxed, to, e);
 }
 
 graft_status graft_resident_create(graft_guided *g, const char *sampler, graft_resident **out,

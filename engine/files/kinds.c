@@ -21,6 +21,7 @@ static const struct kind {
      "ModelPatchLoader"},
     {"llm_adapter.", "a diffusion transformer (Anima)", "UNETLoader"},
     {"t_embedding_norm.", "a diffusion transformer (Cosmos-Predict2)", NULL},
+    {"position_net.", "a GLIGEN", "GLIGENLoader"},
     {"zero_convs.", "a ControlNet", "ControlNetLoader"},
     {"controlnet_", "a ControlNet", "ControlNetLoader"},
     {"double_layers.", "a diffusion transformer (AuraFlow)", "UNETLoader"},

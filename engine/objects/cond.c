@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/objects/boxes.h"
 #include "engine/objects/control.h"
 #include "engine/objects/hooks.h"
 #include "engine/image/image.h"
@@ -17,6 +18,7 @@ static void entry_release(graft_cond_entry *k)
     for (int32_t i = 0; i < k->n_references; i++) graft_latent_release(k->reference[i]);
     for (int32_t i = 0; i < k->n_shown; i++) graft_vision_output_release(k->shown[i].seen);
     graft_hooks_release(k->hooks);
+    graft_boxes_release(k->boxes);
     graft_free(k);
 }
 
@@ -96,6 +98,7 @@ static graft_cond_entry *entry_copy(const graft_cond_entry *from, int64_t tokens
     for (int32_t i = 0; i < k->n_references; i++) graft_latent_retain(k->reference[i]);
     for (int32_t i = 0; i < k->n_shown; i++) graft_vision_output_retain(k->shown[i].seen);
     graft_hooks_retain(k->hooks);
+    graft_boxes_retain(k->boxes);
     size_t row = (size_t)from->width * sizeof *k->data;
     int64_t same = from->tokens < tokens ? from->tokens : tokens;
     k->tokens = tokens;
@@ -222,6 +225,17 @@ static graft_status change_all(const graft_cond *c, change_fn *change, const voi
     }
     *out = n;
     return GRAFT_OK;
+}
+
+static graft_cond_entry *same_entry(const graft_cond_entry *from, const void *ctx)
+{
+    (void)ctx;
+    return entry_copy(from, from->tokens);
+}
+
+graft_status graft_cond_copy(const graft_cond *c, graft_cond **out, graft_err *e)
+{
+    return change_all(c, same_entry, NULL, out, e);
 }
 
 static graft_status first_of(const graft_cond *to, const graft_cond *from,

@@ -212,9 +212,10 @@ typedef struct graft_unet_use {
     int turn;                      /* of HyperTile's grids, below graft_model_turns() */
     bool shrink;                   /* by the model's downscale; without grids */
     bool attends;                  /* to the model's pictures, beside the prompt */
-    graft_references references;   /* of each row */
-    bool untold;                   /* of the guidance that it could be told */
-    bool skips;                    /* all rows, the blocks of the model's skip_negative */
+    const struct graft_gligen *boxed; /* has this one's parts, for texts in boxes; or NULL */
+    graft_references references;      /* of each row */
+    bool untold;                      /* of the guidance that it could be told */
+    bool skips;                       /* all rows, the blocks of the model's skip_negative */
 } graft_unet_use;
 static inline bool graft_model_is_flow(const graft_model *m)
 {
@@ -432,8 +433,9 @@ typedef struct graft_cond_entry {
     graft_placing placing;          /* of the references */
     graft_shown shown[GRAFT_SHOWN]; /* the first n_shown */
     int32_t n_shown;
-    graft_hooks *hooks; /* that change the model's weights for it (hooks.h); or NULL */
-    bool rest;          /* it counts where the others of its side leave something */
+    struct graft_boxes *boxes; /* texts in boxes (boxes.h), or NULL */
+    graft_hooks *hooks;        /* that change the model's weights for it (hooks.h); or NULL */
+    bool rest;                 /* it counts where the others of its side leave something */
     /* Where scheduled hooks of its text encoder were as they were for it: from this start on, and
      * before that end; of an end of 1 to the end of sampling. */
     bool has_stretch;
@@ -448,6 +450,8 @@ struct graft_cond {
 graft_status graft_cond_create(int64_t tokens, int64_t width, float *data, int64_t pooled_width,
                                float *pooled, const graft_sdxl_size *size, graft_cond **out,
                                graft_err *e);
+/* The same entries once more, for the caller to change. */
+graft_status graft_cond_copy(const graft_cond *c, graft_cond **out, graft_err *e);
 /* c, each entry with as many tokens as the network is given for it. Behind its own are zeros; or,
  * where it counts tokens, the last one again: what nobody sees goes through the network all the
  * same, must stay as small as the others for attention (ops.def), and zeros are no words. Of

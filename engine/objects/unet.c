@@ -1,6 +1,7 @@
 /* A model's network, compiled for a shape and bound to its weights. */
 #include <string.h>
 
+#include "engine/objects/boxes.h"
 #include "engine/objects/control.h"
 #include "engine/objects/sight.h"
 
@@ -62,14 +63,27 @@ const float *graft_model_freeu_factors(const graft_model *m, graft_variant varia
     return graft_unet_freeu(&m->arch.unet, &shape) ? m->freeu.factor : NULL;
 }
 
-/* What such a use of it reads: the tensors of a hypernetwork, or of ControlNets within it, stand
- * beside the network's. */
+/* *w becomes these and beside them a's. */
+static graft_status put_beside(graft_weights *a, const char *called, graft_weights **w,
+                               graft_err *e)
+{
+    graft_weights *both = NULL;
+    graft_status st = graft_weights_beside(a, called, *w, &both, e);
+    graft_weights_release(*w);
+    *w = both;
+    return st;
+}
+
+/* What such a use of it reads: the tensors of a hypernetwork, of a GLIGEN, or of ControlNets within
+ * it, stand beside the network's. */
 static graft_status weights_of(const graft_model *m, const graft_unet_use *use, graft_weights **out,
                                graft_err *e)
 {
-    if (m->hyper.net) return graft_weights_over(m->hyper.net->weights, m->weights, out, e);
+    graft_status st = GRAFT_OK;
     *out = graft_weights_retain(m->weights);
-    return use->within ? graft_control_within_weights(m, out, e) : GRAFT_OK;
+    if (m->hyper.net) st = put_beside(m->hyper.net->weights, GRAFT_HYPER_CALLED, out, e);
+    if (!st && use->boxed) st = put_beside(use->boxed->weights, GRAFT_GLIGEN_CALLED, out, e);
+    return st || !use->within ? st : graft_control_within_weights(m, out, e);
 }
 
 bool graft_model_keeps(const graft_model *m, const graft_backend *b, graft_dtype act_dtype,
@@ -99,6 +113,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.width = graft_net_side(&m->arch, use->width);
     unet.shape.tokens = use->tokens;
     unet.shape.references = use->references;
+    if (use->boxed) unet.shape.boxes = use->boxed->arch.width;
     if (use->attends) unet.shape.attended = graft_model_attended(m);
     unet.shape.untold = use->untold;
     unet.shape.perturbed = use->perturbed;
@@ -148,7 +163,7 @@ bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b)
            a->width == b->width && a->tokens == b->tokens && a->perturbed == b->perturbed &&
            a->watched_from == b->watched_from && a->watched == b->watched && a->turn == b->turn &&
            a->untold == b->untold && a->skips == b->skips && a->shrink == b->shrink &&
-           a->attends == b->attends && a->within == b->within &&
+           a->attends == b->attends && a->boxed == b->boxed && a->within == b->within &&
            memcmp(&a->steered, &b->steered, sizeof a->steered) == 0 &&
            memcmp(&a->references, &b->references, sizeof a->references) == 0;
 }

@@ -37,6 +37,7 @@ static const struct model_folder {
     {"model_patches", NULL, {"model_patches", NULL}, false, plain},
     {"ipadapter", NULL, {"ipadapter", NULL}, false, plain},
     {"hypernetworks", NULL, {"hypernetworks", NULL}, false, plain},
+    {"gligen", NULL, {"gligen", NULL}, false, plain},
 };
 #define N_MODEL_FOLDERS (sizeof model_folders / sizeof *model_folders)
 

@@ -114,6 +114,11 @@ graft_ip_adapter *graft_arg_ip_adapter(const graft_call *c, int i)
     return object(c, i, GRAFT_VALUE_IP_ADAPTER);
 }
 
+graft_gligen *graft_arg_gligen(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_GLIGEN);
+}
+
 graft_latent *graft_arg_latent(const graft_call *c, int i)
 {
     return object(c, i, GRAFT_VALUE_LATENT);

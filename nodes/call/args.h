@@ -26,6 +26,7 @@ graft_vision_output *graft_arg_vision_output(const graft_call *c, int i);
 graft_controlnet *graft_arg_model_patch(const graft_call *c, int i);
 graft_style *graft_arg_style(const graft_call *c, int i);
 graft_ip_adapter *graft_arg_ip_adapter(const graft_call *c, int i);
+graft_gligen *graft_arg_gligen(const graft_call *c, int i);
 graft_latent *graft_arg_latent(const graft_call *c, int i);
 const graft_latent_operation *graft_arg_operation(const graft_call *c, int i);
 graft_image *graft_arg_image(const graft_call *c, int i);

@@ -187,6 +187,11 @@ graft_status graft_call_out_ip_adapter(graft_call *c, int slot, graft_ip_adapter
     return out_object(c, slot, GRAFT_VALUE_IP_ADAPTER, v);
 }
 
+graft_status graft_call_out_gligen(graft_call *c, int slot, graft_gligen *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_GLIGEN, v);
+}
+
 graft_status graft_call_out_style(graft_call *c, int slot, graft_style *v)
 {
     return out_object(c, slot, GRAFT_VALUE_STYLE_MODEL, v);

@@ -50,6 +50,7 @@ graft_status graft_call_out_vision(graft_call *c, int slot, graft_vision *v);
 graft_status graft_call_out_vision_output(graft_call *c, int slot, graft_vision_output *v);
 graft_status graft_call_out_style(graft_call *c, int slot, graft_style *v);
 graft_status graft_call_out_ip_adapter(graft_call *c, int slot, graft_ip_adapter *v);
+graft_status graft_call_out_gligen(graft_call *c, int slot, graft_gligen *v);
 graft_status graft_call_out_latent(graft_call *c, int slot, graft_latent *v);
 graft_status graft_call_out_operation(graft_call *c, int slot,
                                       const graft_latent_operation *v); /* copied */

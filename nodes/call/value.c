@@ -35,6 +35,7 @@ RELEASE(vision)
 RELEASE(vision_output)
 RELEASE(style)
 RELEASE(ip_adapter)
+RELEASE(gligen)
 RELEASE(latent)
 RELEASE(image)
 RELEASE(sigmas)
@@ -61,6 +62,7 @@ static void (*const release_inner[GRAFT_VALUE_KINDS])(void *) = {
     [GRAFT_VALUE_CLIP_VISION_OUTPUT] = release_vision_output,
     [GRAFT_VALUE_STYLE_MODEL] = release_style,
     [GRAFT_VALUE_IP_ADAPTER] = release_ip_adapter,
+    [GRAFT_VALUE_GLIGEN] = release_gligen,
     [GRAFT_VALUE_LATENT] = release_latent,
     [GRAFT_VALUE_LATENT_OPERATION] = release_plain,
     [GRAFT_VALUE_IMAGE] = release_image,
@@ -112,6 +114,7 @@ static const graft_value_ops ops[GRAFT_VALUE_KINDS] = {
     [GRAFT_VALUE_CLIP_VISION_OUTPUT] = {"CLIP_VISION_OUTPUT", retain, release, query},
     [GRAFT_VALUE_STYLE_MODEL] = {"STYLE_MODEL", retain, release, query},
     [GRAFT_VALUE_IP_ADAPTER] = {"IPADAPTER", retain, release, query},
+    [GRAFT_VALUE_GLIGEN] = {"GLIGEN", retain, release, query},
     [GRAFT_VALUE_LATENT] = {"LATENT", retain, release, query},
     [GRAFT_VALUE_LATENT_OPERATION] = {"LATENT_OPERATION", retain, release, query},
     [GRAFT_VALUE_IMAGE] = {"IMAGE", retain, release, query},

@@ -21,6 +21,7 @@ typedef enum graft_value_kind {
     GRAFT_VALUE_CLIP_VISION_OUTPUT,
     GRAFT_VALUE_STYLE_MODEL,
     GRAFT_VALUE_IP_ADAPTER,
+    GRAFT_VALUE_GLIGEN,
     GRAFT_VALUE_LATENT,
     GRAFT_VALUE_LATENT_OPERATION, /* a graft_latent_operation of graft_malloc() */
     GRAFT_VALUE_IMAGE,

@@ -1,6 +1,7 @@
 /* Sampling on the CUDA library with the fake driver, steered by pictures: residuals of ControlNets,
  * features of T2I-Adapters, keys and values of IP-Adapters and a hypernetwork's strength are on the
  * device as latents are. Both ways have the same bits, and no step touches the host. */
+#include "engine/objects/boxes.h"
 #include "engine/objects/sight.h"
 #include "tests/cuda/both_ways.h"
 #include "tests/cuda/least.h"
@@ -9,6 +10,8 @@
 #define GOLDEN     GRAFT_SOURCE_DIR "/golden/small/"
 #define HYPER      GRAFT_SOURCE_DIR "/golden/hypernetwork/unet.safetensors"
 #define HYPER_FILE GRAFT_SOURCE_DIR "/golden/hypernetwork/relu.pt"
+#define BOXES      GRAFT_SOURCE_DIR "/golden/gligen/unet.safetensors"
+#define BOXES_FILE GRAFT_SOURCE_DIR "/golden/gligen/boxes.safetensors"
 
 static graft_engine *engine;
 static char least[256], least_xl[256]; /* files */
@@ -328,6 +331,45 @@ static void hypernetworks(void)
     end(&b);
 }
 
+/* ------------------------------------------------------------------ texts in boxes */
+
+/* The prompts, with a text in a box. */
+static graft_cond *boxed(const graft_cond *c, graft_gligen *g, float first)
+{
+    float text[24] = {first, -first, 0.5f * first};
+    graft_cond *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_INT(g->arch.text, 24);
+    CHECK_OK(graft_cond_with_box(c, g, &(graft_area){0, 0.25, 0.5, 0.5, true}, text, &out, &e), &e);
+    return out;
+}
+
+static void texts_in_boxes(void)
+{
+    bench b = begin(BOXES);
+    graft_gligen *g = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_gligen_load(engine, BOXES_FILE, NULL, &g, &e), &e);
+    graft_cond *p = boxed(b.a, g, 1), *early = NULL, *longer = words(b.m, WORDS + 2), *q;
+    const job plain = job_of(b.m, b.a, b.b, "euler", 3);
+    job j = job_of(b.m, p, b.b, "euler", 3);
+    const uint64_t tokens = GRAFT_GLIGEN_TOKENS * (uint64_t)g->arch.width * sizeof(float);
+    both_ways_with(&j, 2 * tokens); /* of each prompt, once */
+    CHECK(differs(&j, &plain));
+    steps_bring_noise_alone(&j);
+    q = boxed(longer, g, -2); /* batches take turns */
+    j = job_of(b.m, p, q, "euler", 2);
+    both_ways_with(&j, 2 * tokens);
+    CHECK_OK(graft_cond_timestep_range(p, 0, 0.4, &early, &e), &e);
+    graft_cond *parts = half_beside(early);
+    j = job_of(b.m, parts, b.b, "euler", 3);
+    both_ways_with(&j, (parts->n + 2) * tokens); /* the negative one is seen in both sizes */
+    graft_cond *const all[] = {p, early, longer, q, parts};
+    for (int i = 0; i < 5; i++) graft_cond_release(all[i]);
+    graft_gligen_release(g);
+    end(&b);
+}
+
 /* ------------------------------------------------------------------ too little of something */
 
 static void no_room(void)
@@ -359,6 +401,7 @@ int main(void)
     RUN(adapters);
     RUN(pictures_beside_prompts);
     RUN(hypernetworks);
+    RUN(texts_in_boxes);
     RUN(no_room);
     remove(least);
     remove(least_xl);

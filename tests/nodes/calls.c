@@ -107,6 +107,7 @@ static void loaders_pass_files_on(void)
     expect("StyleModelLoader", NULL, "style file.safetensors\n", "load ");
     expect("ModelPatchLoader", NULL, "model patch file.safetensors\n", "load ");
     expect("IPAdapterModelLoader", NULL, "ip_adapter file.safetensors\n", "load ");
+    expect("GLIGENLoader", NULL, "gligen file.safetensors\n", "load ");
     expect("ControlnetSpeedup", NULL, "", "");
     expect("ImageUpscaleWithModel", NULL, "upscale 32x16\n", "upscale ");
     expect("LoraLoader", edit_lora, "lora file.safetensors 0.75 -2 clip=1\n", "load ");

@@ -15,7 +15,7 @@ static fake_host host;
 static graft_arg model[4], controlnet[4], upscaler[4], prompt_a[4], prompt_b[4], latent[4],
     image[4], mask[4];
 static graft_arg patch[4];
-static graft_arg vision[4], seen[4], style[4], adapter[4], operation[4];
+static graft_arg vision[4], seen[4], style[4], adapter[4], gligen[4], operation[4];
 static graft_arg hooks[4], keyframes[4], range[4];
 static graft_arg deepcache[4], quantizer[4], booster[4]; /* OneDiff's */
 static graft_arg sigmas[4], sampler[4], noise[4], guider[4];
@@ -48,6 +48,7 @@ static inline void connect(const graft_node *node, graft_arg *in)
         if (strcmp(t, "LATENT") == 0) in[i] = latent[0];
         if (strcmp(t, "IMAGE") == 0) in[i] = image[0];
         if (strcmp(t, "IPADAPTER") == 0) in[i] = adapter[0];
+        if (strcmp(t, "GLIGEN") == 0) in[i] = gligen[0];
         if (strcmp(t, "LATENT_OPERATION") == 0) in[i] = operation[0];
         if (strcmp(t, "HOOKS") == 0) in[i] = hooks[0];
         if (strcmp(t, "HOOK_KEYFRAMES") == 0) in[i] = keyframes[0];
@@ -170,6 +171,8 @@ static inline void make_inputs(void)
     CHECK_INT(run_with("StyleModelLoader", in, style), GRAFT_OK);
     fake_host_defaults(fake_host_node("IPAdapterModelLoader"), in);
     CHECK_INT(run_with("IPAdapterModelLoader", in, adapter), GRAFT_OK);
+    fake_host_defaults(fake_host_node("GLIGENLoader"), in);
+    CHECK_INT(run_with("GLIGENLoader", in, gligen), GRAFT_OK);
     const graft_node *n = fake_host_node("LatentOperationSharpen");
     fake_host_defaults(n, in);
     set_i(n, in, "sharpen_radius", 1), set_f(n, in, "alpha", 0.25);
@@ -212,7 +215,7 @@ static inline void release_inputs(void)
     graft_arg *const all[] = {model,  controlnet, upscaler,  prompt_a,  prompt_b, latent,  image,
                               mask,   deepcache,  quantizer, booster,   sigmas,   sampler, noise,
                               guider, images,     latents,   vision,    seen,     style,   adapter,
-                              patch,  operation,  hooks,     keyframes, range};
+                              patch,  operation,  hooks,     keyframes, range,    gligen};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) fake_host_release(all[i], 4);
 }
 

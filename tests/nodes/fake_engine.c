@@ -29,6 +29,7 @@ FAKE_OBJECT(vision)
 FAKE_OBJECT(vision_output)
 FAKE_OBJECT(style)
 FAKE_OBJECT(ip_adapter)
+FAKE_OBJECT(gligen)
 
 graft_status fake_make_cond(graft_cond **out, graft_err *e)
 {
@@ -262,6 +263,17 @@ graft_status graft_upscaler_load(graft_engine *engine, const char *path, const g
 LOADER(vision)
 LOADER(style)
 LOADER(ip_adapter)
+LOADER(gligen)
+
+graft_status graft_cond_box(const graft_cond *c, const graft_clip *clip, graft_gligen *gligen,
+                            const char *text, const graft_area *box, const graft_task *task,
+                            graft_cond **out, graft_err *e)
+{
+    (void)c, (void)clip, (void)gligen, (void)task;
+    trace("box \"%s\" %gx%g at %g,%g%s\n", text, box->width, box->height, box->x, box->y,
+          box->shares ? " shares" : "");
+    return make_cond(out, e);
+}
 
 graft_status graft_model_show(const graft_model *m, const graft_ip_adapter *a,
                               const graft_show_options *o, const graft_task *task,

@@ -229,11 +229,11 @@ static const void *query(const graft_host *host, const char *id)
 int fake_host_init(fake_host *h)
 {
     static const char *const folders[] = {
-        "input",        "output",       "temp",           "checkpoints",
-        "loras",        "vae",          "text_encoders",  "diffusion_models",
-        "controlnet",   "embeddings",   "upscale_models", "vae_approx",
-        "clip_vision",  "style_models", "ipadapter",      "hypernetworks",
-        "model_patches"};
+        "input",         "output",       "temp",           "checkpoints",
+        "loras",         "vae",          "text_encoders",  "diffusion_models",
+        "controlnet",    "embeddings",   "upscale_models", "vae_approx",
+        "clip_vision",   "style_models", "ipadapter",      "hypernetworks",
+        "model_patches", "gligen"};
     const char *tmp = getenv("TMPDIR");
     char dir[512];
     memset(h, 0, sizeof *h);
@@ -265,6 +265,7 @@ int fake_host_init(fake_host *h)
     fake_host_put(h, "model_patches", "file.safetensors", "x", 1);
     fake_host_put(h, "ipadapter", "file.safetensors", "x", 1);
     fake_host_put(h, "hypernetworks", "file.safetensors", "x", 1);
+    fake_host_put(h, "gligen", "file.safetensors", "x", 1);
     return 0;
 }
 

@@ -65,6 +65,7 @@ static void fingerprints_follow_model_files(void)
                  {"ModelPatchLoader", "model_patches", "name"},
                  {"IPAdapterModelLoader", "ipadapter", "ipadapter_file"},
                  {"HypernetworkLoader", "hypernetworks", "hypernetwork_name"},
+                 {"GLIGENLoader", "gligen", "gligen_name"},
                  {"LoraLoader", "loras", "lora_name"},
                  {"LoraLoaderModelOnly", "loras", "lora_name"},
                  {"CreateHookLora", "loras", "lora_name"},

@@ -9,7 +9,7 @@
 #include "tests/test.h"
 
 static fake_host host;
-static graft_arg model[4], prompt[4], picture[4], mask[4];
+static graft_arg model[4], prompt[4], picture[4], mask[4], gligen[4];
 
 static graft_status run_with(const char *id, const graft_arg *in, graft_arg *out)
 {
@@ -34,6 +34,8 @@ static void make_inputs(void)
     fake_host_defaults(n, in);
     in[fake_host_input(n, "image")] = picture[0];
     CHECK_INT(run_with("ImageToMask", in, mask), GRAFT_OK);
+    fake_host_defaults(fake_host_node("GLIGENLoader"), in);
+    CHECK_INT(run_with("GLIGENLoader", in, gligen), GRAFT_OK);
 }
 
 /* Numbers for the node's inputs after the conditioning and the mask, in their order. */
@@ -46,6 +48,9 @@ static void expect(const char *id, const double *numbers, const char *choice, co
     for (int i = 0; n->inputs[i]; i++) {
         if (strcmp(n->inputs[i]->type, "CONDITIONING") == 0) in[i] = prompt[0];
         if (strcmp(n->inputs[i]->type, "MASK") == 0) in[i] = mask[0];
+        if (strcmp(n->inputs[i]->type, "CLIP") == 0) in[i] = model[1];
+        if (strcmp(n->inputs[i]->type, "GLIGEN") == 0) in[i] = gligen[0];
+        if (strcmp(n->inputs[i]->type, "STRING") == 0) in[i].u.s = choice;
         if (in[i].kind == GRAFT_INT) in[i].u.i = (int64_t)numbers[next++];
         if (in[i].kind == GRAFT_FLOAT) in[i].u.f = numbers[next++];
         if (in[i].kind == GRAFT_CHOICE) in[i].u.s = choice;
@@ -65,6 +70,7 @@ static void numbers_arrive(void)
     expect("ConditioningSetAreaPercentage", shares, NULL,
            "area 0.5 x 0.25 at 0.125, 0.75 shares 2.5\n");
     expect("ConditioningSetAreaStrength", pixels + 4, NULL, "strength 2.5\n");
+    expect("GLIGENTextBoxApply", pixels, "a cat", "box \"a cat\" 128x72 at 8,16\n");
     expect("ConditioningSetMask", pixels + 4, "default", "mask 1 2.5 bounds=0\n");
     expect("ConditioningSetMask", pixels + 4, "mask bounds", "mask 1 2.5 bounds=1\n");
 }
@@ -556,6 +562,7 @@ int main(void)
     RUN(pictures_are_filtered);
     fake_host_release(model, 4), fake_host_release(prompt, 4);
     fake_host_release(picture, 4), fake_host_release(mask, 4);
+    fake_host_release(gligen, 4);
     graft_plugin_entry.deinit();
     CHECK_INT(fake_live, 0);
     CHECK_INT(fake_engines, 0);

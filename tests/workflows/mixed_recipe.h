@@ -45,6 +45,7 @@ typedef struct kit {
     const char *control, *adapter, *hypernetwork;
     const char *second; /* another ControlNet; NULL: the same file */
     bool unet;
+    const char *gligen; /* NULL: there is none */
 } kit;
 static const kit kits[] = {
     {"CheckpointLoaderSimple",
@@ -56,7 +57,8 @@ static const kit kits[] = {
      "tiny-sd1-ip.safetensors",
      HYPERNETWORK,
      NULL,
-     true},
+     true,
+     "tiny-gligen.safetensors"},
     {"CheckpointLoaderSimple",
      "ckpt_name",
      {"tiny-sdxl.safetensors", "tiny-sdxl.safetensors"},
@@ -66,7 +68,8 @@ static const kit kits[] = {
      "tiny-sdxl-ip-plus.safetensors",
      NULL,
      "tiny-sdxl-union.safetensors",
-     true},
+     true,
+     NULL},
     {"CheckpointLoaderSimple",
      "ckpt_name",
      {"tiny-sd3.safetensors", "tiny-sd3.safetensors"},
@@ -76,7 +79,8 @@ static const kit kits[] = {
      NULL,
      NULL,
      NULL,
-     false},
+     false,
+     NULL},
     {"UNETLoader",
      "weight_dtype':'default','unet_name",
      {"tiny-chroma.safetensors", "tiny-chroma-b.safetensors"},
@@ -86,7 +90,8 @@ static const kit kits[] = {
      NULL,
      NULL,
      NULL,
-     false}};
+     false,
+     NULL}};
 
 /* What changes a model, in the order in which it is plain. Those before RESCALE change weights, and
  * stay in this order. */
@@ -119,6 +124,7 @@ typedef struct recipe {
     bool has[CHANGES];
     char node[CHANGES][400]; /* class and inputs but the model */
     char control[200];       /* strength and range; empty: none */
+    char box[160];           /* a text and where it is; empty: none */
     char prompts[3][120];    /* positive, negative, a second positive one; or "" */
     char area[200];          /* of the second one; or "" */
     char hook[3][200];       /* of the positive ones: a LoRA, its keyframe, what else; or "" */
@@ -269,6 +275,9 @@ static void draw_prompts(recipe *r, chance *c)
     static const char *const texts[] = {"red apple, 3d", "robot, flat", "",
                                         "a (very:1.3) long one"};
     for (int i = 0; i < 2; i++) snprintf(r->prompts[i], sizeof *r->prompts, "%s", ONE_OF(c, texts));
+    if (r->kit->gligen && one_in(c, 4))
+        snprintf(r->box, sizeof r->box, "'text':'%s','width':%d,'height':%d,'x':%d,'y':8",
+                 ONE_OF(c, texts), 8 + 8 * below(c, 4), 8 + 8 * below(c, 4), 8 * below(c, 4));
     if (!one_in(c, 4)) return;
     snprintf(r->prompts[2], sizeof *r->prompts, "%s", ONE_OF(c, texts));
     if (one_in(c, 2))
@@ -424,13 +433,22 @@ static void add_conditioning(graft_str *s, const recipe *r, const char **positiv
     *positive = "positive";
     add_prompt(s, slot, "positive", r->prompts[0]);
     add_prompt(s, slot, "negative", r->prompts[1]);
+    if (r->box[0]) {
+        graft_str_printf(s,
+                         "'gligen':{'class_type':'GLIGENLoader','inputs':{'gligen_name':'%s'}},"
+                         "'boxed':{'class_type':'GLIGENTextBoxApply','inputs':{"
+                         "'conditioning_to':['positive',0],'clip':['words',%d],"
+                         "'gligen_textbox_model':['gligen',0],%s}},",
+                         r->kit->gligen, slot, r->box);
+        *positive = "boxed";
+    }
     if (r->area[0]) {
         add_prompt(s, slot, "second", r->prompts[2]);
         graft_str_printf(s,
                          "'placed':{'class_type':%s,'conditioning':['second',0]}},"
                          "'both':{'class_type':'ConditioningCombine','inputs':{"
-                         "'conditioning_1':['positive',0],'conditioning_2':['placed',0]}},",
-                         r->area);
+                         "'conditioning_1':['%s',0],'conditioning_2':['placed',0]}},",
+                         r->area, *positive);
         *positive = "both";
     }
     if (r->hook[0][0]) {

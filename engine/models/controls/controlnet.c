@@ -128,6 +128,7 @@ static void unet_control(const graft_control_arch *a, const graft_control_shape 
 {
     const graft_unet_arch *half = &a->half;
     graft_unet_blocks u = {.b = {g, s->act_dtype},
+                           .boxes = GRAFT_NO_VALUE,
                            .a = half,
                            .emb = GRAFT_NO_VALUE,
                            .context = GRAFT_NO_VALUE,

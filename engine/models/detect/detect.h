@@ -7,6 +7,7 @@
 #ifndef GRAFT_MODELS_DETECT_H
 #define GRAFT_MODELS_DETECT_H
 #include "engine/models/parts/arch.h"
+#include "engine/models/parts/gligen.h"
 #include "engine/models/parts/tensors.h"
 #include "engine/weights/safetensors.h"
 
@@ -85,6 +86,12 @@ graft_status graft_redux_detect(const graft_safetensors *f, graft_redux_arch *ou
  * projection ("full face") and for those of FLUX and Stable Diffusion 3. */
 graft_status graft_ip_adapter_detect(const graft_safetensors *f, graft_ip_adapter_arch *out,
                                      graft_err *e);
+/* Below which prefix the file has one, of whatever kind: none, or its authors' "model."; NULL:
+ * there is none. */
+const char *graft_gligen_prefix(const graft_safetensors *f);
+/* GRAFT_E_UNSUPPORTED, with what they are for, for those of other things than texts in boxes. */
+graft_status graft_gligen_detect(const graft_safetensors *f, const char *prefix,
+                                 graft_gligen_arch *out, graft_err *e);
 /* Heads of Qwen 2.5 and Mistral are of 128 numbers, or as many as head_dim in __metadata__.config
  * says, or for a Mistral of llama.cpp's KIND.rope.dimension_count; those of Gemma 2 of 256, or as
  * that or KIND.attention.key_length says. GRAFT_E_UNSUPPORTED for relatives: with experts, with

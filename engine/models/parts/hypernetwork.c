@@ -214,14 +214,14 @@ static graft_vid activated(const graft_build *b, graft_vid x, graft_hyper_act ac
     return x;
 }
 
-static graft_vid layers(const graft_build *b, const graft_hypernetwork_arch *a,
+static graft_vid layers(const graft_build *b, const graft_hypernetwork_arch *a, const char *called,
                         const struct graft_hyper_pair *p, int part, graft_vid x)
 {
     int32_t last = p->n[part];
     while (last > 0 && p->layer[part][last - 1].norm) last--;
     for (int32_t i = 0; i < p->n[part]; i++) {
         const graft_hyper_layer *l = &p->layer[part][i];
-        const graft_name name = layer_name(a, p->width, part, l->number);
+        const graft_name name = NAME("%s%s", called, layer_name(a, p->width, part, l->number).text);
         if (l->norm) {
             x = graft_build_layer_norm(b, name, x);
             continue;
@@ -232,16 +232,22 @@ static graft_vid layers(const graft_build *b, const graft_hypernetwork_arch *a,
     return x;
 }
 
-graft_vid graft_hypernetwork_build(const graft_build *b, const graft_hypernetwork_arch *a, int part,
-                                   graft_vid x, graft_vid strength)
+static graft_vid changed(const graft_build *b, const graft_hypernetwork_arch *a, const char *called,
+                         int part, graft_vid x, graft_vid strength)
 {
     for (int32_t i = 0; i < a->n_widths; i++) {
         if (x < 0 || graft_build_dim(b, x, 2) != a->pair[i].width) continue;
-        graft_vid h = layers(b, a, &a->pair[i], part, x);
+        graft_vid h = layers(b, a, called, &a->pair[i], part, x);
         graft_vid s = graft_graph_reshape(b->g, strength, 3, (const int64_t[]){1, 1, 1});
         return graft_build_add(b, x, graft_build_mul(b, h, s));
     }
     return x;
+}
+
+graft_vid graft_hypernetwork_build(const graft_build *b, const graft_hypernetwork_arch *a, int part,
+                                   graft_vid x, graft_vid strength)
+{
+    return changed(b, a, GRAFT_HYPER_CALLED, part, x, strength);
 }
 
 graft_status graft_hypernetwork_build_all(const graft_hypernetwork_arch *a, graft_graph **out,
@@ -255,7 +261,7 @@ graft_status graft_hypernetwork_build_all(const graft_hypernetwork_arch *a, graf
         const graft_vid x =
             graft_graph_input(g, GRAFT_F32, 3, (const int64_t[]){1, 1, a->pair[i].width});
         for (int part = 0; part < GRAFT_HYPER_PARTS; part++)
-            graft_graph_output(g, graft_hypernetwork_build(&b, a, part, x, strength));
+            graft_graph_output(g, changed(&b, a, "", part, x, strength));
     }
     graft_status st = graft_graph_status(g, e);
     if (st)

@@ -51,11 +51,13 @@ typedef struct graft_hypernetwork_arch {
  * layers do not follow from each other. */
 graft_status graft_hypernetwork_detect(const graft_safetensors *f, graft_hypernetwork_arch *out,
                                        graft_err *e);
+/* What its tensors' names begin with beside a UNet's (graft_weights_beside()). */
+#define GRAFT_HYPER_CALLED "hyper."
 /* x (N,T,C) -> the same: x + strength * h(x), or x itself where nothing is made for C. strength:
  * (1) float32. */
 graft_vid graft_hypernetwork_build(const graft_build *b, const graft_hypernetwork_arch *a, int part,
                                    graft_vid x, graft_vid strength);
-/* A graph of all of it, for its weights' sake. */
+/* A graph of all of it, for its weights' sake, with its tensors' own names. */
 graft_status graft_hypernetwork_build_all(const graft_hypernetwork_arch *a, graft_graph **out,
                                           graft_err *e);
 #endif

@@ -4,6 +4,7 @@
 #define GRAFT_MODELS_NET_SHAPE_H
 #include "engine/graph/graph.h"
 #include "engine/models/parts/attended.h"
+#include "engine/models/parts/gligen.h"
 #include "engine/models/parts/hypernetwork.h"
 #include "engine/models/parts/steered.h"
 
@@ -122,6 +123,7 @@ typedef struct graft_net_shape {
     graft_shrink shrink;           /* with WHOLE, without control, adapted and grids */
     graft_references references;   /* of those that see some only; n 0: none; and layers */
     graft_attended_shape attended; /* of pictures beside the prompt; UNets only */
+    int32_t boxes; /* of a UNet with GLIGEN's parts (gligen.h): the width of a token; 0: without */
     int32_t adapted; /* takes so many features of T2I-Adapters, all of a whole UNet's; 0: none */
     graft_hypernetwork_arch hyper; /* UNets only */
     int32_t untold; /* 1: those that are told a guidance scale do without, whatever is in y */

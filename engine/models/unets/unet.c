@@ -174,6 +174,14 @@ static void attend(graft_unet_blocks *u, const graft_net_shape *shape)
         graft_build_cast(&u->b, graft_graph_input(u->b.g, GRAFT_F32, 1, &cells), shape->act_dtype);
 }
 
+static void take_boxes(graft_unet_blocks *u, const graft_net_shape *shape)
+{
+    const int64_t dim[3] = {shape->batch, GRAFT_GLIGEN_TOKENS, shape->boxes};
+    if (!shape->boxes) return;
+    u->boxes =
+        graft_build_cast(&u->b, graft_graph_input(u->b.g, GRAFT_F32, 3, dim), shape->act_dtype);
+}
+
 static void check_shrink(graft_graph *g, const graft_unet_arch *a, const graft_net_shape *shape)
 {
     const graft_shrink *s = &shape->shrink;
@@ -376,6 +384,7 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_net_s
                            .emb = GRAFT_NO_VALUE,
                            .context = GRAFT_NO_VALUE,
                            .batch = shape->batch,
+                           .boxes = GRAFT_NO_VALUE,
                            .perturbed = shape->perturbed,
                            .watched = {.from = shape->watched_from,
                                        .rows = shape->watched,
@@ -412,6 +421,7 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_net_s
     }
     take_features(g, a, shape, &more);
     attend(&u, shape);
+    take_boxes(&u, shape);
     if (shape->hyper.n_widths) u.hyper.strength = graft_graph_input(g, GRAFT_F32, 1, one);
     if (graft_unet_freeu(a, shape))
         more.freeu = graft_graph_input(g, GRAFT_F32, 1, (int64_t[]){GRAFT_FREEU_FACTORS});

@@ -8,14 +8,14 @@
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes
  * one, the feature if FAST, the residuals if control, T2I-Adapters' features if adapted, pictures'
  * keys and values where there are any (attended.h: those of all cross-attentions, whatever the
- * variant), and their masks, a hypernetwork's
- * strength (1) as float32 if there is one, FreeU's factors (GRAFT_FREEU_FACTORS, in their order) as
- * float32 if graft_unet_freeu(). Output: (N + perturbed,out,h,w), the feature if STORE, the
- * queries, then the keys of watched rows, (watched, T,C) float32 with heads side by side, T in the
- * picture's order whatever tiles there are. Feature (N + perturbed,H,W,C) and residuals (N,H,W,C)
- * are of act_dtype. Residual i is added to what input block i gives to the output blocks, the last
- * to the middle block's output (controlnet.h); a FAST graph takes those of its own input blocks
- * only. */
+ * variant), and their masks, with boxes their tokens (N,GRAFT_GLIGEN_TOKENS,shape->boxes) as
+ * float32, a hypernetwork's strength (1) as float32 if there is one, FreeU's factors
+ * (GRAFT_FREEU_FACTORS, in their order) as float32 if graft_unet_freeu(). Output: (N +
+ * perturbed,out,h,w), the feature if STORE, the queries, then the keys of watched rows, (watched,
+ * T,C) float32 with heads side by side, T in the picture's order whatever tiles there are. Feature
+ * (N + perturbed,H,W,C) and residuals (N,H,W,C) are of act_dtype. Residual i is added to what input
+ * block i gives to the output blocks, the last to the middle block's output (controlnet.h); a FAST
+ * graph takes those of its own input blocks only. */
 graft_status graft_unet_build(const graft_unet_arch *a, const graft_net_shape *shape,
                               graft_graph **out, graft_err *e);
 /* The same where x and timesteps repeat after so many rows, as they do when one latent is denoised

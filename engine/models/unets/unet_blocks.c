@@ -240,6 +240,14 @@ static graft_vid self_attention(graft_unet_blocks *u, graft_name name, graft_vid
     return graft_build_add(b, h, graft_unet_wide(u, x));
 }
 
+/* The picture's tokens see those of texts in boxes, and each other once more. */
+static graft_vid with_boxes(graft_unet_blocks *u, graft_name name, graft_vid x, int32_t heads)
+{
+    if (u->boxes < 0) return x;
+    return graft_gligen_build_block(&u->b, NAME(GRAFT_GLIGEN_CALLED "%s.fuser", name.text),
+                                    graft_unet_wide(u, x), graft_unet_wide(u, u->boxes), heads);
+}
+
 static graft_vid transformer_block(graft_unet_blocks *u, graft_name name, graft_vid x,
                                    int32_t heads, int64_t tiles)
 {
@@ -247,6 +255,7 @@ static graft_vid transformer_block(graft_unet_blocks *u, graft_name name, graft_
     int32_t width = (int32_t)graft_build_dim(b, x, 2);
     graft_vid h;
     x = self_attention(u, name, x, heads, tiles);
+    x = with_boxes(u, name, x, heads);
     x = graft_unet_wide(u, x); /* from here on rows depend on their context */
     h = graft_build_layer_norm(b, NAME("%s.norm2", name.text), x);
     x = graft_build_add(b, attention(u, NAME("%s.attn2", name.text), h, u->context, heads, 1), x);

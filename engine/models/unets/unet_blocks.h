@@ -48,6 +48,7 @@ typedef struct graft_unet_blocks {
         graft_vid mask[GRAFT_ATTENDED];                  /* the present block's, (N,h*w,1) */
         int32_t block;                                   /* its number among those that have some */
     } attended;
+    graft_vid boxes; /* (N,GRAFT_GLIGEN_TOKENS,width) of act_dtype, or GRAFT_NO_VALUE */
     /* A hypernetwork, whose strength is the graph's input; NULL: none. What it last made of the
      * context, for all that attend to it. */
     struct graft_unet_hyper {
