@@ -42,6 +42,7 @@ static const struct kind {
     {"text_fusion.", "a diffusion transformer (Krea 2)", "UNETLoader"},
     {"llm_cond_proj.", "a diffusion transformer (Ideogram 4)", "UNETLoader"},
     {".adaLN_sa_ln.", "a diffusion transformer (ERNIE-Image)", "UNETLoader"},
+    {"double_stream_blocks.", "a diffusion transformer (HiDream-I1)", "UNETLoader"},
     {"transformer_blocks.0.attn.", "a diffusion transformer", NULL},
     {"RDB1.conv1.", "an upscale model", "UpscaleModelLoader"},
     {"rdb1.conv1.", "an upscale model", "UpscaleModelLoader"},

@@ -148,7 +148,8 @@ static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
         configure_anima(m);
         return;
     }
-    const bool same_latents = flux || m->arch.kind == GRAFT_NET_ZIMAGE;
+    const bool same_latents =
+        flux || m->arch.kind == GRAFT_NET_ZIMAGE || m->arch.kind == GRAFT_NET_HIDREAM;
     m->prediction = GRAFT_PREDICT_FLOW;
     m->flow_shift = dev ? exp(FLUX_MU) : flux ? 1 : m->arch.zimage.key_heads ? LUMINA_SHIFT : 3;
     m->flow_steps = dev ? GRAFT_SCHEDULE_MOST : GRAFT_SCHEDULE_STEPS;
@@ -217,6 +218,7 @@ graft_status graft_load_network(const graft_safetensors *f, const char **out, gr
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_IDEOGRAM4_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ERNIE_IMAGE_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_AURAFLOW_TENSOR);
+    if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_HIDREAM_TENSOR);
     if (!prefix) return no_unet(f, e);
     *out = prefix;
     return graft_net_detect(f, prefix, graft_safetensors_metadata(f, "config"), arch, e);

@@ -9,6 +9,7 @@
 #include "engine/models/transformers/ernie_image.h"
 #include "engine/models/transformers/flux.h"
 #include "engine/models/transformers/flux2.h"
+#include "engine/models/transformers/hidream.h"
 #include "engine/models/transformers/ideogram4.h"
 #include "engine/models/transformers/krea2.h"
 #include "engine/models/transformers/mmdit.h"
@@ -75,6 +76,13 @@ static void of_krea2(const graft_krea2_arch *a, graft_net_arch *out)
     of_kind(out, GRAFT_NET_KREA2, a->channels, graft_krea2_context(a), &out->krea2, a, sizeof *a);
 }
 
+static void of_hidream(const graft_hidream_arch *a, graft_net_arch *out)
+{
+    of_kind(out, GRAFT_NET_HIDREAM, a->channels, (int32_t)graft_hidream_context(a), &out->hidream,
+            a, sizeof *a);
+    out->adm_channels = a->pooled_dim;
+}
+
 static void of_anima(const graft_anima_arch *a, graft_net_arch *out)
 {
     OF(ANIMA, anima, a);
@@ -96,6 +104,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     graft_ideogram4_arch ideogram4;
     graft_ernie_image_arch ernie_image;
     graft_auraflow_arch auraflow;
+    graft_hidream_arch hidream;
     if (graft_detect_find(f, prefix, GRAFT_IDEOGRAM4_TENSOR)) {
         graft_status st = graft_ideogram4_detect(f, prefix, config, &ideogram4, e);
         if (!st) OF(IDEOGRAM4, ideogram4, &ideogram4);
@@ -151,6 +160,11 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
         if (!st) OF(AURAFLOW, auraflow, &auraflow);
         return st;
     }
+    if (graft_detect_find(f, prefix, GRAFT_HIDREAM_TENSOR)) {
+        graft_status st = graft_hidream_detect(f, prefix, config, &hidream, e);
+        if (!st) of_hidream(&hidream, out);
+        return st;
+    }
     graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
     if (!st) graft_net_of_unet(&unet, out);
     return st;
@@ -188,6 +202,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_net_shape *sha
         return graft_ernie_image_build(&a->ernie_image, shape, out, e);
     case GRAFT_NET_AURAFLOW:
         return graft_auraflow_build(&a->auraflow, shape, out, e);
+    case GRAFT_NET_HIDREAM:
+        return graft_hidream_build(&a->hidream, shape, out, e);
     default:
         return graft_unet_build_guided(&a->unet, shape, pictures, out, e);
     }
@@ -303,6 +319,8 @@ int64_t graft_net_patch(const graft_net_arch *a)
         return a->anima.patch;
     case GRAFT_NET_AURAFLOW:
         return a->auraflow.patch;
+    case GRAFT_NET_HIDREAM:
+        return a->hidream.patch;
     default:
         return 1;
     }
@@ -372,6 +390,8 @@ graft_hash graft_net_hash(const graft_net_arch *a)
         return graft_hash128(&a->ernie_image, sizeof a->ernie_image);
     case GRAFT_NET_AURAFLOW:
         return graft_hash128(&a->auraflow, sizeof a->auraflow);
+    case GRAFT_NET_HIDREAM:
+        return graft_hash128(&a->hidream, sizeof a->hidream);
     default:
         return graft_hash128(&a->unet, sizeof a->unet);
     }

@@ -25,7 +25,8 @@ static const char *const kinds[] = {[GRAFT_NET_UNET] = UNET,
                                     [GRAFT_NET_QWEN_IMAGE21] = "qwen_image21",
                                     [GRAFT_NET_IDEOGRAM4] = "ideogram4",
                                     [GRAFT_NET_ERNIE_IMAGE] = "ernie_image",
-                                    [GRAFT_NET_AURAFLOW] = "auraflow"};
+                                    [GRAFT_NET_AURAFLOW] = "auraflow",
+                                    [GRAFT_NET_HIDREAM] = "hidream"};
 
 const char *graft_net_kind_name(const graft_net_arch *a)
 {

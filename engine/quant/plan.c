@@ -78,7 +78,8 @@ bool graft_quant_always_kept(const char *name)
            strcmp(name, "adaln_proj") == 0 || graft_str_starts(name, "time_embedding.") ||
            strcmp(name, "adaLN_modulation.1") == 0 || strcmp(name, "final_norm.linear") == 0 ||
            strcmp(name, "final_linear") == 0 || strcmp(name, "init_x_linear") == 0 ||
-           strcmp(name, "modF.1") == 0;
+           strcmp(name, "modF.1") == 0 || graft_str_starts(name, "p_embedder.") ||
+           graft_str_ends(name, ".ff_i.gate"); /* which chooses experts */
 }
 
 static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)

@@ -461,6 +461,7 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     const graft_ideogram4_arch *i = &net->ideogram4;
     const graft_ernie_image_arch *e = &net->ernie_image;
     const graft_auraflow_arch *u = &net->auraflow;
+    const graft_hidream_arch *h = &net->hidream;
     switch (net->kind) {
     case GRAFT_NET_MMDIT:
         print_alike(s, "two streams", t->depth, t->hidden, t->context_dim, t->heads);
@@ -503,6 +504,10 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
         return;
     case GRAFT_NET_AURAFLOW:
         print_joined(s, u->depth, u->single_depth, u->hidden, u->context_dim, u->heads, "");
+        return;
+    case GRAFT_NET_HIDREAM:
+        print_joined(s, h->depth, h->single_depth, h->hidden, net->context_dim, h->heads,
+                     ", with experts");
         return;
     case GRAFT_NET_ANIMA:
         graft_str_printf(s,

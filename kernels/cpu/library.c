@@ -85,6 +85,8 @@ static const graft_cpu_op *find(const graft_device *own, const graft_op_desc *d)
         return &graft_cpu_op_merge_tokens;
     case GRAFT_OP_SPREAD_TOKENS:
         return &graft_cpu_op_spread_tokens;
+    case GRAFT_OP_ROUTE:
+        return &graft_cpu_op_route;
     default:
         return NULL;
     }

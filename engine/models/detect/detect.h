@@ -46,6 +46,9 @@ graft_status graft_ernie_image_detect(const graft_safetensors *f, const char *pr
                                       graft_err *e);
 graft_status graft_auraflow_detect(const graft_safetensors *f, const char *prefix,
                                    const char *config, graft_auraflow_arch *out, graft_err *e);
+/* HiDream-I1, and E1, which has the same network. */
+graft_status graft_hidream_detect(const graft_safetensors *f, const char *prefix,
+                                  const char *config, graft_hidream_arch *out, graft_err *e);
 graft_status graft_anima_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                 graft_anima_arch *out, graft_err *e);
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,

@@ -176,6 +176,22 @@ typedef struct graft_auraflow_arch {
     int32_t registers; /* learnt tokens that stand before a prompt's */
 } graft_auraflow_arch;
 
+/* HiDream-I1's transformer (hidream.h). */
+typedef struct graft_hidream_arch {
+    int32_t channels; /* of the latent, going in and coming out */
+    int32_t hidden, heads;
+    int32_t depth, single_depth; /* blocks of two streams, then of one */
+    int32_t patch;               /* as above */
+    int32_t rope_dim;            /* likewise */
+    int32_t time_dim;            /* numbers that tell the timestep */
+    int32_t pooled_dim;
+    int32_t experts, chosen;           /* that a token may go through, and does */
+    int32_t mlp, shared_mlp, text_mlp; /* values behind the gates of each, of the one that sees all
+                                          tokens, and of words */
+    /* Of a prompt: T5's numbers of a token, and those of each of so many layers of Llama. */
+    int32_t t5_dim, llama_dim, llama_layers;
+} graft_hidream_arch;
+
 /* Anima's transformer, and the adapter that makes of a prompt what it reads (anima.h). */
 typedef struct graft_anima_arch {
     int32_t channels; /* of the latent, going in and coming out */
@@ -200,7 +216,8 @@ typedef enum graft_net_kind {
     GRAFT_NET_QWEN_IMAGE21 = 8,
     GRAFT_NET_IDEOGRAM4 = 9,
     GRAFT_NET_ERNIE_IMAGE = 10,
-    GRAFT_NET_AURAFLOW = 11
+    GRAFT_NET_AURAFLOW = 11,
+    GRAFT_NET_HIDREAM = 12
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -238,6 +255,7 @@ typedef struct graft_net_arch {
     graft_ideogram4_arch ideogram4;
     graft_ernie_image_arch ernie_image;
     graft_auraflow_arch auraflow;
+    graft_hidream_arch hidream;
 } graft_net_arch;
 
 /* A T2I-Adapter (t2i_adapter.h). */
