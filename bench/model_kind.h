@@ -1,9 +1,9 @@
 /* The kinds of models that graft-make-model makes, with the shapes of published ones: sd15, sd21,
  * sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, flux-dev, flux-schnell, chroma,
  * longcat-image, ovis-image, z-image, flux2-klein, flux2-klein-9b, flux2-dev, qwen-image,
- * qwen-image-layered, qwen-image21, krea2, anima, ideogram4, ernie-image, auraflow; ssd1b and
- * bk-sdm-small, which are pruned. Those whose names begin with "tiny" are small enough to run whole
- * workflows in tests.
+ * qwen-image-layered, qwen-image21, krea2, anima, ideogram4, ernie-image, auraflow, hidream; ssd1b
+ * and bk-sdm-small, which are pruned. Those whose names begin with "tiny" are small enough to run
+ * whole workflows in tests.
  *
  * FLUX.2's have no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae), and neither they nor
  * Z-Image's have a text encoder, which qwen3-4b and its like are; z-image-layer and flux2-layer
@@ -18,7 +18,9 @@
  * and tiny-ideogram4-unconditional are those that see no prompt. ERNIE-Image's have Ministral 3 and
  * FLUX.2's VAE likewise; ernie-image-layer is two blocks alone. AuraFlow's have SDXL's VAE, and
  * Pile-T5, also as a file of its own (--parts t5); auraflow-layer, one block of each kind in the
- * real width, is a network alone. tiny-chroma has neither VAE nor text encoder; chroma has T5 as
+ * real width, is a network alone. HiDream's have Llama 3.1 as a file of its own (--parts qwen3),
+ * and FLUX.1's VAE; hidream-layer, one block of each kind in the real width, is a network alone.
+ * tiny-chroma has neither VAE nor text encoder; chroma has T5 as
  * flux-dev. LongCat-Image's have no text encoder, which is qwen-image's, Ovis-Image's has Qwen 3 as
  * a file of its own; of longcat-image-layer and ovis-image-layer, one block of each kind in the
  * real width, and of tiny-longcat-image and tiny-ovis-image there is the network alone.
@@ -40,6 +42,7 @@
 #include "engine/models/transformers/ernie_image.h"
 #include "engine/models/transformers/flux.h"
 #include "engine/models/transformers/flux2.h"
+#include "engine/models/transformers/hidream.h"
 #include "engine/models/transformers/ideogram4.h"
 #include "engine/models/transformers/krea2.h"
 #include "engine/models/transformers/mmdit.h"
@@ -82,6 +85,7 @@ typedef struct model_kind {
     graft_ideogram4_arch ideogram4;
     graft_ernie_image_arch ernie_image;
     graft_auraflow_arch auraflow;
+    graft_hidream_arch hidream;
     bool unclip; /* with an encoder of pictures, as its clip's */
     int32_t vae_channels, vae_mult[5], vae_res_blocks;
     int32_t vae_decoder_channels; /* of Qwen-Image 2.1's; 0: it is none */

@@ -68,7 +68,7 @@ static const struct kind {
     {"model.layers.0.self_attn.q_proj.bias", "a Qwen 2.5 text encoder",
      "CLIPLoader with type qwen_image or longcat_image"},
     {"model.layers.0.self_attn.q_proj.", "a Mistral, or a relative of it",
-     "CLIPLoader with type flux2"},
+     "CLIPLoader with type flux2 or hidream"},
     {"body.0.block1.", "a T2I-Adapter", "ControlNetLoader"},
     {"body.0.resnets.0.block1.", "a T2I-Adapter", "ControlNetLoader"},
     {"body.0.body.0.block1.", "a T2I-Adapter", "ControlNetLoader"},

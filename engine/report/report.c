@@ -157,7 +157,7 @@ static graft_status gather(graft_report *r, const graft_vae *v, const graft_clip
                            &c->t5_options, graft_compiled_arch(&c->t5->arch, sizeof c->t5->arch),
                            e));
     if (c && c->qwen3)
-        GRAFT_TRY(set_part(&r->part[4], graft_qwen3_family(&c->qwen3->arch), "text_encoder_qwen3",
+        GRAFT_TRY(set_part(&r->part[5], graft_qwen3_family(&c->qwen3->arch), "text_encoder_qwen3",
                            c->engine, c->qwen3->weights, &c->t5_options,
                            graft_compiled_arch(&c->qwen3->arch, sizeof c->qwen3->arch), e));
     for (int i = 0; i < GRAFT_REPORT_PARTS; i++) {

@@ -93,6 +93,9 @@ graft_status graft_ip_adapter_detect(const graft_safetensors *f, graft_ip_adapte
 graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
                                 graft_qwen3_arch *out, graft_err *e);
 bool graft_qwen3_is_mistral(const graft_safetensors *f, const char *prefix);
+/* Whether it is a Llama 3, by its number of tokens, or as the file says: tokenizer.ggml.pre, or
+ * llama in __metadata__.config. */
+bool graft_qwen3_is_llama(const graft_safetensors *f, const char *prefix);
 /* Whether it has no more layers than Ministral 3's smallest, of 3 billion weights. */
 bool graft_qwen3_is_ministral(const graft_safetensors *f, const char *prefix);
 /* How many numbers its heads are of, by metadata; any: a number that makes no sense is 128. */

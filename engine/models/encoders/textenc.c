@@ -47,10 +47,14 @@ graft_status graft_textenc_build(const graft_text_arch *a, const graft_textenc_s
     graft_vid row = s->pooled ? graft_graph_input(g, GRAFT_I32, 1, dim) : GRAFT_NO_VALUE;
     graft_name pos = NAME("%s", openclip ? "positional_embedding"
                                          : "text_model.embeddings.position_embedding.weight");
-    if (s->tokens != a->positions)
+    if (s->tokens > a->positions)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "text of %lld tokens for %d positions",
                          (long long)s->tokens, a->positions);
-    x = graft_build_add(&b, x, graft_graph_weight(g, pos.text, 3, one));
+    graft_vid places = graft_graph_weight(g, pos.text, 3, one);
+    if (s->tokens < a->positions)
+        places = graft_build_dense(&b, graft_graph_slice_tokens(g, places, 0, s->tokens),
+                                   GRAFT_DTYPE_NONE);
+    x = graft_build_add(&b, x, places);
     graft_vid hidden = GRAFT_NO_VALUE;
     int last = s->pooled ? a->layers : s->hidden_layer;
     const graft_layers layers = layers_of(a);

@@ -6,11 +6,11 @@
 #include "engine/models/parts/arch.h"
 
 typedef struct graft_textenc_shape {
-    int64_t batch, tokens;
-    int32_t hidden_layer; /* hidden state after this many layers, 1 … layers */
-    bool hidden_norm;     /* the final layer norm is applied to it */
-    bool pooled;          /* also the pooled output */
-    bool projected;       /* pooled output times the projection, if the model has one */
+    int64_t batch, tokens; /* tokens: at most as many as the table of positions has */
+    int32_t hidden_layer;  /* hidden state after this many layers, 1 … layers */
+    bool hidden_norm;      /* the final layer norm is applied to it */
+    bool pooled;           /* also the pooled output */
+    bool projected;        /* pooled output times the projection, if the model has one */
     graft_dtype act_dtype;
 } graft_textenc_shape;
 

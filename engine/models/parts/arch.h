@@ -442,8 +442,8 @@ typedef struct graft_t5_arch {
     int32_t own_bias; /* 1: UMT5: each layer has a bias of its own */
 } graft_t5_arch;
 
-/* Qwen 3's language models, those without experts, Qwen 2.5's, Mistral's and Gemma 2's (qwen3.h).
- */
+/* Qwen 3's language models, those without experts, Qwen 2.5's, Mistral's, Llama 3.1's and Gemma 2's
+ * (qwen3.h). */
 typedef struct graft_qwen3_arch {
     int32_t layers, width, head_dim, intermediate, vocab;
     int32_t heads, key_heads; /* of queries; of keys and values, which several of them share */
@@ -451,6 +451,7 @@ typedef struct graft_qwen3_arch {
     int32_t mistral;   /* 1: Mistral: neither biases nor norms of heads */
     int32_t ministral; /* 1: of these Ministral 3, whose places turn by other angles */
     int32_t gemma;     /* 1: Gemma 2: as Mistral, with norms behind branches, too */
+    int32_t llama;     /* 1: of Mistral's a Llama 3.1, whose places turn by other angles */
 } graft_qwen3_arch;
 
 /* The part of Qwen 2.5-VL that looks at pictures (qwen_vision.h). */
