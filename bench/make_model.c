@@ -3,7 +3,7 @@
  *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32|f8] [--seed N]
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
  *                     --parts union | --parts inpaint | --parts upscaler | --parts taesd |
- *                     --parts t5 | --parts clip-g |
+ *                     --parts t5 | --parts clip2 |
  *                     --parts vision | --parts clip-vision | --parts redux |
  *                     --parts qwen3 | --parts ip-adapter | --parts ip-adapter-plus]
  *
@@ -584,7 +584,7 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     if (!st && o->kind->t5.own_bias && strstr(o->parts, "clip"))
         st = add_t5(&o->kind->t5, "text_encoders.pile_t5xl.transformer.", l, e);
     if (!st && o->kind->unclip && strstr(o->parts, "clip")) st = add_unclip(l, e);
-    const bool second = strcmp(o->parts, "clip-g") == 0; /* without the first */
+    const bool second = strcmp(o->parts, "clip2") == 0; /* without the first */
     for (int i = second; i < 2 && !st && strstr(o->parts, "clip"); i++)
         if (o->kind->text[i].prefix) st = add_encoder(&o->kind->text[i], l, e);
     return st;
@@ -598,7 +598,7 @@ static int usage(void)
           "                        [--seed N | --weights zeros]\n"
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
           "                         --parts union | --parts inpaint | --parts upscaler |\n"
-          "                         --parts taesd | --parts t5 | --parts clip-g | --parts vision | --parts "
+          "                         --parts taesd | --parts t5 | --parts clip2 | --parts vision | --parts "
           "clip-vision |\n"
           "                         --parts redux | --parts qwen3 | --parts ip-adapter |\n"
           "                         --parts ip-adapter-plus]\nkinds:",

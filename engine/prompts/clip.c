@@ -119,6 +119,24 @@ static graft_status look_up(const graft_encoder *k, const char *table, const gra
                                 out, e);
 }
 
+/* What the graph leaves to its caller: x (count,length,width) plus the first places. */
+static graft_status add_positions(const graft_encoder *k, size_t count, size_t length, float *x,
+                                  graft_err *e)
+{
+    const char *name = graft_textenc_positions_name(&k->arch);
+    const size_t n = length * (size_t)k->arch.width;
+    if (graft_textenc_adds_positions(&k->arch, (int64_t)length)) return GRAFT_OK;
+    if (!graft_weights_find(k->weights, name))
+        return graft_fail(e, GRAFT_E_FORMAT, "the table of positions %s is missing", name);
+    float *places = graft_malloc_array(n, sizeof *places);
+    if (!places) return graft_fail_nomem(e, "text encoder");
+    graft_status st = graft_weights_values(k->weights, name, 0, (int64_t)n, places, e);
+    for (size_t i = 0; i < count && !st; i++)
+        for (size_t v = 0; v < n; v++) x[i * n + v] += places[v];
+    graft_free(places);
+    return st;
+}
+
 static graft_status look_up_all(const graft_encoder *k, const graft_chunks *c, size_t length,
                                 float *out, graft_err *e)
 {
@@ -134,6 +152,7 @@ static graft_status look_up_all(const graft_encoder *k, const graft_chunks *c, s
             return graft_fail(e, GRAFT_E_FORMAT, "token table %s is missing", name);
     for (size_t i = 0; i < c->count * length; i++)
         GRAFT_TRY(look_up(k, name, c, c->tokens[i], out + i * width, e));
+    st = add_positions(k, c->count, length, out, e);
 out:
     return st;
 }

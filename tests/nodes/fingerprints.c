@@ -131,6 +131,7 @@ static void fingerprints_follow_the_tokenizer(void)
     } nodes[] = {{"CLIPLoader", "text_encoders", "clip_name"},
                  {"DualCLIPLoader", "text_encoders", "clip_name2"},
                  {"TripleCLIPLoader", "text_encoders", "clip_name3"},
+                 {"QuadrupleCLIPLoader", "text_encoders", "clip_name4"},
                  {"CheckpointLoaderSimple", "checkpoints", "ckpt_name"}};
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
         const char *const own = nodes[i].folder;
