@@ -598,7 +598,8 @@ static int usage(void)
           "                        [--seed N | --weights zeros]\n"
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
           "                         --parts union | --parts inpaint | --parts upscaler |\n"
-          "                         --parts taesd | --parts t5 | --parts clip2 | --parts vision | --parts "
+          "                         --parts taesd | --parts t5 | --parts clip2 |\n"
+          "                         --parts vision | --parts "
           "clip-vision |\n"
           "                         --parts redux | --parts qwen3 | --parts ip-adapter |\n"
           "                         --parts ip-adapter-plus]\nkinds:",

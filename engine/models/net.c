@@ -89,10 +89,43 @@ static void of_anima(const graft_anima_arch *a, graft_net_arch *out)
     out->adm_channels = GRAFT_ANIMA_TOLD;
 }
 
+/* Of those that are looked for last; a UNet where none of them is there. */
+static graft_status detect_last(const graft_safetensors *f, const char *prefix, const char *config,
+                                graft_net_arch *out, graft_err *e)
+{
+    graft_unet_arch unet;
+    graft_qwen_image21_arch qwen_image21;
+    graft_ernie_image_arch ernie_image;
+    graft_auraflow_arch auraflow;
+    graft_hidream_arch hidream;
+    if (graft_detect_find(f, prefix, GRAFT_QWEN_IMAGE21_TENSOR)) {
+        graft_status st = graft_qwen_image21_detect(f, prefix, config, &qwen_image21, e);
+        if (!st) OF(QWEN_IMAGE21, qwen_image21, &qwen_image21);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_ERNIE_IMAGE_TENSOR)) {
+        graft_status st = graft_ernie_image_detect(f, prefix, config, &ernie_image, e);
+        if (!st) OF(ERNIE_IMAGE, ernie_image, &ernie_image);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_AURAFLOW_TENSOR)) {
+        graft_status st = graft_auraflow_detect(f, prefix, config, &auraflow, e);
+        if (!st) OF(AURAFLOW, auraflow, &auraflow);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_HIDREAM_TENSOR)) {
+        graft_status st = graft_hidream_detect(f, prefix, config, &hidream, e);
+        if (!st) of_hidream(&hidream, out);
+        return st;
+    }
+    graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
+    if (!st) graft_net_of_unet(&unet, out);
+    return st;
+}
+
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
                               graft_net_arch *out, graft_err *e)
 {
-    graft_unet_arch unet;
     graft_mmdit_arch mmdit;
     graft_flux_arch flux;
     graft_zimage_arch zimage;
@@ -100,11 +133,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
     graft_qwen_image_arch qwen_image;
     graft_krea2_arch krea2;
     graft_anima_arch anima;
-    graft_qwen_image21_arch qwen_image21;
     graft_ideogram4_arch ideogram4;
-    graft_ernie_image_arch ernie_image;
-    graft_auraflow_arch auraflow;
-    graft_hidream_arch hidream;
     if (graft_detect_find(f, prefix, GRAFT_IDEOGRAM4_TENSOR)) {
         graft_status st = graft_ideogram4_detect(f, prefix, config, &ideogram4, e);
         if (!st) OF(IDEOGRAM4, ideogram4, &ideogram4);
@@ -145,29 +174,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
         if (!st) of_krea2(&krea2, out);
         return st;
     }
-    if (graft_detect_find(f, prefix, GRAFT_QWEN_IMAGE21_TENSOR)) {
-        graft_status st = graft_qwen_image21_detect(f, prefix, config, &qwen_image21, e);
-        if (!st) OF(QWEN_IMAGE21, qwen_image21, &qwen_image21);
-        return st;
-    }
-    if (graft_detect_find(f, prefix, GRAFT_ERNIE_IMAGE_TENSOR)) {
-        graft_status st = graft_ernie_image_detect(f, prefix, config, &ernie_image, e);
-        if (!st) OF(ERNIE_IMAGE, ernie_image, &ernie_image);
-        return st;
-    }
-    if (graft_detect_find(f, prefix, GRAFT_AURAFLOW_TENSOR)) {
-        graft_status st = graft_auraflow_detect(f, prefix, config, &auraflow, e);
-        if (!st) OF(AURAFLOW, auraflow, &auraflow);
-        return st;
-    }
-    if (graft_detect_find(f, prefix, GRAFT_HIDREAM_TENSOR)) {
-        graft_status st = graft_hidream_detect(f, prefix, config, &hidream, e);
-        if (!st) of_hidream(&hidream, out);
-        return st;
-    }
-    graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
-    if (!st) graft_net_of_unet(&unet, out);
-    return st;
+    return detect_last(f, prefix, config, out, e);
 }
 
 graft_status graft_net_build(const graft_net_arch *a, const graft_net_shape *shape,

@@ -24,8 +24,8 @@ const graft_input graft_text_encoders_four[4] = {
     INPUT_CHOICE("clip_name1", NULL,
                  "One of the four encoder files: CLIP-L, CLIP-G, T5-XXL and Llama 3.1 8B. The "
                  "order does not matter. " FOLDER),
-    INPUT_CHOICE("clip_name2", NULL, "Another one."),
-    INPUT_CHOICE("clip_name3", NULL, "Another one."),
+    INPUT_CHOICE("clip_name2", NULL, "The second one."),
+    INPUT_CHOICE("clip_name3", NULL, "The third one."),
     INPUT_CHOICE("clip_name4", NULL, "The last one.")};
 const graft_output graft_text_encoders_out =
     OUTPUT("CLIP", "CLIP", "The text encoders as one, for prompts.");

@@ -18,12 +18,14 @@
 #define YARN_FACTOR 16
 #define YARN_FAST   32
 #define YARN_SLOW   1
-/* Llama 3.1's: the same, of lengths over which angles go round once. */
+/* Llama 3.1's base and numbers: the length of its training, by how much angles are slowed that do
+ * not go round over it, and how often at least one does that stays as it was. */
 #define BASE_LLAMA   5e5
 #define LLAMA_LENGTH 8192
 #define LLAMA_FACTOR 8
-#define LLAMA_TIMES  4     /* how often at least one goes round that stays as it was */
-#define UNSEEN       -1e9f /* beside any score; infinities would make a block of keys of no number */
+#define LLAMA_TIMES  4
+/* Beside any score; infinities would make a block of keys of no number. */
+#define UNSEEN -1e9f
 
 typedef struct qwen3 {
     graft_build b;

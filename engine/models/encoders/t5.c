@@ -7,7 +7,8 @@
 #define NAME(...)    graft_name_make(__VA_ARGS__)
 #define EPS          1e-6f
 #define FAR_DISTANCE 128.0
-#define UNSEEN       -1e9f /* beside any score; infinities would make a block of keys of no number */
+/* Beside any score; infinities would make a block of keys of no number. */
+#define UNSEEN -1e9f
 
 typedef struct t5 {
     graft_build b;

@@ -14,8 +14,9 @@ typedef struct graft_textenc_shape {
     graft_dtype act_dtype;
 } graft_textenc_shape;
 
-/* Inputs: embeddings (N,T,width) float32, without positions if graft_textenc_adds_positions(); if pooled, row (N) int32: the place of
- * the first end token. Outputs: hidden (N,T,width); if pooled, (N,width or projection). */
+/* Inputs: embeddings (N,T,width) float32, without positions if graft_textenc_adds_positions(); if
+ * pooled, row (N) int32: the place of the first end token. Outputs: hidden (N,T,width); if pooled,
+ * (N,width or projection). */
 graft_status graft_textenc_build(const graft_text_arch *a, const graft_textenc_shape *shape,
                                  graft_graph **out, graft_err *e);
 /* Whether the graph adds those of its tokens' places: where there are as many as the table has. Of
