@@ -10,8 +10,7 @@ static const graft_input *const inputs[] = {
                                    "same text."),
     [T5XXL] = IN_PROMPT("t5xxl", "The prompt for T5. Without T5 among the encoders it has no "
                                  "effect."),
-    [LLAMA] = IN_PROMPT("llama", "The prompt for Llama, which counts most. Weights in brackets "
-                                 "have no effect on it."),
+    [LLAMA] = IN_PROMPT("llama", "The prompt for Llama. Weights in brackets have no effect on it."),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("CONDITIONING", "CONDITIONING", "The encoded prompt, for a sampler."), NULL};
