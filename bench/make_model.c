@@ -3,7 +3,7 @@
  *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32|f8] [--seed N]
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
  *                     --parts union | --parts inpaint | --parts upscaler | --parts taesd |
- *                     --parts t5 |
+ *                     --parts t5 | --parts clip2 |
  *                     --parts vision | --parts clip-vision | --parts redux |
  *                     --parts qwen3 | --parts ip-adapter | --parts ip-adapter-plus |
  *                     --parts gligen]
@@ -197,7 +197,8 @@ static bool is_transformer(const kind *k)
 {
     return k->mmdit.depth || k->flux.depth || k->zimage.depth || k->flux2.depth ||
            k->qwen_image.depth || k->qwen_image21.depth || k->krea2.depth || k->anima.depth ||
-           k->ideogram4.depth || k->ernie_image.depth || k->auraflow.depth || k->omnigen2.depth;
+           k->ideogram4.depth || k->ernie_image.depth || k->auraflow.depth || k->omnigen2.depth ||
+           k->hidream.depth;
 }
 
 /* Whether its VAE is SDXL's or older. */
@@ -219,6 +220,7 @@ static graft_status add_transformer(const kind *k, list *l, graft_err *e)
         : k->anima.depth       ? graft_anima_build(&k->anima, &shape, &g, e)
         : k->ideogram4.depth   ? graft_ideogram4_build(&k->ideogram4, &shape, &g, e)
         : k->ernie_image.depth ? graft_ernie_image_build(&k->ernie_image, &shape, &g, e)
+        : k->hidream.depth     ? graft_hidream_build(&k->hidream, &shape, &g, e)
         : k->auraflow.depth    ? graft_auraflow_build(&k->auraflow, &shape, &g, e)
         : k->omnigen2.depth    ? graft_omnigen2_build(&k->omnigen2, &shape, &g, e)
         : k->qwen_image.depth  ? graft_qwen_image_build(&k->qwen_image, &shape, &g, e)
@@ -557,11 +559,13 @@ static graft_status add_qwen3(const graft_qwen3_arch *a, list *l, graft_err *e)
                                      .tokens = 32,
                                      .act_dtype = GRAFT_F32,
                                      .normed = a->biased,
-                                     .joined = a->mistral && !a->ministral ? GRAFT_QWEN3_DEV : 0,
-                                     .placed = a->ministral};
+                                     .joined = graft_qwen3_is_led(a) ? GRAFT_QWEN3_DEV : 0,
+                                     .every = a->llama,
+                                     .placed = graft_qwen3_is_placed(a)};
     graft_qwen3_arch whole = *a;
     graft_graph *g = NULL;
-    const bool third = !a->biased && !shape.joined; /* nothing reads the last layer */
+    /* Nothing reads the last layer. */
+    const bool third = !a->biased && !shape.joined && !shape.every;
     whole.layers += third;
     if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no Qwen");
     graft_status st = graft_qwen3_build(&whole, &shape, &g, e);
@@ -612,7 +616,8 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     if (!st && o->kind->t5.own_bias && strstr(o->parts, "clip"))
         st = add_t5(&o->kind->t5, "text_encoders.pile_t5xl.transformer.", l, e);
     if (!st && o->kind->unclip && strstr(o->parts, "clip")) st = add_unclip(l, e);
-    for (int i = 0; i < 2 && !st && strstr(o->parts, "clip"); i++)
+    const bool second = strcmp(o->parts, "clip2") == 0; /* without the first */
+    for (int i = second; i < 2 && !st && strstr(o->parts, "clip"); i++)
         if (o->kind->text[i].prefix) st = add_encoder(&o->kind->text[i], l, e);
     return st;
 }
@@ -625,7 +630,8 @@ static int usage(void)
           "                        [--seed N | --weights zeros]\n"
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
           "                         --parts union | --parts inpaint | --parts upscaler |\n"
-          "                         --parts taesd | --parts t5 | --parts vision | --parts "
+          "                         --parts taesd | --parts t5 | --parts clip2 |\n"
+          "                         --parts vision | --parts "
           "clip-vision |\n"
           "                         --parts redux | --parts qwen3 | --parts ip-adapter |\n"
           "                         --parts ip-adapter-plus | --parts gligen]\nkinds:",

@@ -151,6 +151,15 @@
         .patch = 2, .rope_dim = 40, .time_dim = 256, .told = 1024, .context_dim = 2048,            \
         .pictures = 5                                                                              \
     }
+/* HiDream-I1's, with so many blocks of each kind. */
+#define HIDREAM_NET(two, one)                                                                      \
+    {                                                                                              \
+        .channels = 16, .hidden = 2560, .heads = 20, .depth = two, .single_depth = one,            \
+        .patch = 2, .rope_dim = 32, .time_dim = 256, .pooled_dim = 2048, .experts = 4,             \
+        .chosen = 2, .mlp = 6912, .shared_mlp = 3584, .text_mlp = 6912, .t5_dim = 4096,            \
+        .llama_dim = 4096,                                                                         \
+        .llama_layers = (two) + (one) < 32 ? (two) + (one) : GRAFT_HIDREAM_LLAMA_LAYERS            \
+    }
 /* A small one of its kind, with everything that belongs to it; more: planes beside the latent. */
 #define TINY_FLUX(more)                                                                            \
     .flux = TINY_NET(256, .beside = more, .pooled_dim = 32, .guidance = 1), .vae_channels = 32,    \
@@ -407,6 +416,24 @@ static const model_kind kinds[] = {
      .omnigen2 = {.channels = 16, .hidden = 72, .mlp = 96, .heads = 6, .key_heads = 2, .depth = 2,
                   .noise_depth = 1, .context_depth = 1, .picture_depth = 1, .patch = 2,
                   .rope_dim = 4, .time_dim = 256, .told = 32, .context_dim = 32, .pictures = 5}},
+    {.name = "hidream", .hidream = HIDREAM_NET(16, 32),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT,
+     .t5 = T5_XXL,
+     .qwen3 = {.layers = 32, .width = 4096, .head_dim = 128, .intermediate = 14336,
+               .vocab = 128256, .heads = 32, .key_heads = 8, .mistral = 1, .llama = 1}},
+    {.name = "hidream-layer", .hidream = HIDREAM_NET(1, 1)},
+    {.name = "tiny-hidream",
+     .hidream = {.channels = 16, .hidden = 64, .heads = 2, .depth = 1, .single_depth = 2,
+                 .patch = 2, .rope_dim = 8, .time_dim = 256, .pooled_dim = 96, .experts = 4,
+                 .chosen = 2, .mlp = 96, .shared_mlp = 64, .text_mlp = 96, .t5_dim = 112,
+                 .llama_dim = 32, .llama_layers = 3},
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
+     .text = {{SD3_TEXT_L, HF_LARGE(3, 32, 2)}, {SD3_TEXT_G, HF_LARGE(3, 64, 2)}},
+     .t5 = {.layers = 2, .width = 112, .heads = 3, .head_dim = 16, .intermediate = 64, .vocab = 400,
+            .buckets = 32},
+     .qwen3 = {.layers = 3, .width = 32, .head_dim = 8, .intermediate = 48, .vocab = 400,
+               .heads = 4, .key_heads = 2, .mistral = 1, .llama = 1},
+     .config = "{\"num_heads\": 2, \"head_dim\": 8, \"llama\": 1, \"text\": {\"heads\": 2}}"},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,

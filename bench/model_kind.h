@@ -1,9 +1,9 @@
 /* The kinds of models that graft-make-model makes, with the shapes of published ones: sd15, sd21,
  * sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, flux-dev, flux-schnell, chroma,
  * longcat-image, ovis-image, z-image, flux2-klein, flux2-klein-9b, flux2-dev, qwen-image,
- * qwen-image-layered, qwen-image21, krea2, anima, ideogram4, ernie-image, auraflow, omnigen2; ssd1b
- * and bk-sdm-small, which are pruned. Those whose names begin with "tiny" are small enough to run
- * whole workflows in tests.
+ * qwen-image-layered, qwen-image21, krea2, anima, ideogram4, ernie-image, auraflow, omnigen2,
+ * hidream; ssd1b and bk-sdm-small, which are pruned. Those whose names begin with "tiny" are small
+ * enough to run whole workflows in tests.
  *
  * FLUX.2's have no VAE, which flux2-vae and tiny-flux2-vae are (--parts vae), and neither they nor
  * Z-Image's have a text encoder, which qwen3-4b and its like are; z-image-layer and flux2-layer
@@ -20,7 +20,9 @@
  * Pile-T5, also as a file of its own (--parts t5); auraflow-layer, one block of each kind in the
  * real width, is a network alone. OmniGen2's have FLUX.1's VAE and, as a file of its own, the
  * language model of Qwen 2.5-VL-3B; omnigen2-layer, one block of each kind in the real width, is a
- * network alone. tiny-chroma has neither VAE nor text encoder; chroma has T5 as
+ * network alone. HiDream's have FLUX.1's VAE, too, and Llama 3.1 as a file of its own (--parts
+ * qwen3); hidream-layer is as omnigen2-layer. tiny-chroma has neither VAE nor text encoder; chroma
+ * has T5 as
  * flux-dev. LongCat-Image's have no text encoder, which is qwen-image's, Ovis-Image's has Qwen 3 as
  * a file of its own; of longcat-image-layer and ovis-image-layer, one block of each kind in the
  * real width, and of tiny-longcat-image and tiny-ovis-image there is the network alone.
@@ -42,6 +44,7 @@
 #include "engine/models/transformers/ernie_image.h"
 #include "engine/models/transformers/flux.h"
 #include "engine/models/transformers/flux2.h"
+#include "engine/models/transformers/hidream.h"
 #include "engine/models/transformers/ideogram4.h"
 #include "engine/models/transformers/krea2.h"
 #include "engine/models/transformers/mmdit.h"
@@ -86,6 +89,7 @@ typedef struct model_kind {
     graft_ernie_image_arch ernie_image;
     graft_auraflow_arch auraflow;
     graft_omnigen2_arch omnigen2;
+    graft_hidream_arch hidream;
     bool unclip; /* with an encoder of pictures, as its clip's */
     int32_t vae_channels, vae_mult[5], vae_res_blocks;
     int32_t vae_decoder_channels; /* of Qwen-Image 2.1's; 0: it is none */

@@ -22,6 +22,12 @@ graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, con
 graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, const char *text_g,
                                    const char *text_t5, const graft_task *task, graft_cond **out,
                                    graft_err *e);
+/* For HiDream: a text for the pooled output of each CLIP, and those that T5 and Llama read, at
+ * least 128 tokens with padding; NULL: that encoder is not asked and leaves zeros.
+ * graft_clip_encode() gives all the same text. */
+graft_status graft_clip_encode_hidream(const graft_clip *c, const char *text_l, const char *text_g,
+                                       const char *text_t5, const char *text_llama,
+                                       const graft_task *task, graft_cond **out, graft_err *e);
 /* For FLUX: a text for CLIP-L's pooled output, and the one that T5 reads, at least 256 tokens with
  * padding. graft_clip_encode() gives both the same text. */
 graft_status graft_clip_encode_flux(const graft_clip *c, const char *text_l, const char *text_t5,

@@ -382,10 +382,10 @@ typedef struct graft_checkpoint {
     const graft_model *model;
     const graft_clip *clip;
     const graft_vae *vae;
-    int64_t encoder; /* 1 to 3: of the clip this text encoder alone, without a prefix; 0: all */
+    int64_t encoder; /* 1 to 4: of the clip this text encoder alone, without a prefix; 0: all */
 } graft_checkpoint;
 /* What text encoder i, counted from 0, is called in files: "clip_l", "clip_g", "clip_h" or, behind
- * those, "t5xxl", or "qwen3_4b" and its likes; NULL past the last. */
+ * those, "t5xxl", then "qwen3_4b" and its likes; NULL past the last. */
 const char *graft_clip_encoder_name(const graft_clip *c, size_t i);
 /* Fails where a checkpoint's text encoders are missing, with what to do; whatever uses them does,
  * too.

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Makes golden/small/qwen3.safetensors, qwen3_joined.safetensors, qwen3_layered.safetensors,
 qwen3_whole.safetensors, qwen3_stacked.safetensors, qwen25.safetensors, qwen25_padded.safetensors,
-mistral.safetensors, ministral.safetensors and gemma2.safetensors: small random Qwen 3 (arXiv:2505.09388),
-Qwen 2.5 (arXiv:2412.15115), Mistral (arXiv:2310.06825), Ministral 3 and Gemma 2 (arXiv:2408.00118), token
+mistral.safetensors, ministral.safetensors, llama.safetensors and gemma2.safetensors: small random Qwen 3 (arXiv:2505.09388),
+Qwen 2.5 (arXiv:2412.15115), Mistral (arXiv:2310.06825), Ministral 3, Llama 3.1 (arXiv:2407.21783) and Gemma 2 (arXiv:2408.00118), token
 ids, and what PyTorch computes of them in float32: the stream behind all layers but the last, as Z-Image
 reads it, ERNIE-Image that of Ministral 3 and Lumina-Image 2.0 that of Gemma 2, that behind three of them,
 as FLUX.2 klein does, behind twelve of Qwen 3-VL's, as Krea 2 does, behind thirteen, as Ideogram 4 does,
 behind all of them, as Qwen-Image 2.1 does, that behind all of them and their norm, as Qwen-Image does, the
-same of words and padding, as LongCat-Image does, and that behind three of Mistral's, with padding before
-the words, as FLUX.2 dev does. golden/README.md lists the tensors.
+same of words and padding, as LongCat-Image does, that behind three of Mistral's, with padding before
+the words, as FLUX.2 dev does, and that behind each of Llama's, with padding behind them, as HiDream-I1 does. golden/README.md lists the tensors.
 
     tools/golden_qwen3.py OUTPUT-FOLDER     write the files
     tools/golden_qwen3.py --check FILE...   hold what is computed here against such files
@@ -62,6 +62,13 @@ MINISTRAL = dict(vocab_size=300, hidden_size=20, intermediate_size=28, num_hidde
                  rms_norm_eps=1e-5, qk_norm=False,
                  yarn=dict(factor=16, original=16384, beta_fast=32, beta_slow=1))
 WRITTEN = [29, 1, 130]
+# With Llama 3's angles. A length of its training that is so short here that it counts.
+LLAMA = dict(vocab_size=300, hidden_size=20, intermediate_size=28, num_hidden_layers=3,
+             num_attention_heads=4, num_key_value_heads=2, head_dim=16, rope_theta=5e5,
+             rms_norm_eps=1e-5, qk_norm=False,
+             llama3=dict(factor=8, original=8192, low=1, high=4))
+# Words and tokens, of which the rest is padding.
+READ = [(37, 128), (1, 32), (32, 32), (130, 140)]
 # Its norms' weights are less one, and its scores go where they are capped.
 GEMMA = dict(vocab_size=540, hidden_size=24, intermediate_size=40, num_hidden_layers=4,
              num_attention_heads=6, num_key_value_heads=2, head_dim=16, rope_theta=1e4, qk_norm=False,
@@ -82,13 +89,23 @@ def slowed(speed, base, yarn):
     return speed * (1 - part) + speed / yarn["factor"] * part
 
 
-def turn(x, base, places=None, yarn=None):
+def stretched(speed, llama3):
+    """Angles that turn less than `low` times over the original length go on `factor` times as slowly,
+    those that turn more than `high` times as they were, those between in parts of how often they turn."""
+    times = llama3["original"] * speed / (2 * math.pi)
+    part = ((times - llama3["low"]) / (llama3["high"] - llama3["low"])).clamp(0, 1)
+    return speed * part + speed / llama3["factor"] * (1 - part)
+
+
+def turn(x, base, places=None, yarn=None, llama3=None):
     """Places along the third dimension, or these, by angles that value i of a head shares with the one
     half a head behind it."""
     tokens, d = x.shape[2:]
     speed = base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
     if yarn:
         speed = slowed(speed, base, yarn)
+    if llama3:
+        speed = stretched(speed, llama3)
     angle = torch.outer(torch.arange(tokens) if places is None else places, speed)
     cos, sin = (part.to(x.dtype) for part in (angle.cos(), angle.sin()))
     first, second = x.split(d // 2, 3)
@@ -101,6 +118,7 @@ class Attention(nn.Module):
         width, d = cfg["hidden_size"], cfg["head_dim"]
         self.heads, self.shared = cfg["num_attention_heads"], cfg["num_key_value_heads"]
         self.base, self.yarn, self.cap = cfg.get("rope_theta", BASE), cfg.get("yarn"), cfg.get("cap")
+        self.llama3 = cfg.get("llama3")
         biased, normed = cfg.get("attention_bias", False), cfg.get("qk_norm", True)
         self.q_proj = nn.Linear(width, self.heads * d, bias=biased)
         self.k_proj, self.v_proj = (nn.Linear(width, self.shared * d, bias=biased) for _ in "kv")
@@ -114,7 +132,7 @@ class Attention(nn.Module):
         q, k, v = (part(x).view(n, tokens, heads, -1).transpose(1, 2)
                    for part, heads in ((self.q_proj, self.heads), (self.k_proj, self.shared),
                                        (self.v_proj, self.shared)))
-        q, k = (turn(part, self.base, places, self.yarn)
+        q, k = (turn(part, self.base, places, self.yarn, self.llama3)
                 for part in (self.q_norm(q), self.k_norm(k)))
         out = torch.empty_like(q)
         for head in range(self.heads):
@@ -238,6 +256,14 @@ class Qwen3(nn.Module):
         """The same of the last so many."""
         return self.side_by_side(tokens, slice(len(tokens) - words, None), LED)
 
+    def every(self, tokens, words):
+        """Ids (T), of which the first so many are words -> hidden (T,layers*width), the last one normed."""
+        x, stream = self.model.embed_tokens(tokens[None]), []
+        for layer in self.model.layers:
+            x = layer(x, slice(0, words))
+            stream.append(x[0])
+        return torch.cat([*stream[:-1], self.model.norm(stream[-1])], 1)
+
     def layered(self, tokens):
         return self.side_by_side(tokens, slice(None), LAYERED)
 
@@ -273,7 +299,7 @@ def make_padded(what, cfg, seed, counts, path, metadata):
     net = Qwen3(cfg)
     # Mistral's stream is small enough that what its norms add to a square counts.
     randomize(net, g, *{"joined": (0.2, 0.5), "led": (0.02, 0.05), "padded": (1.0, 0.5),
-                            "empty": (1.0, 0.5)}[what])
+                            "empty": (1.0, 0.5), "every": (1.0, 0.5)}[what])
     tensors = {k: v.half() for k, v in net.state_dict().items()}
     wide = load(Qwen3(cfg), tensors, "").double()
     for k, (words, count) in enumerate(counts):
@@ -329,6 +355,8 @@ def make(folder):
                 {"config": json.dumps(dict(head_dim=BIASED["head_dim"]))})
     make_prompts("hidden", MINISTRAL, 2512, 1.0, WRITTEN, f"{folder}/ministral.safetensors",
                  {"config": json.dumps(dict(head_dim=MINISTRAL["head_dim"]))})
+    make_padded("every", LLAMA, 2407, READ, f"{folder}/llama.safetensors",
+                {"config": json.dumps(dict(head_dim=LLAMA["head_dim"], llama=1))})
     make_gemma(f"{folder}/gemma2.safetensors")
     make_prompts("layered", SEEING, 2511, 0.2, ASKED, f"{folder}/qwen3_layered.safetensors", {})
     make_prompts("whole", WHOLE, 2609, 1.0, ANALYZED, f"{folder}/qwen3_whole.safetensors", {})
@@ -357,7 +385,7 @@ def check(path):
     while f"case{k}.tokens" in t:
         tokens, words = t[f"case{k}.tokens"], t.get(f"case{k}.words")
         what = next((name for name in ("normed", "layered", "whole", "stacked", "joined", "led", "padded",
-                                       "empty") if f"case{k}.{name}" in t), "hidden")
+                                       "every", "empty") if f"case{k}.{name}" in t), "hidden")
         got = getattr(net, what)(tokens, *([] if words is None else [words.item()]))
         ok = holds(path, f"case{k}", got, t[f"case{k}.{what}"]) and ok
         k += 1

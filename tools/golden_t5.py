@@ -2,7 +2,8 @@
 """Makes golden/small/t5.safetensors: a small random encoder of T5 v1.1 (arXiv:1910.10683, with the
 gated GELU of arXiv:2002.05202), token ids, and what PyTorch computes of them in float32; and
 golden/small/umt5.safetensors, one whose layers have a bias of their own each (arXiv:2304.09151), as
-Pile-T5's have. golden/README.md lists the tensors.
+Pile-T5's have; and golden/small/t5_masked.safetensors, texts of which the first tokens alone are
+attended to, as HiDream-I1 has them. golden/README.md lists the tensors.
 
     tools/golden_t5.py OUTPUT-FOLDER     write the files
     tools/golden_t5.py --check FILE...   hold what is computed here against such files
@@ -28,6 +29,7 @@ CONFIGS = {
 }
 # 40 tokens: most buckets of either side; 140: also the last one, and what is cut to it.
 CASES = [dict(n=2, tokens=40), dict(n=1, tokens=140), dict(n=1, tokens=1)]
+MASKED = [(5, 32), (32, 32), (1, 40)]   # words and tokens
 
 
 def bucket(distance):
@@ -117,6 +119,15 @@ class T5Encoder(nn.Module):
         self.shared = nn.Embedding(cfg["vocab_size"], cfg["d_model"])
         self.encoder = Stack(cfg)
 
+    def masked(self, tokens, words):
+        """Ids (T), of which the first so many are attended to -> hidden (T,d_model)."""
+        x = self.shared(tokens[None])
+        bias = self.encoder.block[0].layer[0].SelfAttention.bias(len(tokens)).clone()
+        bias[:, :, words:] = -math.inf
+        for block in self.encoder.block:
+            x = block(x, bias)
+        return self.encoder.final_layer_norm(x)[0]
+
     def forward(self, tokens):
         """Ids (N,T) -> embedded (N,T,d_model), bias (heads,T,T) where all layers share it, hidden
         (N,T,d_model). Nothing is masked, and nothing scaled: neither embeddings nor scores."""
@@ -163,7 +174,22 @@ def make_one(path, cfg, seed):
     td.st_save(path, tensors, {"golden": json.dumps(cfg)})
 
 
+def make_masked(path, cfg, seed):
+    g = torch.Generator().manual_seed(seed)
+    net = T5Encoder(cfg)
+    randomize(net, g, cfg)
+    tensors = {k: v.half() for k, v in net.state_dict().items()}
+    for k, (words, count) in enumerate(MASKED):
+        tokens = torch.randint(cfg["vocab_size"], (count,), generator=g)
+        tokens[words:] = 0
+        with torch.no_grad():
+            tensors.update({f"case{k}.tokens": tokens, f"case{k}.words": torch.tensor([words]),
+                            f"case{k}.masked": net.masked(tokens, words)})
+    td.st_save(path, tensors, {"golden": json.dumps(cfg)})
+
+
 def make(folder):
+    make_masked(f"{folder}/t5_masked.safetensors", CONFIGS["t5"], 1920)
     for i, (name, cfg) in enumerate(CONFIGS.items()):
         make_one(f"{folder}/{name}.safetensors", cfg, 1914 + i)
 
@@ -174,6 +200,10 @@ def check(path):
     t, ok, k = td.st_load(path), True, 0
     net = load(T5Encoder(config(path, "golden")),
                {key: v for key, v in t.items() if not key.startswith("case")}, "")
+    while f"case{k}.masked" in t:
+        got = net.masked(t[f"case{k}.tokens"], t[f"case{k}.words"].item())
+        ok = holds(path, f"case{k}", got, t[f"case{k}.masked"]) and ok
+        k += 1
     while f"case{k}.tokens" in t:
         for key, v in net(t[f"case{k}.tokens"]).items():
             ok = holds(path, f"case{k} {key}", v, t[f"case{k}.{key}"]) and ok

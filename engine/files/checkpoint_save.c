@@ -221,14 +221,14 @@ static graft_status encoder_prefix(const graft_clip *c, size_t i, const char **o
 {
     bool openclip = c->encoder[i].arch.layout == GRAFT_TEXT_OPENCLIP;
     const char *own = graft_weights_prefix(c->encoder[i].weights);
-    if (c->kind == GRAFT_CLIP_SD3 || c->kind == GRAFT_CLIP_FLUX) {
+    if (c->kind == GRAFT_CLIP_SD3 || c->kind == GRAFT_CLIP_FLUX || c->kind == GRAFT_CLIP_HIDREAM) {
         *out = c->encoder[i].large ? "text_encoders.clip_g.transformer."
                                    : "text_encoders.clip_l.transformer.";
         if (!openclip) return GRAFT_OK;
         return graft_fail(
             e, GRAFT_E_UNSUPPORTED,
             "a text encoder (%s) has the names of OpenCLIP, which checkpoints of SD 3 "
-            "and FLUX do not have",
+            "and its relatives do not have",
             graft_safetensors_path(graft_weights_file(c->encoder[i].weights)));
     }
     if (c->n_encoders == 1) {
@@ -350,14 +350,13 @@ static bool is_t5(const graft_checkpoint *c)
 static graft_status add_qwen(save_job *j, const graft_qwen3 *q, const char *prefix, graft_err *e)
 {
     graft_str beside = GRAFT_STR_INIT;
+    const char *own = q->arch.llama ? GRAFT_LLAMA_TOKENIZER : GRAFT_MISTRAL_TOKENIZER;
     const graft_st_tensor *mistral =
-        q->arch.mistral
-            ? graft_safetensors_find(graft_weights_file(q->weights), GRAFT_MISTRAL_TOKENIZER)
-            : NULL;
+        q->arch.mistral ? graft_safetensors_find(graft_weights_file(q->weights), own) : NULL;
     graft_status st = add_part(j, q->weights, prefix, e);
     if (!st && q->words)
         st = add_words(j, q->weights, &q->words_file, GRAFT_T5_TOKENIZER, prefix, e);
-    if (!st && mistral) st = add_words(j, q->weights, mistral, GRAFT_MISTRAL_TOKENIZER, prefix, e);
+    if (!st && mistral) st = add_words(j, q->weights, mistral, own, prefix, e);
     if (st || !q->sight) return st;
     graft_str_printf(&beside, "%svisual.", prefix);
     st =
@@ -385,7 +384,8 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
     if (c->encoder && (!c->clip || !graft_clip_encoder_name(c->clip, (size_t)c->encoder - 1)))
         return graft_fail(e, GRAFT_E_ARG, "there is no text encoder %lld", (long long)c->encoder);
     if (is_t5(c)) return add_t5(j, c->clip->t5, "", e);
-    if (c->encoder && c->clip->qwen3) return add_qwen(j, c->clip->qwen3, "", e);
+    if (c->encoder > (c->clip ? (int64_t)c->clip->n_encoders : 0) && c->clip->qwen3)
+        return add_qwen(j, c->clip->qwen3, "", e);
     if (c->encoder) return add_part(j, c->clip->encoder[c->encoder - 1].weights, "", e);
     if (c->model && c->model->arch.unet.unclip)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
@@ -525,10 +525,11 @@ static graft_status write_config(const graft_vae *v, graft_str *out, graft_err *
 
 static const graft_weights *text_weights(const graft_checkpoint *c)
 {
+    const size_t one = (size_t)c->encoder, clips = c->clip->n_encoders;
+    if (is_t5(c)) return c->clip->t5->weights;
+    if (one && one <= clips) return c->clip->encoder[one - 1].weights;
     if (c->clip->qwen3) return c->clip->qwen3->weights;
-    return c->clip->n_encoders && !is_t5(c)
-               ? c->clip->encoder[c->encoder ? c->encoder - 1 : 0].weights
-               : c->clip->t5->weights;
+    return clips ? c->clip->encoder[0].weights : c->clip->t5->weights;
 }
 
 /* What the parts' shapes do not tell, as the first part's file has it. */

@@ -142,8 +142,13 @@ static const char *const gemma2_places[] = {"text_encoders.gemma2_2b.transformer
 static const char *mistral_place(const graft_safetensors *f)
 {
     const char *place = graft_load_prefix(f, mistral_places, GRAFT_MISTRAL_TENSOR);
-    return place && graft_qwen3_is_mistral(f, place) ? place : NULL;
+    return place && graft_qwen3_is_mistral(f, place) && !graft_qwen3_is_llama(f, place) ? place
+                                                                                        : NULL;
 }
+
+/* Likewise. */
+static const char *const llama_places[] = {"text_encoders.llama.transformer.", "",
+                                           "model.language_", NULL};
 
 static bool takes_qwen25(graft_clip_kind kind)
 {
@@ -212,10 +217,37 @@ static graft_status add_qwen3(graft_clip *c, graft_weights *file, const graft_ta
     return settle_layers(c, f, e);
 }
 
+/* The same for Llama 3.1, of which there is one, beside others. */
+static graft_status add_llama(graft_clip *c, graft_weights *file, const graft_task *task,
+                              bool *found, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    const char *place = graft_load_prefix(f, llama_places, GRAFT_MISTRAL_TENSOR);
+    *found = place && graft_qwen3_is_llama(f, place);
+    if (!*found) return GRAFT_OK;
+    if (c->qwen3)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: more than one Llama",
+                          graft_safetensors_path(f));
+    return graft_qwen3_load(c->engine, file, place, task, &c->qwen3, e);
+}
+
+/* A checkpoint's. Without its tokenizer the network is there all the same. */
+static graft_status add_checkpoint_llama(graft_clip *c, graft_weights *file, const graft_task *task,
+                                         graft_err *e)
+{
+    bool found;
+    if (c->kind != GRAFT_CLIP_HIDREAM) return GRAFT_OK;
+    graft_status st = add_llama(c, file, task, &found, e);
+    if (st != GRAFT_E_NOTFOUND) return st;
+    graft_fail(&c->missing, st, "%s", e->text);
+    return GRAFT_OK;
+}
+
 static bool may_have_t5(const graft_clip *c)
 {
-    return c->kind == GRAFT_CLIP_SD3 || c->kind == GRAFT_CLIP_FLUX ||
-           c->kind == GRAFT_CLIP_CHROMA || c->kind == GRAFT_CLIP_AURAFLOW;
+    return c->kind == GRAFT_CLIP_SD3 || c->kind == GRAFT_CLIP_HIDREAM ||
+           c->kind == GRAFT_CLIP_FLUX || c->kind == GRAFT_CLIP_CHROMA ||
+           c->kind == GRAFT_CLIP_AURAFLOW;
 }
 
 /* A checkpoint's T5. Without its tokenizer the other encoders do, as SD 3 was made to; FLUX and
@@ -344,9 +376,10 @@ static graft_status no_encoder(const graft_safetensors *f, graft_clip_kind kind,
     char guess[128];
     return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: no %s text encoder in it%s",
                       graft_safetensors_path(f),
-                      is_qwen3(kind) ? qwen_name(kind)
-                      : is_t5(kind)  ? "T5"
-                                     : "CLIP",
+                      is_qwen3(kind)               ? qwen_name(kind)
+                      : is_t5(kind)                ? "T5"
+                      : kind == GRAFT_CLIP_HIDREAM ? "CLIP, T5 or Llama 3.1"
+                                                   : "CLIP",
                       graft_kind_guess(f, "CLIPLoader", guess, sizeof guess));
 }
 
@@ -362,7 +395,7 @@ static void note_missing(graft_clip *c, const graft_safetensors *f, const char *
 
 /* What is known once all encoders are there: SDXL's refiner has one of SDXL's; of two the second is
  * CLIP-G, which pads as OpenCLIP does, in whichever names; and SD 3 and FLUX take L's pooled output
- * as it is, though the file may have a projection. */
+ * as it is, though the file may have a projection, which HiDream's goes through. */
 static void settle(graft_clip *c)
 {
     if (c->kind == GRAFT_CLIP_SDXL && c->n_encoders == 1) c->kind = GRAFT_CLIP_ONE;
@@ -370,7 +403,7 @@ static void settle(graft_clip *c)
         graft_encoder *n = &c->encoder[i];
         if (c->n_encoders == 2) n->large = i == 1;
         if (n->large) n->pad_token = 0;
-        if (may_have_t5(c) && !n->large) n->arch.projection = 0;
+        if (may_have_t5(c) && c->kind != GRAFT_CLIP_HIDREAM && !n->large) n->arch.projection = 0;
     }
 }
 
@@ -407,6 +440,8 @@ static graft_clip_kind kind_of(const graft_safetensors *f)
         return GRAFT_CLIP_ERNIE_IMAGE;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_AURAFLOW_TENSOR))
         return GRAFT_CLIP_AURAFLOW;
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_HIDREAM_TENSOR))
+        return GRAFT_CLIP_HIDREAM;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_QWEN_IMAGE_TENSOR))
         return GRAFT_CLIP_QWEN_IMAGE;
     if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_OMNIGEN2_TENSOR))
@@ -466,6 +501,7 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, con
             note_missing(c, f, c->kind == GRAFT_CLIP_AURAFLOW ? "no Pile-T5 in it" : "no T5 in it");
     } else if (c->n_encoders) {
         GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
+        GRAFT_TRY(add_checkpoint_llama(c, file, task, e));
         settle(c);
         if (!is_whole(c)) note_missing(c, f, "it has one of FLUX's text encoders, CLIP-L and T5");
     } else {
@@ -497,6 +533,7 @@ static graft_status add_any(graft_clip *c, graft_weights *file, bool alone, cons
     for (const char *const *p = places; *p && !*found && !st && !is_alone(c->kind); p++)
         st = add_encoder(c, file, *p, found, e);
     if (!st && !*found && may_have_t5(c) && t5) st = add_t5(c, file, t5, task, found, e);
+    if (!st && !*found && c->kind == GRAFT_CLIP_HIDREAM) st = add_llama(c, file, task, found, e);
     return st;
 }
 
@@ -531,7 +568,8 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                  [GRAFT_CLIP_ERNIE_IMAGE] = {"", 1, 1}, /* likewise */
                  [GRAFT_CLIP_LUMINA2] = {"", 1, 1},     /* likewise */
                  [GRAFT_CLIP_AURAFLOW] = {"", 1, 1},    /* likewise */
-                 [GRAFT_CLIP_OMNIGEN2] = {"omnigen2", 1, 1}};
+                 [GRAFT_CLIP_OMNIGEN2] = {"omnigen2", 1, 1},
+                 [GRAFT_CLIP_HIDREAM] = {"hidream", 1, 4}};
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
     if (kind == n_kinds)

@@ -151,7 +151,8 @@ static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
         return;
     }
     const bool omnigen2 = m->arch.kind == GRAFT_NET_OMNIGEN2;
-    const bool same_latents = flux || omnigen2 || m->arch.kind == GRAFT_NET_ZIMAGE;
+    const bool same_latents =
+        flux || omnigen2 || m->arch.kind == GRAFT_NET_ZIMAGE || m->arch.kind == GRAFT_NET_HIDREAM;
     m->prediction = GRAFT_PREDICT_FLOW;
     m->flow_shift = dev                        ? exp(FLUX_MU)
                     : flux                     ? 1
@@ -225,6 +226,7 @@ graft_status graft_load_network(const graft_safetensors *f, const char **out, gr
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ERNIE_IMAGE_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_AURAFLOW_TENSOR);
     if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_OMNIGEN2_TENSOR);
+    if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_HIDREAM_TENSOR);
     if (!prefix) return no_unet(f, e);
     *out = prefix;
     return graft_net_detect(f, prefix, graft_safetensors_metadata(f, "config"), arch, e);

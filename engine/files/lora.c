@@ -143,7 +143,7 @@ static graft_status add_net_layer(lora_job *j, const graft_net_arch *a, const lo
     graft_diffusers_rows theirs;
     if (graft_net_is_unet(a)) return add_unet_layer(j, &a->unet, t, layer, e);
     if (a->kind == GRAFT_NET_QWEN_IMAGE || a->kind == GRAFT_NET_ERNIE_IMAGE ||
-        a->kind == GRAFT_NET_OMNIGEN2) /* diffusers' names */
+        a->kind == GRAFT_NET_OMNIGEN2 || a->kind == GRAFT_NET_HIDREAM) /* diffusers' names */
         return add_layer(j, GRAFT_LORA_UNET, t, layer, NULL, e);
     const bool known =
         a->kind == GRAFT_NET_FLUX        ? graft_diffusers_flux_name(&a->flux, layer, &theirs)

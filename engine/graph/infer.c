@@ -324,6 +324,15 @@ static graft_status infer_spread(const graft_attrs *a, const graft_gvalue *const
     return GRAFT_OK;
 }
 
+static graft_status infer_route(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
+                                int32_t *rank, graft_err *e)
+{
+    const graft_gvalue *x = in[0];
+    if (x->rank < 1 || a->groups < 1 || a->groups > x->dim[x->rank - 1])
+        return bad(e, "route", "needs a choice of as many as there are, or fewer");
+    return same_as(x, dim, rank);
+}
+
 static infer_fn *find(graft_op op)
 {
     switch (op) {
@@ -370,6 +379,8 @@ static infer_fn *find(graft_op op)
         return infer_merge;
     case GRAFT_OP_SPREAD_TOKENS:
         return infer_spread;
+    case GRAFT_OP_ROUTE:
+        return infer_route;
     case GRAFT_OP_ACT:
     case GRAFT_OP_SCALE:
     case GRAFT_OP_COPY:

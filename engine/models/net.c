@@ -9,6 +9,7 @@
 #include "engine/models/transformers/ernie_image.h"
 #include "engine/models/transformers/flux.h"
 #include "engine/models/transformers/flux2.h"
+#include "engine/models/transformers/hidream.h"
 #include "engine/models/transformers/ideogram4.h"
 #include "engine/models/transformers/krea2.h"
 #include "engine/models/transformers/mmdit.h"
@@ -76,21 +77,29 @@ static void of_krea2(const graft_krea2_arch *a, graft_net_arch *out)
     of_kind(out, GRAFT_NET_KREA2, a->channels, graft_krea2_context(a), &out->krea2, a, sizeof *a);
 }
 
+static void of_hidream(const graft_hidream_arch *a, graft_net_arch *out)
+{
+    of_kind(out, GRAFT_NET_HIDREAM, a->channels, (int32_t)graft_hidream_context(a), &out->hidream,
+            a, sizeof *a);
+    out->adm_channels = a->pooled_dim;
+}
+
 static void of_anima(const graft_anima_arch *a, graft_net_arch *out)
 {
     OF(ANIMA, anima, a);
     out->adm_channels = GRAFT_ANIMA_TOLD;
 }
 
-/* What remains behind those that graft_net_detect() asks for first. */
-static graft_status detect_others(const graft_safetensors *f, const char *prefix,
-                                  const char *config, graft_net_arch *out, graft_err *e)
+/* Of those that are looked for last; a UNet where none of them is there. */
+static graft_status detect_last(const graft_safetensors *f, const char *prefix, const char *config,
+                                graft_net_arch *out, graft_err *e)
 {
     graft_unet_arch unet;
     graft_qwen_image21_arch qwen_image21;
     graft_ernie_image_arch ernie_image;
     graft_auraflow_arch auraflow;
     graft_omnigen2_arch omnigen2;
+    graft_hidream_arch hidream;
     if (graft_detect_find(f, prefix, GRAFT_QWEN_IMAGE21_TENSOR)) {
         graft_status st = graft_qwen_image21_detect(f, prefix, config, &qwen_image21, e);
         if (!st) OF(QWEN_IMAGE21, qwen_image21, &qwen_image21);
@@ -109,6 +118,11 @@ static graft_status detect_others(const graft_safetensors *f, const char *prefix
     if (graft_detect_find(f, prefix, GRAFT_OMNIGEN2_TENSOR)) {
         graft_status st = graft_omnigen2_detect(f, prefix, config, &omnigen2, e);
         if (!st) OF(OMNIGEN2, omnigen2, &omnigen2);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_HIDREAM_TENSOR)) {
+        graft_status st = graft_hidream_detect(f, prefix, config, &hidream, e);
+        if (!st) of_hidream(&hidream, out);
         return st;
     }
     graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
@@ -167,7 +181,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
         if (!st) of_krea2(&krea2, out);
         return st;
     }
-    return detect_others(f, prefix, config, out, e);
+    return detect_last(f, prefix, config, out, e);
 }
 
 graft_status graft_net_build(const graft_net_arch *a, const graft_net_shape *shape,
@@ -204,6 +218,8 @@ graft_status graft_net_build(const graft_net_arch *a, const graft_net_shape *sha
         return graft_auraflow_build(&a->auraflow, shape, out, e);
     case GRAFT_NET_OMNIGEN2:
         return graft_omnigen2_build(&a->omnigen2, shape, out, e);
+    case GRAFT_NET_HIDREAM:
+        return graft_hidream_build(&a->hidream, shape, out, e);
     default:
         return graft_unet_build_guided(&a->unet, shape, pictures, out, e);
     }
@@ -331,6 +347,8 @@ int64_t graft_net_patch(const graft_net_arch *a)
         return a->auraflow.patch;
     case GRAFT_NET_OMNIGEN2:
         return a->omnigen2.patch;
+    case GRAFT_NET_HIDREAM:
+        return a->hidream.patch;
     default:
         return 1;
     }
@@ -402,6 +420,8 @@ graft_hash graft_net_hash(const graft_net_arch *a)
         return graft_hash128(&a->auraflow, sizeof a->auraflow);
     case GRAFT_NET_OMNIGEN2:
         return graft_hash128(&a->omnigen2, sizeof a->omnigen2);
+    case GRAFT_NET_HIDREAM:
+        return graft_hash128(&a->hidream, sizeof a->hidream);
     default:
         return graft_hash128(&a->unet, sizeof a->unet);
     }

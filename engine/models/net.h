@@ -1,6 +1,6 @@
 /* The network that denoises, whichever it is: a UNet (unet.h) or a transformer (mmdit.h, flux.h,
  * zimage.h, flux2.h, qwen_image.h, qwen_image21.h, krea2.h, anima.h, ideogram4.h,
- * ernie_image.h, auraflow.h, omnigen2.h).
+ * ernie_image.h, auraflow.h, omnigen2.h, hidream.h).
  * Pure functions, any thread. */
 #ifndef GRAFT_MODELS_NET_H
 #define GRAFT_MODELS_NET_H

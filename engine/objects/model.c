@@ -6,6 +6,7 @@
 #include "engine/image/latent_operation.h"
 #include "engine/image/resize.h"
 #include "engine/models/transformers/auraflow.h"
+#include "engine/models/transformers/hidream.h"
 #include "engine/models/transformers/flux2.h"
 #include "engine/objects/alike.h"
 #include "engine/objects/control.h"
@@ -600,6 +601,8 @@ static int64_t usual_words(const graft_net_arch *a)
         return GRAFT_FLUX2_TOKENS;
     case GRAFT_NET_AURAFLOW:
         return GRAFT_AURAFLOW_TOKENS;
+    case GRAFT_NET_HIDREAM:
+        return GRAFT_HIDREAM_TOKENS;
     default:
         return GRAFT_TEXT_CHUNK;
     }

@@ -348,7 +348,8 @@ typedef enum graft_clip_kind {
     GRAFT_CLIP_ERNIE_IMAGE = 14,  /* Ministral 3 alone */
     GRAFT_CLIP_LUMINA2 = 15,      /* Gemma 2 alone: Lumina-Image 2.0 */
     GRAFT_CLIP_AURAFLOW = 16,     /* Pile-T5 alone (clip_auraflow.c) */
-    GRAFT_CLIP_OMNIGEN2 = 17      /* Qwen 2.5 alone (omnigen2.h) */
+    GRAFT_CLIP_OMNIGEN2 = 17,     /* Qwen 2.5 alone (omnigen2.h) */
+    GRAFT_CLIP_HIDREAM = 18       /* any of L, G, T5 and Llama 3.1 (clip_hidream.c) */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 
@@ -361,7 +362,7 @@ struct graft_clip {
     graft_clip_kind kind;
     size_t n_encoders; /* 1, or 2: L, then G; 0 where T5 or Qwen 3 is alone */
     graft_encoder encoder[2];
-    struct graft_t5 *t5; /* of SD 3, FLUX, Chroma and AuraFlow (t5.h); or NULL */
+    struct graft_t5 *t5; /* of SD 3, FLUX, Chroma, AuraFlow, HiDream (t5.h); or NULL */
     /* Of Z-Image, FLUX.2, Krea 2, Anima, Ideogram 4, both Qwen-Images and others (qwen3.h). */
     struct graft_qwen3 *qwen3;
     graft_build_options t5_options; /* of both, by default what is best: T5-XXL in float32 takes
@@ -383,6 +384,11 @@ typedef struct graft_encoded {
 } graft_encoded;
 graft_status graft_clip_encode_one(const graft_clip *c, size_t i, const char *text,
                                    const graft_task *task, graft_encoded *out, graft_err *e);
+/* The pooled output alone (graft_encoder_pooled_width()). An encoder of more than 77 positions sees
+ * as many tokens at once as it has; of prompts that are longer than that only the beginning
+ * counts. */
+graft_status graft_clip_encode_pooled(const graft_clip *c, size_t i, const char *text,
+                                      const graft_task *task, float *pooled, graft_err *e);
 /* Appends the empty prompt until it has so many chunks. */
 graft_status graft_clip_lengthen(const graft_clip *c, size_t i, size_t chunks,
                                  const graft_task *task, graft_encoded *k, graft_err *e);

@@ -27,7 +27,8 @@ static const char *const kinds[] = {[GRAFT_NET_UNET] = UNET,
                                     [GRAFT_NET_IDEOGRAM4] = "ideogram4",
                                     [GRAFT_NET_ERNIE_IMAGE] = "ernie_image",
                                     [GRAFT_NET_AURAFLOW] = "auraflow",
-                                    [GRAFT_NET_OMNIGEN2] = "omnigen2"};
+                                    [GRAFT_NET_OMNIGEN2] = "omnigen2",
+                                    [GRAFT_NET_HIDREAM] = "hidream"};
 
 const char *graft_net_kind_name(const graft_net_arch *a)
 {

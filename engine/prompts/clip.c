@@ -86,7 +86,7 @@ graft_status graft_clip_t5_options(const graft_clip *c, int64_t more, int64_t le
 const char *graft_clip_encoder_name(const graft_clip *c, size_t i)
 {
     if (i == c->n_encoders && c->t5) return c->t5->arch.own_bias ? "pile_t5xl" : "t5xxl";
-    if (i == c->n_encoders && c->qwen3) return graft_qwen3_name(c->qwen3);
+    if (i == c->n_encoders + (c->t5 != NULL) && c->qwen3) return graft_qwen3_name(c->qwen3);
     if (i >= c->n_encoders) return NULL;
     const graft_encoder *k = &c->encoder[i];
     return k->large ? "clip_g" : k->arch.width == 1024 ? "clip_h" : "clip_l";
@@ -119,8 +119,26 @@ static graft_status look_up(const graft_encoder *k, const char *table, const gra
                                 out, e);
 }
 
-static graft_status look_up_all(const graft_encoder *k, const graft_chunks *c, float *out,
-                                graft_err *e)
+/* What the graph leaves to its caller: x (count,length,width) plus the first places. */
+static graft_status add_positions(const graft_encoder *k, size_t count, size_t length, float *x,
+                                  graft_err *e)
+{
+    const char *name = graft_textenc_positions_name(&k->arch);
+    const size_t n = length * (size_t)k->arch.width;
+    if (graft_textenc_adds_positions(&k->arch, (int64_t)length)) return GRAFT_OK;
+    if (!graft_weights_find(k->weights, name))
+        return graft_fail(e, GRAFT_E_FORMAT, "the table of positions %s is missing", name);
+    float *places = graft_malloc_array(n, sizeof *places);
+    if (!places) return graft_fail_nomem(e, "text encoder");
+    graft_status st = graft_weights_values(k->weights, name, 0, (int64_t)n, places, e);
+    for (size_t i = 0; i < count && !st; i++)
+        for (size_t v = 0; v < n; v++) x[i * n + v] += places[v];
+    graft_free(places);
+    return st;
+}
+
+static graft_status look_up_all(const graft_encoder *k, const graft_chunks *c, size_t length,
+                                float *out, graft_err *e)
 {
     graft_status st = GRAFT_OK;
     char name[256];
@@ -132,8 +150,9 @@ static graft_status look_up_all(const graft_encoder *k, const graft_chunks *c, f
             t.tensor->rank != 2 || t.tensor->shape[0] != k->arch.vocab ||
             t.tensor->shape[1] != k->arch.width)
             return graft_fail(e, GRAFT_E_FORMAT, "token table %s is missing", name);
-    for (size_t i = 0; i < c->count * GRAFT_TEXT_CHUNK; i++)
+    for (size_t i = 0; i < c->count * length; i++)
         GRAFT_TRY(look_up(k, name, c, c->tokens[i], out + i * width, e));
+    st = add_positions(k, c->count, length, out, e);
 out:
     return st;
 }
@@ -144,7 +163,7 @@ static graft_status build_graph(const void *arch, const void *shape, graft_graph
     return graft_textenc_build(arch, shape, out, e);
 }
 
-static graft_status bind(const graft_clip *c, const graft_encoder *k, int64_t batch,
+static graft_status bind(const graft_clip *c, const graft_encoder *k, int64_t batch, size_t length,
                          const graft_task *task, graft_binding **out, graft_err *e)
 {
     graft_textenc_shape shape;
@@ -157,7 +176,7 @@ static graft_status bind(const graft_clip *c, const graft_encoder *k, int64_t ba
                              .offload = true,
                              .build = build_graph};
     shape.batch = batch;
-    shape.tokens = GRAFT_TEXT_CHUNK;
+    shape.tokens = (int64_t)length;
     shape.hidden_layer = k->arch.layers + 1 - k->layer;
     if (shape.hidden_layer < 1) shape.hidden_layer = 1;
     shape.hidden_norm = k->hidden_norm;
@@ -172,14 +191,16 @@ static graft_status bind(const graft_clip *c, const graft_encoder *k, int64_t ba
     return graft_engine_bind(c->engine, &c->options, &job, k->weights, task, out, e);
 }
 
-/* Weights aside: hidden (n,77,width), pooled (n,pooled_width) of n chunks. */
+/* Weights aside: hidden (n,length,width), pooled (n,pooled_width) of n chunks of `length` tokens.
+ */
 static graft_status run_tokens(const graft_clip *c, const graft_encoder *k, const graft_chunks *in,
-                               const graft_task *task, float *hidden, float *pooled, graft_err *e)
+                               size_t length, const graft_task *task, float *hidden, float *pooled,
+                               graft_err *e)
 {
     graft_binding *b = NULL;
     const int32_t *tokens = in->tokens;
     size_t n = in->count, width = (size_t)k->arch.width;
-    float *x = graft_malloc_array(n * GRAFT_TEXT_CHUNK, width * sizeof *x);
+    float *x = graft_malloc_array(n * length, width * sizeof *x);
     int32_t *row = graft_calloc(n, sizeof *row);
     graft_status st = GRAFT_OK;
     if (!x || !row) {
@@ -187,12 +208,12 @@ static graft_status run_tokens(const graft_clip *c, const graft_encoder *k, cons
         goto out;
     }
     for (size_t i = 0; i < n; i++)
-        for (int32_t t = GRAFT_TEXT_CHUNK - 1; t >= 0; t--)
-            if (tokens[i * GRAFT_TEXT_CHUNK + (size_t)t] == k->arch.eos) row[i] = t;
-    GRAFT_TRY(look_up_all(k, in, x, e));
-    GRAFT_TRY(bind(c, k, (int64_t)n, task, &b, e));
+        for (size_t t = length; t-- > 0;)
+            if (tokens[i * length + t] == k->arch.eos) row[i] = (int32_t)t;
+    GRAFT_TRY(look_up_all(k, in, length, x, e));
+    GRAFT_TRY(bind(c, k, (int64_t)n, length, task, &b, e));
     if (task && task->compile_only) {
-        memset(hidden, 0, n * GRAFT_TEXT_CHUNK * width * sizeof *hidden);
+        memset(hidden, 0, n * length * width * sizeof *hidden);
         memset(pooled, 0, n * (size_t)graft_encoder_pooled_width(k) * sizeof *pooled);
         goto out;
     }
@@ -248,7 +269,7 @@ graft_status graft_clip_run_chunks(const graft_clip *c, size_t i, const graft_ch
     if (all > n) empty_chunk(k, tokens + n * GRAFT_TEXT_CHUNK);
     graft_chunks in = {
         .count = all, .tokens = tokens, .n_vectors = chunks->n_vectors, .vectors = chunks->vectors};
-    GRAFT_TRY(run_tokens(c, k, &in, task, h, p, e));
+    GRAFT_TRY(run_tokens(c, k, &in, GRAFT_TEXT_CHUNK, task, h, p, e));
     if (all > n) apply_weights(chunks, width, h + n * chunk, h);
     memcpy(hidden, h, n * chunk * sizeof *h);
     memcpy(pooled, p, pw * sizeof *p);
@@ -296,6 +317,48 @@ graft_status graft_clip_encode_one(const graft_clip *c, size_t i, const char *te
     st = out->hidden && out->pooled
              ? graft_clip_run_chunks(c, i, &chunks, task, out->hidden, out->pooled, e)
              : graft_fail_nomem(e, "text encoder");
+    graft_chunks_finish(&chunks);
+    return st;
+}
+
+/* All words of the chunks in one of `length` tokens, as many as have room. */
+static void join_chunks(const graft_encoder *k, const graft_chunks *c, size_t length,
+                        int32_t *tokens)
+{
+    size_t n = 0;
+    tokens[n++] = c->tokens[0];
+    for (size_t i = 0; i < c->count; i++) {
+        const int32_t *own = c->tokens + i * GRAFT_TEXT_CHUNK;
+        for (size_t t = 1; t < GRAFT_TEXT_CHUNK && own[t] != k->arch.eos && n + 1 < length; t++)
+            tokens[n++] = own[t];
+    }
+    tokens[n++] = k->arch.eos;
+    while (n < length) tokens[n++] = k->pad_token ? k->arch.eos : k->pad_token;
+}
+
+graft_status graft_clip_encode_pooled(const graft_clip *c, size_t i, const char *text,
+                                      const graft_task *task, float *pooled, graft_err *e)
+{
+    const graft_encoder *k = &c->encoder[i];
+    graft_chunks chunks = {0};
+    graft_status st = read_prompt(c, i, text, task, &chunks, e);
+    if (st) return st;
+    const bool longer = chunks.count > 1 && k->arch.positions > GRAFT_TEXT_CHUNK;
+    const size_t length = longer ? (size_t)k->arch.positions : GRAFT_TEXT_CHUNK;
+    int32_t *tokens = graft_malloc_array(length, sizeof *tokens);
+    float *hidden = graft_malloc_array(length, (size_t)k->arch.width * sizeof *hidden);
+    if (!tokens || !hidden) st = graft_fail_nomem(e, "text encoder");
+    if (!st) {
+        if (longer)
+            join_chunks(k, &chunks, length, tokens);
+        else
+            memcpy(tokens, chunks.tokens, length * sizeof *tokens);
+        const graft_chunks one = {
+            .count = 1, .tokens = tokens, .n_vectors = chunks.n_vectors, .vectors = chunks.vectors};
+        st = run_tokens(c, k, &one, length, task, hidden, pooled, e);
+    }
+    graft_free(tokens);
+    graft_free(hidden);
     graft_chunks_finish(&chunks);
     return st;
 }
@@ -357,6 +420,8 @@ static graft_status encode(const graft_clip *c, const char *text_l, const char *
     if (c->kind == GRAFT_CLIP_SD3)
         return graft_clip_encode_sd3(c, text_l, text_g, text_l, task, out, e);
     if (c->kind == GRAFT_CLIP_FLUX) return graft_clip_encode_flux(c, text_l, text_l, task, out, e);
+    if (c->kind == GRAFT_CLIP_HIDREAM)
+        return graft_clip_encode_hidream(c, text_l, text_l, text_l, text_l, task, out, e);
     if (c->kind == GRAFT_CLIP_CHROMA) return graft_clip_encode_chroma(c, text_l, task, out, e);
     if (c->kind == GRAFT_CLIP_AURAFLOW) return graft_clip_encode_auraflow(c, text_l, task, out, e);
     if (c->kind == GRAFT_CLIP_ANIMA) return graft_clip_encode_anima(c, text_l, task, out, e);

@@ -13,13 +13,13 @@ typedef struct qwen3_run {
     graft_weights *weights;
     graft_qwen3_taken taken;
     int64_t padded; /* tokens */
-    int64_t words;  /* of JOINED, LED and PADDED, and of a Gemma: so many of the first */
+    int64_t words;  /* of JOINED, LED, PADDED and EVERY, and of a Gemma: so many of the first */
     const graft_qwen3_picture *picture; /* of prompts with pictures */
     size_t n_pictures;
 } qwen3_run;
 
 static const struct {
-    int32_t joined, normed, layered, whole, padded; /* of a graph's shape */
+    int32_t joined, normed, layered, whole, padded, every; /* of a graph's shape */
     size_t times;
 } forms[] = {
     [GRAFT_QWEN3_TAKE_MOST] = {.times = 1},
@@ -30,6 +30,7 @@ static const struct {
     [GRAFT_QWEN3_TAKE_JOINED] = {.joined = GRAFT_QWEN3_KLEIN, .times = GRAFT_QWEN3_JOINED},
     [GRAFT_QWEN3_TAKE_LED] = {.joined = GRAFT_QWEN3_DEV, .times = GRAFT_QWEN3_JOINED},
     [GRAFT_QWEN3_TAKE_PADDED] = {.normed = 1, .padded = 1, .times = 1},
+    [GRAFT_QWEN3_TAKE_EVERY] = {.every = 1},
 };
 
 size_t graft_qwen3_times(graft_qwen3_taken taken)
@@ -44,6 +45,7 @@ static void take(graft_qwen3_taken taken, graft_qwen3_shape *s)
     s->layered = forms[taken].layered;
     s->whole = forms[taken].whole;
     s->padded = s->placed = forms[taken].padded;
+    s->every = forms[taken].every;
 }
 
 graft_status graft_qwen3_check(const graft_qwen3 *q, graft_qwen3_taken taken, graft_err *e)
@@ -51,7 +53,7 @@ graft_status graft_qwen3_check(const graft_qwen3 *q, graft_qwen3_taken taken, gr
     graft_graph *g = NULL;
     graft_qwen3_shape shape = {.batch = 1, .tokens = 1, .act_dtype = GRAFT_F32};
     take(taken, &shape);
-    shape.placed = shape.placed || q->arch.ministral;
+    shape.placed = shape.placed || graft_qwen3_is_placed(&q->arch);
     graft_status st = graft_qwen3_build(&q->arch, &shape, &g, e);
     if (!st) st = graft_weights_check(q->weights, g, e);
     graft_graph_destroy(g);
@@ -61,13 +63,14 @@ graft_status graft_qwen3_check(const graft_qwen3 *q, graft_qwen3_taken taken, gr
 /* Numbers that it gives of a token. */
 static size_t width_of(const qwen3_run *r)
 {
-    return (size_t)r->arch->width * forms[r->taken].times;
+    const size_t times = forms[r->taken].every ? (size_t)r->arch->layers : forms[r->taken].times;
+    return (size_t)r->arch->width * times;
 }
 
 /* Whether its graph is told where tokens stand. */
 static bool is_placed(const qwen3_run *r)
 {
-    return r->n_pictures > 0 || forms[r->taken].padded || r->arch->ministral;
+    return r->n_pictures > 0 || forms[r->taken].padded || graft_qwen3_is_placed(r->arch);
 }
 
 /* How often pictures go deeper into the model. */
@@ -165,8 +168,8 @@ static graft_status make_values(const qwen3_run *r, qwen3_values *v, graft_err *
     const bool placed = is_placed(r);
     v->x = graft_calloc(padded, from * sizeof *v->x);
     v->out = graft_malloc_array(padded, width * sizeof *v->out);
-    const bool biased =
-        r->taken == GRAFT_QWEN3_TAKE_JOINED || forms[r->taken].padded || r->arch->gemma;
+    const bool biased = r->taken == GRAFT_QWEN3_TAKE_JOINED || forms[r->taken].padded ||
+                        forms[r->taken].every || r->arch->gemma;
     const bool led = r->taken == GRAFT_QWEN3_TAKE_LED;
     if (biased)
         v->bias = graft_malloc_array(padded * padded, (size_t)r->arch->heads * sizeof *v->bias);
@@ -341,6 +344,23 @@ graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_opti
                    .arch = arch,
                    .weights = weights,
                    .taken = GRAFT_QWEN3_TAKE_JOINED,
+                   .words = words};
+    if (words < 1 || words > tokens)
+        return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)words,
+                          (long long)tokens);
+    return run(&r, ids, tokens, task, hidden, e);
+}
+
+graft_status graft_qwen3_run_every(graft_engine *engine, const graft_build_options *options,
+                                   const graft_qwen3_arch *arch, graft_weights *weights,
+                                   const int32_t *ids, int64_t words, int64_t tokens,
+                                   const graft_task *task, float *hidden, graft_err *e)
+{
+    qwen3_run r = {.engine = engine,
+                   .options = options,
+                   .arch = arch,
+                   .weights = weights,
+                   .taken = GRAFT_QWEN3_TAKE_EVERY,
                    .words = words};
     if (words < 1 || words > tokens)
         return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)words,

@@ -1,8 +1,10 @@
-/* Qwen 3 and Qwen 2.5, Mistral and Gemma 2, as text encoders: their files, and prompts. */
+/* Qwen 3 and Qwen 2.5, Mistral, Llama 3.1 and Gemma 2, as text encoders: their files, and prompts.
+ */
 #ifndef GRAFT_PROMPTS_QWEN3_H
 #define GRAFT_PROMPTS_QWEN3_H
 #include "engine/models/encoders/qwen3.h"
 #include "engine/objects/objects.h"
+#include "engine/text/llama3.h"
 #include "engine/text/qwen.h"
 #include "engine/text/tekken.h"
 #include "engine/weights/gguf_tokenizer.h"
@@ -32,9 +34,11 @@ typedef enum graft_qwen3_taken {
     GRAFT_QWEN3_TAKE_STACKED = 4, /* behind 13: Ideogram 4 */
     GRAFT_QWEN3_TAKE_JOINED = 5,  /* behind 3: FLUX.2 klein, by graft_qwen3_run_joined() alone */
     GRAFT_QWEN3_TAKE_LED = 6,     /* behind 3 of Mistral: dev, by graft_qwen3_run_led() alone */
-    GRAFT_QWEN3_TAKE_PADDED = 7   /* as NORMED: LongCat-Image, by graft_qwen3_run_padded() alone */
+    GRAFT_QWEN3_TAKE_PADDED = 7,  /* as NORMED: LongCat-Image, by graft_qwen3_run_padded() alone */
+    /* behind each, side by side, the last normed: HiDream-I1, by graft_qwen3_run_every() alone */
+    GRAFT_QWEN3_TAKE_EVERY = 8
 } graft_qwen3_taken;
-/* How many times the model's width that is, of each token. */
+/* How many times the model's width that is, of each token; not of TAKE_EVERY. */
 size_t graft_qwen3_times(graft_qwen3_taken taken);
 
 /* GRAFT_E_LIMIT where a text of so many tokens, these pictures among them, is longer than what the
@@ -84,6 +88,13 @@ graft_status graft_qwen3_run_padded(graft_engine *engine, const graft_build_opti
                                     int32_t padding, int64_t tokens, const graft_task *task,
                                     float *hidden, graft_err *e);
 
+/* The same for HiDream-I1: hidden (tokens, layers width) of ids (tokens), of which the first
+ * `words` are the text, those behind it are padding. Of Llama 3.1 alone. */
+graft_status graft_qwen3_run_every(graft_engine *engine, const graft_build_options *options,
+                                   const graft_qwen3_arch *arch, graft_weights *weights,
+                                   const int32_t *ids, int64_t words, int64_t tokens,
+                                   const graft_task *task, float *hidden, graft_err *e);
+
 /* What a Gemma makes of the mark that texts begin with, and of padding behind it that sees nothing
  * else, which is the same wherever it stands: hidden (2, arch->width). */
 graft_status graft_qwen3_run_empty(graft_engine *engine, const graft_build_options *options,
@@ -98,6 +109,7 @@ typedef struct graft_qwen3 {
     graft_weights *weights;
     graft_qwen *tokenizer;
     graft_tekken *tekken; /* in its place, of a Mistral (mistral.h) */
+    graft_llama3 *llama;  /* likewise, of a Llama (llama.h) */
     /* What looks at pictures: Qwen 2.5-VL's (qwen_vision.h), or Qwen 3-VL's (qwen3_vision.h). */
     graft_qwen_vision_arch vision;
     graft_qwen3_vision_arch vision3;

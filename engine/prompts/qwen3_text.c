@@ -10,6 +10,7 @@
 #include "engine/models/encoders/qwen_vision.h"
 #include "engine/models/transformers/flux2.h"
 #include "engine/prompts/gemma2.h"
+#include "engine/prompts/llama.h"
 #include "engine/prompts/mistral.h"
 #include "engine/prompts/qwen3.h"
 #include "engine/prompts/t5.h"
@@ -153,6 +154,7 @@ static graft_status load_beside(graft_engine *engine, graft_qwen3 *q, graft_weig
                                 const char *place, const graft_task *task, graft_err *e)
 {
     const graft_safetensors *f = graft_weights_file(file);
+    if (q->arch.llama) return graft_llama_load_tokenizer(q, f, place, task, e);
     if (q->arch.mistral) return graft_mistral_load_tokenizer(q, f, place, e);
     if (q->arch.gemma) return graft_gemma2_load_tokenizer(q, f, place, task, e);
     graft_status st = load_sight(q, file, place, e);
@@ -174,9 +176,12 @@ graft_status graft_qwen3_load(graft_engine *engine, graft_weights *file, const c
     atomic_init(&q->refs, 1);
     GRAFT_TRY(graft_qwen3_detect(f, place, &q->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &q->weights, e));
-    if (!q->arch.mistral || q->arch.ministral)
-        GRAFT_TRY(graft_qwen3_check(
-            q, q->arch.biased ? GRAFT_QWEN3_TAKE_NORMED : GRAFT_QWEN3_TAKE_MOST, e));
+    if (!graft_qwen3_is_led(&q->arch))
+        GRAFT_TRY(graft_qwen3_check(q,
+                                    q->arch.biased  ? GRAFT_QWEN3_TAKE_NORMED
+                                    : q->arch.llama ? GRAFT_QWEN3_TAKE_EVERY
+                                                    : GRAFT_QWEN3_TAKE_MOST,
+                                    e));
     GRAFT_TRY(load_beside(engine, q, file, place, task, e));
     *out = q;
     q = NULL;
@@ -208,6 +213,7 @@ void graft_qwen3_release(graft_qwen3 *q)
     graft_weights_release(q->sight);
     graft_qwen_destroy(q->tokenizer);
     graft_tekken_destroy(q->tekken);
+    graft_llama3_destroy(q->llama);
     graft_unigram_destroy(q->words);
     graft_free((void *)(uintptr_t)q->words_file.data);
     graft_free(q);
@@ -215,6 +221,7 @@ void graft_qwen3_release(graft_qwen3 *q)
 
 const char *graft_qwen3_name(const graft_qwen3 *q)
 {
+    if (q->arch.llama) return "llama";
     if (q->arch.mistral) return q->arch.ministral ? "ministral3_3b" : "mistral3_24b";
     if (q->arch.gemma) return "gemma2_2b";
     if (q->arch.biased) return q->arch.width == 2048 ? "qwen25_3b" : "qwen25_7b";

@@ -11,7 +11,7 @@ typedef struct t5_run {
     const graft_build_options *options;
     const graft_t5_arch *arch;
     graft_weights *weights;
-    int64_t batch, tokens;
+    int64_t batch, words, tokens; /* words: of each text, which alone are attended to */
 } t5_run;
 
 /* A table (rows,columns), whichever files it is the sum of. */
@@ -57,7 +57,7 @@ static graft_status make_bias(const t5_run *r, void *bias, graft_err *e)
     float *table = graft_malloc_array((size_t)count, sizeof *table);
     if (!table) return graft_fail_nomem(e, "T5's bias");
     st = graft_weights_values(r->weights, name, 0, count, table, e);
-    if (!st) graft_t5_bias(a, table, r->tokens, bias);
+    if (!st) graft_t5_bias(a, table, r->words, r->tokens, bias);
     graft_free(table);
     return st;
 }
@@ -103,15 +103,12 @@ static graft_status check_shape(const t5_run *r, int64_t *values, int64_t *score
     return GRAFT_OK;
 }
 
-graft_status graft_t5_run(graft_engine *engine, const graft_build_options *options,
-                          const graft_t5_arch *arch, graft_weights *weights, const int32_t *ids,
-                          int64_t batch, int64_t tokens, const graft_task *task, float *hidden,
-                          graft_err *e)
+static graft_status run(const t5_run *r, const int32_t *ids, const graft_task *task, float *hidden,
+                        graft_err *e)
 {
-    const t5_run r = {engine, options, arch, weights, batch, tokens};
     int64_t values = 0, scores = 0;
     graft_binding *b = NULL;
-    graft_status st = check_shape(&r, &values, &scores, e);
+    graft_status st = check_shape(r, &values, &scores, e);
     if (st) return st;
     float *x = graft_malloc_array((size_t)values, sizeof *x);
     void *bias = graft_malloc_array((size_t)scores, sizeof(float));
@@ -119,19 +116,42 @@ graft_status graft_t5_run(graft_engine *engine, const graft_build_options *optio
         st = graft_fail_nomem(e, "text encoder");
         goto out;
     }
-    GRAFT_TRY(look_up(&r, ids, x, e));
-    GRAFT_TRY(make_bias(&r, bias, e));
-    GRAFT_TRY(bind(&r, task, &b, e));
+    GRAFT_TRY(look_up(r, ids, x, e));
+    GRAFT_TRY(make_bias(r, bias, e));
+    GRAFT_TRY(bind(r, task, &b, e));
     if (task && task->compile_only) {
         memset(hidden, 0, (size_t)values * sizeof *hidden);
         goto out;
     }
     graft_task_phase(task, "encode");
-    GRAFT_TRY(graft_exe_run(b, engine->arenas, (const void *[]){x, bias}, (void *[]){hidden}, task,
-                            NULL, e));
+    GRAFT_TRY(graft_exe_run(b, r->engine->arenas, (const void *[]){x, bias}, (void *[]){hidden},
+                            task, NULL, e));
 out:
     graft_binding_release(b);
     graft_free(x);
     graft_free(bias);
     return st;
+}
+
+graft_status graft_t5_run(graft_engine *engine, const graft_build_options *options,
+                          const graft_t5_arch *arch, graft_weights *weights, const int32_t *ids,
+                          int64_t batch, int64_t tokens, const graft_task *task, float *hidden,
+                          graft_err *e)
+{
+    const t5_run r = {engine, options, arch, weights, batch, tokens, tokens};
+    return run(&r, ids, task, hidden, e);
+}
+
+graft_status graft_t5_run_masked(graft_engine *engine, const graft_build_options *options,
+                                 const graft_t5_arch *arch, graft_weights *weights,
+                                 const int32_t *ids, int64_t words, int64_t tokens,
+                                 const graft_task *task, float *hidden, graft_err *e)
+{
+    const t5_run r = {engine, options, arch, weights, 1, words, tokens};
+    if (arch->own_bias)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "a UMT5 with padding that is not attended to");
+    if (words < 1 || words > tokens)
+        return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)words,
+                          (long long)tokens);
+    return run(&r, ids, task, hidden, e);
 }

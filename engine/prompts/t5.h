@@ -17,6 +17,13 @@ graft_status graft_t5_run(graft_engine *engine, const graft_build_options *optio
                           int64_t batch, int64_t tokens, const graft_task *task, float *hidden,
                           graft_err *e);
 
+/* The same of one text of which the first `words` tokens are attended to; those behind them, which
+ * are padding, attend to these alone. GRAFT_E_UNSUPPORTED for UMT5. */
+graft_status graft_t5_run_masked(graft_engine *engine, const graft_build_options *options,
+                                 const graft_t5_arch *arch, graft_weights *weights,
+                                 const int32_t *ids, int64_t words, int64_t tokens,
+                                 const graft_task *task, float *hidden, graft_err *e);
+
 /* T5 as a text encoder: its part of a file, and the tokenizer that it was trained with. Immutable;
  * any thread. */
 typedef struct graft_t5 {
@@ -78,6 +85,12 @@ typedef struct graft_t5_padding {
 graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *options,
                              const graft_t5 *t, const char *text, graft_t5_padding padding,
                              const graft_task *task, float **hidden, int64_t *tokens, graft_err *e);
+/* For HiDream-I1: *hidden (tokens, width) of words that have been added, and padding, to which
+ * nothing attends. Weights move each token away from what the empty prompt has in its place,
+ * likewise padded. */
+graft_status graft_t5_encode_masked(graft_engine *engine, const graft_build_options *options,
+                                    const graft_t5 *t, const graft_t5_words *w, size_t tokens,
+                                    const graft_task *task, float **hidden, graft_err *e);
 /* graft_clip_encode() of Chroma's. */
 graft_status graft_clip_encode_chroma(const graft_clip *c, const char *text, const graft_task *task,
                                       graft_cond **out, graft_err *e);

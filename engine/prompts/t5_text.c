@@ -276,3 +276,41 @@ graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *op
     *tokens = (int64_t)w.n;
     return GRAFT_OK;
 }
+
+/* *hidden (tokens, width) of n ids, and padding behind them. */
+static graft_status run_padded(graft_engine *engine, const graft_build_options *options,
+                               const graft_t5 *t, const int32_t *id, size_t n, size_t tokens,
+                               const graft_task *task, float **hidden, graft_err *e)
+{
+    int32_t *all = graft_malloc_array(tokens, sizeof *all);
+    float *out = graft_malloc_array(tokens, (size_t)t->arch.width * sizeof *out);
+    graft_status st = all && out ? GRAFT_OK : graft_fail_nomem(e, "text encoder");
+    for (size_t i = 0; i < tokens && !st; i++) all[i] = i < n ? id[i] : padding_of(t->tokenizer);
+    if (!st)
+        st = graft_t5_run_masked(engine, options, &t->arch, t->weights, all, (int64_t)n,
+                                 (int64_t)tokens, task, out, e);
+    graft_free(all);
+    if (st)
+        graft_free(out);
+    else
+        *hidden = out;
+    return st;
+}
+
+graft_status graft_t5_encode_masked(graft_engine *engine, const graft_build_options *options,
+                                    const graft_t5 *t, const graft_t5_words *w, size_t tokens,
+                                    const graft_task *task, float **hidden, graft_err *e)
+{
+    const size_t width = (size_t)t->arch.width;
+    float *empty = NULL;
+    graft_status st = run_padded(engine, options, t, w->id, w->n, tokens, task, hidden, e);
+    if (st || !w->weighted) return st;
+    st = run_padded(engine, options, t, &w->id[w->n - 1], 1, tokens, task, &empty, e);
+    for (size_t i = 0; i < w->n && !st; i++)
+        graft_t5_words_weigh(w, i, empty + i * width, width, *hidden + i * width);
+    graft_free(empty);
+    if (!st) return GRAFT_OK;
+    graft_free(*hidden);
+    *hidden = NULL;
+    return st;
+}

@@ -59,6 +59,7 @@ bool graft_quant_node_layer(const graft_graph *g, size_t node, size_t k, char ou
                      without(s->source[0], ".wq.weight", out) ||      /* Krea 2's */
                      without(s->source[0], ".w1q.weight", out) ||     /* AuraFlow's */
                      without(s->source[0], ".w2q.weight", out) ||     /* likewise */
+                     without(s->source[0], ".to_q_t.weight", out) ||  /* HiDream's words */
                      without(s->source[0], ".q_proj.weight", out));   /* Anima's */
     }
     const graft_gslot *s = graft_quant_weight(g, node);

@@ -80,7 +80,9 @@ bool graft_quant_always_kept(const char *name)
            strcmp(name, "final_linear") == 0 || strcmp(name, "init_x_linear") == 0 ||
            strcmp(name, "modF.1") == 0 || strcmp(name, "ref_image_patch_embedder") == 0 ||
            graft_str_starts(name, "norm_out.linear_") ||
-           graft_str_starts(name, "time_caption_embed.timestep_embedder.");
+           graft_str_starts(name, "time_caption_embed.timestep_embedder.") ||
+           graft_str_starts(name, "p_embedder.") ||
+           graft_str_ends(name, ".ff_i.gate"); /* which chooses experts */
 }
 
 static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)

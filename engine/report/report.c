@@ -157,7 +157,7 @@ static graft_status gather(graft_report *r, const graft_vae *v, const graft_clip
                            &c->t5_options, graft_compiled_arch(&c->t5->arch, sizeof c->t5->arch),
                            e));
     if (c && c->qwen3)
-        GRAFT_TRY(set_part(&r->part[4], graft_qwen3_family(&c->qwen3->arch), "text_encoder_qwen3",
+        GRAFT_TRY(set_part(&r->part[5], graft_qwen3_family(&c->qwen3->arch), "text_encoder_qwen3",
                            c->engine, c->qwen3->weights, &c->t5_options,
                            graft_compiled_arch(&c->qwen3->arch, sizeof c->qwen3->arch), e));
     for (int i = 0; i < GRAFT_REPORT_PARTS; i++) {
@@ -478,6 +478,7 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
     const graft_ideogram4_arch *i = &net->ideogram4;
     const graft_ernie_image_arch *e = &net->ernie_image;
     const graft_auraflow_arch *u = &net->auraflow;
+    const graft_hidream_arch *h = &net->hidream;
     switch (net->kind) {
     case GRAFT_NET_MMDIT:
         print_alike(s, "two streams", t->depth, t->hidden, t->context_dim, t->heads);
@@ -519,6 +520,10 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
         return;
     case GRAFT_NET_AURAFLOW:
         print_joined(s, u->depth, u->single_depth, u->hidden, u->context_dim, u->heads, "");
+        return;
+    case GRAFT_NET_HIDREAM:
+        print_joined(s, h->depth, h->single_depth, h->hidden, net->context_dim, h->heads,
+                     ", with experts");
         return;
     case GRAFT_NET_ANIMA:
         graft_str_printf(s,

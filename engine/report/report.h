@@ -3,7 +3,7 @@
 #define GRAFT_REPORT_REPORT_H
 #include "engine/objects/objects.h"
 
-enum { GRAFT_REPORT_PARTS = 5 }; /* the network, two text encoders, VAE, T5 or Qwen */
+enum { GRAFT_REPORT_PARTS = 6 }; /* the network, two text encoders, VAE, T5, Qwen or Llama */
 
 typedef struct graft_report_part {
     const char *title;                   /* "UNet"; NULL: this part was not given */

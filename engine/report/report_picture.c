@@ -150,7 +150,8 @@ typedef struct holder {
 
 static size_t list_holders(const graft_report *r, holder *h)
 {
-    static const uint32_t colours[GRAFT_REPORT_PARTS] = {BLUE, PURPLE, PURPLE, AMBER, PURPLE};
+    static const uint32_t colours[GRAFT_REPORT_PARTS] = {BLUE,  PURPLE, PURPLE,
+                                                         AMBER, PURPLE, PURPLE};
     size_t n = 0;
     for (int i = 0; i < GRAFT_REPORT_PARTS; i++) {
         if (!r->part[i].title) continue;

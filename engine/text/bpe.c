@@ -251,7 +251,7 @@ out:
 }
 
 graft_status graft_bpe_create_ranks(const uint8_t *bytes, const uint32_t *end, uint32_t tokens,
-                                    graft_bpe **out, graft_err *e)
+                                    bool in_order, graft_bpe **out, graft_err *e)
 {
     graft_status st = GRAFT_OK;
     assert(out && bytes && end && tokens >= BPE_BYTES && tokens <= GRAFT_BPE_MOST);
@@ -266,8 +266,8 @@ graft_status graft_bpe_create_ranks(const uint8_t *bytes, const uint32_t *end, u
     for (uint32_t i = 0; i < tokens; i++) {
         const uint32_t at = i ? end[i - 1] : 0;
         const span name = {(const char *)bytes + at, end[i] - at};
-        if (i < BPE_BYTES) b->byte_token[i] = i;
-        if (name.n == 0 || (i < BPE_BYTES && (name.n > 1 || bytes[at] != i)) ||
+        if (i < BPE_BYTES && name.n == 1) b->byte_token[bytes[at]] = i;
+        if (name.n == 0 || (i < BPE_BYTES && (name.n > 1 || (in_order && bytes[at] != i))) ||
             !name_add(&b->rank, name, (span){"", 0})) {
             st = graft_fail(e, GRAFT_E_FORMAT,
                             i < BPE_BYTES ? "token %u is not its byte"

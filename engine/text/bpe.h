@@ -9,9 +9,10 @@
  * By ranks there is a list of tokens instead, as tiktoken has it (MIT): two neighbours become one
  * token where the list has what they are together, the one that stands first in it before others;
  * and a word that is in the list is that token, whatever it would be made of. Token numbers are
- * places in the list, which begins with the 256 bytes. */
+ * places in the list, which begins with the 256 bytes: in their order, or in any. */
 #ifndef GRAFT_TEXT_BPE_H
 #define GRAFT_TEXT_BPE_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,10 +35,10 @@ typedef struct graft_bpe graft_bpe;
 graft_status graft_bpe_create(const char *merges, size_t n, graft_bpe_kind kind, graft_bpe **out,
                               graft_err *e);
 /* By ranks: token i is bytes[end[i - 1]..end[i]). What they point to is copied. GRAFT_E_FORMAT
- * names the token at fault: one that is empty or there already, or of the first 256 not its byte.
- */
+ * names the token at fault: one that is empty or there already, or of the first 256 not its byte,
+ * or, where these are not in order, no byte. */
 graft_status graft_bpe_create_ranks(const uint8_t *bytes, const uint32_t *end, uint32_t tokens,
-                                    graft_bpe **out, graft_err *e);
+                                    bool in_order, graft_bpe **out, graft_err *e);
 void graft_bpe_destroy(graft_bpe *b); /* NULL is fine */
 /* How many there are. */
 uint32_t graft_bpe_tokens(const graft_bpe *b);

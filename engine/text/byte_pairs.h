@@ -1,7 +1,7 @@
 /* Tokens of a text that is cut up into pieces, each of which is encoded by byte pairs (bpe.h): how
- * the tokenizers of Qwen (qwen.h) and Mistral (tekken.h) go through a text. Marks give their tokens
- * wherever they stand; what is between two of them is cut up from left to right. Bytes that are no
- * UTF-8 are U+FFFD. */
+ * the tokenizers of Qwen (qwen.h), Mistral (tekken.h) and Llama 3 (llama3.h) go through a text.
+ * Marks give their tokens wherever they stand; what is between two of them is cut up from left to
+ * right. Bytes that are no UTF-8 are U+FFFD. */
 #ifndef GRAFT_TEXT_BYTE_PAIRS_H
 #define GRAFT_TEXT_BYTE_PAIRS_H
 #include <stdbool.h>

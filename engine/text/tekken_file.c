@@ -116,7 +116,7 @@ graft_status graft_tekken_create_json(const char *json, size_t n, const char *wh
     GRAFT_TRY(read_marks(cJSON_GetObjectItemCaseSensitive(root, "special_tokens"), s.special, what,
                          id, e));
     GRAFT_TRY(read_ranks(cJSON_GetObjectItemCaseSensitive(root, "vocab"), s.ranks, what, &p, e));
-    st = graft_bpe_create_ranks(p.bytes, p.end, s.ranks, &bpe, e);
+    st = graft_bpe_create_ranks(p.bytes, p.end, s.ranks, true, &bpe, e);
     if (st) {
         graft_err_prefix(e, st, "%s", what);
         goto out;

@@ -207,6 +207,7 @@ static graft_status read_string(reader *r, text key)
     if (is(key, "tokenizer.ggml.pre")) {
         r->tokenizer.qwen = is(value, "qwen2");
         r->tokenizer.tekken = is(value, "tekken");
+        r->tokenizer.llama = is(value, "llama-bpe");
     }
     return keep_pair(r, key, value);
 }

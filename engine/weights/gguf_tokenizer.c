@@ -253,19 +253,48 @@ static uint8_t *tekken_file(const graft_gguf_tokenizer *t, uint64_t special, siz
     return out;
 }
 
+/* ------------------------------------------------------------------ Llama 3's */
+
+/* llama.cpp has the tokens in the order of their ranks, in the byte alphabet of GPT-2, and marks
+ * behind them. How many these tokens are; 0: they are not so. */
+static uint64_t ranked_tokens(const graft_gguf_tokenizer *t)
+{
+    uint64_t n = 0;
+    const bool fits = t->bytes && t->llama && t->token.at && t->token.type == LIST_STRING &&
+                      t->kind.at && t->kind.type == LIST_I32 && t->kind.n == t->token.n;
+    if (!fits) return 0;
+    while (n < t->kind.n && kind_of(t, n) == KIND_NORMAL) n++;
+    return n >= BYTES ? n : 0;
+}
+
+/* A token a line. */
+static void put_ranked(writer *w, const graft_gguf_tokenizer *t)
+{
+    const uint64_t all = ranked_tokens(t);
+    const uint8_t *text = t->token.at;
+    for (uint64_t i = 0; i < all; i++) {
+        const size_t n = (size_t)read_number(text, LENGTH);
+        put(w, text + LENGTH, n);
+        put(w, "\n", 1);
+        text += LENGTH + n;
+    }
+}
+
 /* ------------------------------------------------------------------ all */
 
 uint8_t *graft_gguf_tokenizer_file(const graft_gguf_tokenizer *t, const char **name, size_t *n,
                                    bool *nomem)
 {
-    void (*const put_file)(writer *, const graft_gguf_tokenizer *) = fits_together(t) ? put_all
-                                                                     : has_merges(t)  ? put_merges
-                                                                                      : NULL;
+    void (*const put_file)(writer *, const graft_gguf_tokenizer *) = fits_together(t)   ? put_all
+                                                                     : has_merges(t)    ? put_merges
+                                                                     : ranked_tokens(t) ? put_ranked
+                                                                                        : NULL;
     const uint64_t special = special_tokens(t);
     writer w = {0};
-    *name = put_file == put_merges ? GRAFT_QWEN_TOKENIZER
-            : special              ? GRAFT_MISTRAL_TOKENIZER
-                                   : GRAFT_T5_TOKENIZER;
+    *name = put_file == put_merges   ? GRAFT_QWEN_TOKENIZER
+            : put_file == put_ranked ? GRAFT_LLAMA_TOKENIZER
+            : special                ? GRAFT_MISTRAL_TOKENIZER
+                                     : GRAFT_T5_TOKENIZER;
     *n = 0;
     *nomem = false;
     if (special) return tekken_file(t, special, n, nomem);

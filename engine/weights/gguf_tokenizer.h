@@ -1,7 +1,7 @@
 /* The tokenizer that llama.cpp keeps in the metadata of a text encoder's GGUF file
  * (tokenizer.ggml.…), as the file that it was made from: of T5 and Gemma the SentencePiece model
- * (engine/text/unigram.h), of Qwen the list of merges (engine/text/qwen.h), of Mistral the list of
- * tokens by ranks (engine/text/tekken.h). */
+ * (engine/text/unigram.h), of Qwen the list of merges (engine/text/qwen.h), of Mistral and
+ * Llama 3 the list of tokens by ranks (engine/text/tekken.h, llama3.h). */
 #ifndef GRAFT_WEIGHTS_GGUF_TOKENIZER_H
 #define GRAFT_WEIGHTS_GGUF_TOKENIZER_H
 #include <stdbool.h>
@@ -12,6 +12,7 @@
 #define GRAFT_T5_TOKENIZER      "spiece_model" /* and Gemma's */
 #define GRAFT_QWEN_TOKENIZER    "merges_txt"
 #define GRAFT_MISTRAL_TOKENIZER "tekken_model"
+#define GRAFT_LLAMA_TOKENIZER   "llama_tokens"
 
 /* An array of metadata. Its bytes are in the file. */
 typedef struct graft_gguf_list {
@@ -26,7 +27,7 @@ typedef struct graft_gguf_tokenizer {
                  */
     uint32_t begin, end, pad; /* their tokens and one more; 0: it has none */
     bool bytes; /* of that one: pairs of bytes, and texts cut up as one of these does */
-    bool qwen, tekken;
+    bool qwen, tekken, llama;
     graft_gguf_list token, score, kind, charsmap; /* charsmap: normalization */
     graft_gguf_list merge;
     bool keeps_space, bare; /* white space is not trimmed; a text is not begun with a space */

@@ -20,7 +20,7 @@ static const char *const or_gguf[] = {".safetensors", ".sft", ".gguf", NULL};
 /* Some kinds of file have an old and a new folder name; both are read. */
 static const struct model_folder {
     const char *key, *alias, *folder[2];
-    bool takes_tokenizers; /* .model files, which are no choices */
+    bool takes_tokenizers; /* which are no choices */
     const char *const *suffix;
 } model_folders[] = {
     {"checkpoints", NULL, {"checkpoints", NULL}, false, or_gguf},
@@ -160,13 +160,17 @@ static graft_status model_root(const graft_folders *f, const struct model_folder
     return name && !*root ? graft_fail_nomem(e, "a path") : GRAFT_OK;
 }
 
+static bool is_tokenizer(const char *name)
+{
+    return graft_str_ends(name, ".model") || graft_str_ends(name, "tokenizer.json");
+}
+
 /* Large models lie elsewhere and are linked. Nothing that a workflow or a request can do makes a
  * link, so one in the models folder was put there by the user, and is followed. */
 static graft_status resolve_model(const graft_folders *f, const struct model_folder *m,
                                   const char *name, char **path, graft_err *e)
 {
-    const bool tokenizer = m->takes_tokenizers && graft_str_ends(name, ".model");
-    if (!has_suffix(name, m->suffix) && !tokenizer)
+    if (!has_suffix(name, m->suffix) && !(m->takes_tokenizers && is_tokenizer(name)))
         return graft_fail(e, GRAFT_E_ARG, "%s: files of %s end in .safetensors or .sft%s", name,
                           m->key, m->suffix == or_gguf ? ", or in .gguf" : "");
     for (int i = 0; i < MODEL_ROOTS; i++) {

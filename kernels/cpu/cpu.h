@@ -58,8 +58,8 @@ extern const graft_cpu_op graft_cpu_op_conv2d, graft_cpu_op_linear, graft_cpu_op
     graft_cpu_op_upsample, graft_cpu_op_embedding, graft_cpu_op_timestep, graft_cpu_op_geglu,
     graft_cpu_op_gather_row, graft_cpu_op_prelu, graft_cpu_op_mean_scale, graft_cpu_op_low_scale,
     graft_cpu_op_match_tokens, graft_cpu_op_merge_tokens, graft_cpu_op_spread_tokens,
-    graft_cpu_op_rms_norm, graft_cpu_op_join, graft_cpu_op_rope, graft_cpu_op_linear_int8,
-    graft_cpu_op_conv2d_int8, graft_cpu_op_dequantized;
+    graft_cpu_op_rms_norm, graft_cpu_op_join, graft_cpu_op_rope, graft_cpu_op_route,
+    graft_cpu_op_linear_int8, graft_cpu_op_conv2d_int8, graft_cpu_op_dequantized;
 /* Shapes and dtypes of one operator, as far as they do not depend on how it is computed. */
 graft_status graft_cpu_linear_check(const graft_op_desc *op, graft_err *e);
 graft_status graft_cpu_conv2d_check(const graft_op_desc *op, graft_err *e);

@@ -17,23 +17,9 @@
 #define VERSION "7"
 _Static_assert(GRAFT_LINEAR_W == 1 && GRAFT_CONV_W == 1, "weights share a place");
 
-static const graft_cpu_op *find(const graft_device *own, const graft_op_desc *d)
+/* The one that computes with floats. */
+static const graft_cpu_op *find_plain(graft_op op)
 {
-    graft_op op = d->op;
-    int weights = op == GRAFT_OP_CONV2D || op == GRAFT_OP_LINEAR;
-    /* Integers are a permission for attention. */
-    if (op == GRAFT_OP_ATTENTION && d->attrs.quant == GRAFT_QUANT_INT8)
-        return &graft_cpu_op_attention;
-    if (op == GRAFT_OP_LINEAR && graft_quant_blocks(d->attrs.quant))
-        return &graft_cpu_op_dequantized;
-    if (d->attrs.quant < 0 || d->attrs.quant > (weights ? GRAFT_QUANT_FP8 : GRAFT_QUANT_NONE))
-        return NULL;
-    bool bytes =
-        graft_cpu_multiplies_bytes(op) || (op == GRAFT_OP_LINEAR && graft_cpu_panels_can(own));
-    if (d->attrs.quant == GRAFT_QUANT_INT8 && bytes)
-        return op == GRAFT_OP_LINEAR ? &graft_cpu_op_linear_int8 : &graft_cpu_op_conv2d_int8;
-    if (d->attrs.quant != GRAFT_QUANT_NONE || graft_cpu_is_widened(own, d))
-        return &graft_cpu_op_dequantized;
     switch (op) {
     case GRAFT_OP_CONV2D:
         return &graft_cpu_op_conv2d;
@@ -85,9 +71,31 @@ static const graft_cpu_op *find(const graft_device *own, const graft_op_desc *d)
         return &graft_cpu_op_merge_tokens;
     case GRAFT_OP_SPREAD_TOKENS:
         return &graft_cpu_op_spread_tokens;
+    case GRAFT_OP_ROUTE:
+        return &graft_cpu_op_route;
     default:
         return NULL;
     }
+}
+
+static const graft_cpu_op *find(const graft_device *own, const graft_op_desc *d)
+{
+    const graft_op op = d->op;
+    const bool weights = op == GRAFT_OP_CONV2D || op == GRAFT_OP_LINEAR;
+    /* Integers are a permission for attention. */
+    if (op == GRAFT_OP_ATTENTION && d->attrs.quant == GRAFT_QUANT_INT8)
+        return &graft_cpu_op_attention;
+    if (op == GRAFT_OP_LINEAR && graft_quant_blocks(d->attrs.quant))
+        return &graft_cpu_op_dequantized;
+    if (d->attrs.quant < 0 || d->attrs.quant > (weights ? GRAFT_QUANT_FP8 : GRAFT_QUANT_NONE))
+        return NULL;
+    bool bytes =
+        graft_cpu_multiplies_bytes(op) || (op == GRAFT_OP_LINEAR && graft_cpu_panels_can(own));
+    if (d->attrs.quant == GRAFT_QUANT_INT8 && bytes)
+        return op == GRAFT_OP_LINEAR ? &graft_cpu_op_linear_int8 : &graft_cpu_op_conv2d_int8;
+    if (d->attrs.quant != GRAFT_QUANT_NONE || graft_cpu_is_widened(own, d))
+        return &graft_cpu_op_dequantized;
+    return find_plain(op);
 }
 
 bool graft_cpu_has_tiles(const graft_device *d)

@@ -75,6 +75,8 @@ static const graft_cuda_op *find(const graft_op_desc *d)
         return &graft_cuda_op_merge_tokens;
     case GRAFT_OP_SPREAD_TOKENS:
         return &graft_cuda_op_spread_tokens;
+    case GRAFT_OP_ROUTE:
+        return &graft_cuda_op_route;
     default:
         return NULL;
     }

@@ -110,7 +110,9 @@ char **graft_files_choices(const graft_host *h, const char *folder)
     return graft_files_choices_of(h, folder, NULL);
 }
 
-#define TOKENIZER "spiece.model"
+/* Those that may also be among text encoders. */
+static const char *const tokenizers[] = {"spiece.model", "llama_tokenizer.json", "tokenizer.json"};
+enum { TOKENIZERS = sizeof tokenizers / sizeof *tokenizers };
 
 /* What an input will be is not known before the run when it is linked. */
 static bool is_linked(const graft_arg *name)
@@ -160,12 +162,12 @@ static bool may_have_text(const char *folder)
     return strcmp(folder, "text_encoders") == 0 || strcmp(folder, "checkpoints") == 0;
 }
 
-/* Tokenizers of T5, Qwen and Mistral are files of their own beside the encoder at `path`. Those
- * that are no models a host gives no paths of. */
+/* Tokenizers of T5, Llama, Qwen and Mistral are files of their own beside the encoder at `path`.
+ * Those that are no models a host gives no paths of. */
 static graft_status put_tokenizers(const char *path, graft_str *out)
 {
-    static const char *const files[] = {TOKENIZER, "tokenizer.json", "vocab.json", "merges.txt",
-                                        "tekken.json"};
+    static const char *const files[] = {"spiece.model", "llama_tokenizer.json", "tokenizer.json",
+                                        "vocab.json",   "merges.txt",           "tekken.json"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char *beside = graft_path_beside(path, files[i]);
         if (!beside) return GRAFT_E_NOMEM;
@@ -245,7 +247,8 @@ static graft_status put_stamp(const graft_host *h, const char *folder, const gra
 {
     graft_status st =
         is_linked(name) ? put_all(h, folder, out) : put_model(h, folder, name->u.s, out);
-    if (st == GRAFT_OK && may_have_text(folder)) st = put_maybe(h, "text_encoders", TOKENIZER, out);
+    for (int i = 0; st == GRAFT_OK && may_have_text(folder) && i < TOKENIZERS; i++)
+        st = put_maybe(h, "text_encoders", tokenizers[i], out);
     if (st == GRAFT_OK && may_have_text(folder) && !is_linked(name) &&
         graft_str_ends(name->u.s, ".gguf"))
         st = put_sight(h, folder, out);

@@ -485,6 +485,7 @@ static size_t args_of(const char *name)
                  {"graft_layer_norm", sizeof(graft_cuda_layer_norm)},
                  {"graft_rms_norm", sizeof(graft_cuda_rms_norm)},
                  {"graft_rope", sizeof(graft_cuda_rope)},
+                 {"graft_route", sizeof(graft_cuda_route)},
                  {"graft_tokens", sizeof(graft_cuda_tokens)},
                  {"graft_group", sizeof(graft_cuda_group_norm)},
                  {"graft_mean", sizeof(graft_cuda_mean)},

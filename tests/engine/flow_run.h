@@ -31,9 +31,10 @@ static inline graft_cond *prompt_of(const graft_model *m, uint64_t seed, int wor
     graft_err e = GRAFT_ERR_INIT;
     for (int64_t i = 0; i < n; i++) data[i] = fixed_value(seed + (uint64_t)i);
     const bool worded = m->arch.kind == GRAFT_NET_ANIMA;
-    const int64_t pooled = worded                           ? GRAFT_ANIMA_TOLD
-                           : m->arch.kind == GRAFT_NET_FLUX ? m->arch.flux.pooled_dim
-                                                            : 0;
+    const int64_t pooled = worded                              ? GRAFT_ANIMA_TOLD
+                           : m->arch.kind == GRAFT_NET_FLUX    ? m->arch.flux.pooled_dim
+                           : m->arch.kind == GRAFT_NET_HIDREAM ? m->arch.hidream.pooled_dim
+                                                               : 0;
     float *told = pooled ? graft_malloc_array((size_t)pooled, sizeof *told) : NULL;
     if (worded) fill_words(m, seed, words + 1, told);
     for (int64_t i = 0; !worded && i < pooled; i++) told[i] = fixed_value(40000 + (uint64_t)i);

@@ -275,7 +275,7 @@ static void refused(const unlike *u, graft_status status, const char *words)
 
 static void tokenizers(void)
 {
-    const unlike other = {.cut = "llama-bpe"};
+    const unlike other = {.cut = "gpt-2"};
     graft_err e = GRAFT_ERR_INIT;
     refused(&other, GRAFT_E_NOTFOUND,
             "Mistral without its tokenizer: there is no metadata of Tekken");

@@ -234,7 +234,13 @@ static void makes_no_sense(void)
 
 /* ------------------------------------------------------------------ the graph */
 
-static const graft_qwen3_arch arch = {LAYERS, WIDTH, HEAD, DENSE, VOCAB, HEADS, SHARED, 0, 0, 0, 0};
+static const graft_qwen3_arch arch = {.layers = LAYERS,
+                                      .width = WIDTH,
+                                      .head_dim = HEAD,
+                                      .intermediate = DENSE,
+                                      .vocab = VOCAB,
+                                      .heads = HEADS,
+                                      .key_heads = SHARED};
 
 /* In bfloat16 layers compute in it, and what they add up to, and its norms, are float32. */
 static void keeps_float32(void)

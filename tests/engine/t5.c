@@ -132,14 +132,14 @@ static void bias(void)
     const graft_t5_arch a = {.heads = 2, .buckets = 32};
     static float out[2 * N * N], table[64];
     for (int i = 0; i < 64; i++) table[i] = (float)i;
-    graft_t5_bias(&a, table, N, out);
+    graft_t5_bias(&a, table, N, N, out);
     bool same = true;
     for (int h = 0; h < 2; h++)
         for (int q = 0; q < N; q++)
             for (int k = 0; k < N; k++)
                 same = same && out[(h * N + q) * N + k] == (float)(2 * expected_bucket(k - q) + h);
     CHECK(same);
-    graft_t5_bias(&a, table, 1, out);
+    graft_t5_bias(&a, table, 1, 1, out);
     CHECK(out[0] == 0 && out[1] == 1);
 }
 

@@ -40,7 +40,7 @@ static graft_tekken *small(void)
     memcpy(bytes + BYTES, more, sizeof more);
     for (int i = 0; i < 3; i++) end[BYTES + i] = BYTES + ends[i];
     for (int i = 0; i < GRAFT_TEKKEN_MARKS; i++) id[i] = i;
-    if (graft_bpe_create_ranks(bytes, end, BYTES + 3, &bpe, NULL)) return NULL;
+    if (graft_bpe_create_ranks(bytes, end, BYTES + 3, true, &bpe, NULL)) return NULL;
     return graft_tekken_create(bpe, SPECIAL, id, &t, NULL) ? NULL : t;
 }
 

@@ -237,7 +237,10 @@ static void note_merged(golden *g, const graft_safetensors *f, int k, const char
     if (golden_case(f, k, "clear")) golden_note(g, what, error, 0.06);
 }
 
-/* all: tokens that the network is given; 0: those of the prompt. */
+/* In 16 bits rounding also decides which experts a token goes through, where two of them are near
+ * each other: of networks that have some only cases whose choices are clear are looked at.
+ *
+ * all: tokens that the network is given; 0: those of the prompt. */
 static graft_status unet_case(golden *g, const graft_model *m, const graft_safetensors *f, int k,
                               int64_t all, graft_err *e)
 {
@@ -275,7 +278,7 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
     const double error = golden_error(out, expected, golden_count(want));
     if (golden_case(f, k, "tome") && !is_float32(g))
         note_merged(g, f, k, what, error);
-    else
+    else if (is_float32(g) || !m->arch.hidream.experts || golden_case(f, k, "clear"))
         golden_note_model(g, what, error);
 out:
     graft_binding_release(b);

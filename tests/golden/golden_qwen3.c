@@ -1,4 +1,4 @@
-/* Qwen 3, Qwen 2.5, Mistral and Gemma 2: hidden states from tokens. */
+/* Qwen 3, Qwen 2.5, Mistral, Llama 3.1 and Gemma 2: hidden states from tokens. */
 #include <stdio.h>
 #include <string.h>
 
@@ -176,6 +176,32 @@ static graft_status empty_case(golden *g, const qwen3_file *q, int k, graft_err 
     return st;
 }
 
+/* As HiDream-I1 reads it. */
+static graft_status every_case(golden *g, const qwen3_file *q, int k, graft_err *e)
+{
+    const graft_st_tensor *tokens = golden_case(q->f, k, "tokens");
+    const graft_st_tensor *words = golden_case(q->f, k, "words");
+    const graft_st_tensor *want = golden_case(q->f, k, "every");
+    const size_t width = (size_t)q->arch.width * (size_t)q->arch.layers;
+    if (tokens->rank != 1 || golden_count(words) != 1 ||
+        golden_count(want) != golden_count(tokens) * width)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: case %d has no hidden states", g->file, k);
+    int32_t *ids = golden_tokens(tokens), *n = golden_tokens(words);
+    float *hidden = graft_malloc_array(golden_count(want), sizeof *hidden);
+    float *expected = golden_copy(want);
+    graft_status st =
+        ids && n && hidden && expected ? GRAFT_OK : graft_fail_nomem(e, "Llama's hidden states");
+    if (!st)
+        st = graft_qwen3_run_every(g->engine, &q->options, &q->arch, q->weights, ids, *n,
+                                   tokens->shape[0], NULL, hidden, e);
+    if (!st) note(g, k, "every", golden_error(hidden, expected, golden_count(want)));
+    graft_free(ids);
+    graft_free(n);
+    graft_free(hidden);
+    graft_free(expected);
+    return st;
+}
+
 /* As FLUX.2 reads it: `words` of the tokens are no padding, which stands behind them, or before
  * them (led). */
 static graft_status joined_case(golden *g, const qwen3_file *q, int k, graft_err *e)
@@ -219,6 +245,7 @@ graft_status golden_qwen3(golden *g, graft_safetensors *f, graft_err *e)
     GRAFT_TRY(graft_qwen3_detect(f, "", &q.arch, e));
     for (int k = 0; golden_case(f, k, "tokens"); k++)
         GRAFT_TRY((golden_case(f, k, "padded")     ? padded_case
+                   : golden_case(f, k, "every")    ? every_case
                    : golden_case(f, k, "empty")    ? empty_case
                    : golden_case(f, k, "words")    ? joined_case
                    : golden_case(f, k, "pictures") ? seen_case

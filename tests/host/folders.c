@@ -99,6 +99,26 @@ static void models_in_parts(void)
     }
 }
 
+/* Found among text encoders by their names, but no choices. */
+static void tokenizers(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    char **names;
+    CHECK(system("mkdir -p models/text_encoders") == 0);
+    check_text("models/text_encoders/spiece.model", "");
+    check_text("models/text_encoders/llama_tokenizer.json", "");
+    check_text("models/text_encoders/config.json", "");
+    CHECK_INT(resolve("text_encoders", "spiece.model"), GRAFT_OK);
+    CHECK_INT(resolve("text_encoders", "llama_tokenizer.json"), GRAFT_OK);
+    CHECK_INT(resolve("text_encoders", "tokenizer.json"), GRAFT_E_NOTFOUND);
+    CHECK_INT(resolve("text_encoders", "config.json"), GRAFT_E_ARG);
+    CHECK_INT(resolve("checkpoints", "tokenizer.json"), GRAFT_E_ARG);
+    CHECK_OK(graft_folders_list(&fixture.folders, "clip", &names, &e), &e);
+    for (size_t i = 0; names && names[i]; i++)
+        CHECK(!strstr(names[i], "tokenizer") && !strstr(names[i], "spiece"));
+    graft_folders_free_names(names);
+}
+
 static void models(void)
 {
     graft_err e = GRAFT_ERR_INIT;
@@ -315,6 +335,7 @@ int main(void)
     RUN(numbers);
     RUN(escapes);
     RUN(models);
+    RUN(tokenizers);
     RUN(models_in_parts);
     RUN(names_of_paths);
     RUN(links);

@@ -740,6 +740,20 @@ static void tokens(case_list *l)
     l->item[l->count - 1].desc.attrs.groups = 2;
 }
 
+/* Gates of experts: few choices and many, all of them, dense and as slices. */
+static void routes(case_list *l)
+{
+    /* entries, tokens, choices, how many are taken, gap */
+    static const int32_t rows[][5] = {{2, 70, 4, 2, 0}, {1, 5, 4, 1, 3}, {3, 9, 8, 3, 8},
+                                      {1, 1, 1, 1, 0},  {2, 3, 5, 5, 0}, {1, 600, 64, 6, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int32_t *r = rows[i];
+        const graft_attrs taken = {.groups = r[3]};
+        const graft_tensor_desc x = act_of(r[0], r[1], r[2], 0);
+        unary(l, GRAFT_OP_ROUTE, taken, gapped(x, r[4]), gapped(x, r[4] / 2), "route");
+    }
+}
+
 /* The place in the list seeds a case's values: new ones come last. */
 kernel_case *kernel_cases(size_t *count)
 {
@@ -765,6 +779,7 @@ kernel_case *kernel_cases(size_t *count)
     tokens(&l);
     capped_attentions(&l);
     falling_ropes(&l);
+    routes(&l);
     *count = l.count;
     return l.item;
 }

@@ -41,6 +41,8 @@ static const struct {
     {GRAFT_OP_ROPE, {1e-13, 5e-7}, {4e-7, 1e-3}, {2e-5, 5e-3}},
     /* Angles up to 1000 in float32 are off by 1e-4. */
     {GRAFT_OP_TIMESTEP, {1e-9, 3e-4}, {4e-7, 1e-3}, {1e-5, 5e-3}},
+    /* An approximated exp, and a sum of a few. */
+    {GRAFT_OP_ROUTE, {1e-11, 2e-6}, {2e-7, 1e-3}, {1e-5, 5e-3}},
     /* Values are moved, not computed. */
     {GRAFT_OP_CONCAT, {0, 0}, {0, 0}, {0, 0}},
     {GRAFT_OP_JOIN, {0, 0}, {0, 0}, {0, 0}},

@@ -293,6 +293,21 @@ static double prelu(const kernel_case *c, float *const *val, const int64_t *at)
     return x < 0 ? x * (double)val[1][at[c->desc.out.rank - 1]] : x;
 }
 
+static double route(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const int last = c->desc.out.rank - 1;
+    int64_t other[GRAFT_MAX_RANK], before = 0;
+    double own = get(&c->desc.out, val[0], at), sum = 0;
+    for (int d = 0; d <= last; d++) other[d] = at[d];
+    for (int64_t i = 0; i < c->desc.out.dim[last]; i++) {
+        other[last] = i;
+        const double x = get(&c->desc.out, val[0], other);
+        before += x > own || (x == own && i < at[last]);
+        sum += exp(x - own);
+    }
+    return before < c->desc.attrs.groups ? 1 / sum : 0;
+}
+
 static double mean_at(const kernel_case *c, const float *x, int64_t n, int64_t pixel)
 {
     const int64_t *dim = c->desc.out.dim;
@@ -474,6 +489,8 @@ double truth_at(const kernel_case *c, float *const *val, const int64_t at[GRAFT_
         return merge_tokens(c, val, at);
     case GRAFT_OP_SPREAD_TOKENS:
         return spread_tokens(c, val, at);
+    case GRAFT_OP_ROUTE:
+        return route(c, val, at);
     default:
         return NAN;
     }
@@ -492,6 +509,7 @@ double truth_cost(const kernel_case *c)
         return (double)(x->dim[1] * x->dim[2] * x->dim[3] / d->attrs.groups);
     case GRAFT_OP_LAYER_NORM:
     case GRAFT_OP_RMS_NORM:
+    case GRAFT_OP_ROUTE:
         return (double)x->dim[x->rank - 1];
     case GRAFT_OP_ATTENTION:
         return (double)(d->in[1].dim[1] * x->dim[2] / d->attrs.heads);

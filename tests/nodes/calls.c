@@ -95,6 +95,9 @@ static void loaders_pass_files_on(void)
     expect("DualCLIPLoader", edit_sd3, "clip sd3 file.safetensors file.safetensors\n", "load ");
     expect("TripleCLIPLoader", NULL,
            "clip sd3 file.safetensors file.safetensors file.safetensors\n", "load ");
+    expect("QuadrupleCLIPLoader", NULL,
+           "clip hidream file.safetensors file.safetensors file.safetensors file.safetensors\n",
+           "load ");
     expect("VAELoader", NULL, "vae file.safetensors\n", "load ");
     expect("ControlNetLoader", NULL, "controlnet file.safetensors\n", "load ");
     expect("OneDiffControlNetLoader", NULL, "controlnet file.safetensors\n", "load ");
@@ -211,6 +214,12 @@ static void edit_texts(const graft_node *n, graft_arg *in)
     set_s(n, in, "clip_l", "l");
     set_s(n, in, "clip_g", "");
     set_s(n, in, "t5xxl", "t5");
+}
+
+static void edit_four_texts(const graft_node *n, graft_arg *in)
+{
+    edit_texts(n, in);
+    set_s(n, in, "llama", "llama");
 }
 
 static void edit_t5_alone(const graft_node *n, graft_arg *in)
@@ -429,6 +438,8 @@ static void prompts_pass_arguments_on(void)
     expect("CLIPTextEncode", edit_text, "encode 'a (cat:1.2)'\n", "encode ");
     expect("CLIPTextEncodeSDXL", edit_sdxl, "encode_sdxl 'g' 'l' 1 2 3 4 5 6\n", "encode ");
     expect("CLIPTextEncodeSDXLRefiner", edit_text, "encode_refiner 'a (cat:1.2)' 6 1024 1024\n",
+           "encode ");
+    expect("CLIPTextEncodeHiDream", edit_four_texts, "encode_hidream 'l' '' 't5' 'llama'\n",
            "encode ");
     expect("CLIPTextEncodeSD3", edit_texts, "encode_sd3 'l' '' 't5'\n", "encode ");
     expect("CLIPTextEncodeSD3", edit_t5_alone, "encode_sd3 '-' '-' 't5'\n", "encode ");

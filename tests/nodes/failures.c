@@ -32,9 +32,9 @@ static void edit_no_file(const graft_node *n, graft_arg *in)
             return;
         }
 }
-static void edit_hidream(const graft_node *n, graft_arg *in)
+static void edit_hunyuan(const graft_node *n, graft_arg *in)
 {
-    set_s(n, in, "type", "hidream");
+    set_s(n, in, "type", "hunyuan_image");
 }
 static void edit_playground(const graft_node *n, graft_arg *in)
 {
@@ -100,8 +100,8 @@ static void failures_name_the_input(void)
         fake_fail = GRAFT_E_FORMAT;
         expect_failure(loaders[i][0], NULL, GRAFT_E_FORMAT, loaders[i][1], "planned failure");
     }
-    expect_failure("CLIPLoader", edit_hidream, GRAFT_E_UNSUPPORTED, "type", "hidream");
-    expect_failure("DualCLIPLoader", edit_hidream, GRAFT_E_UNSUPPORTED, "type", "hidream");
+    expect_failure("CLIPLoader", edit_hunyuan, GRAFT_E_UNSUPPORTED, "type", "hunyuan_image");
+    expect_failure("DualCLIPLoader", edit_hunyuan, GRAFT_E_UNSUPPORTED, "type", "hunyuan_image");
     expect_failure("ModelSamplingContinuousEDM", edit_playground, GRAFT_E_UNSUPPORTED, "sampling",
                    "edm_playground_v2.5");
     expect_failure("ModelSamplingDiscrete", edit_img_to_img, GRAFT_E_UNSUPPORTED, "sampling",

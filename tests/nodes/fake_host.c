@@ -100,7 +100,9 @@ static bool is_refused(const char *folder, const char *name)
     if (strcmp(folder, "input") == 0 || strcmp(folder, "output") == 0 ||
         strcmp(folder, "temp") == 0)
         return false;
-    if (strcmp(folder, "text_encoders") == 0 && graft_str_ends(name, ".model")) return false;
+    if (strcmp(folder, "text_encoders") == 0 &&
+        (graft_str_ends(name, ".model") || graft_str_ends(name, "tokenizer.json")))
+        return false;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (graft_str_ends(name, endings[i])) return false;
     return true;

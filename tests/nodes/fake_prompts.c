@@ -42,6 +42,15 @@ graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, con
     return fake_make_cond(out, e);
 }
 
+graft_status graft_clip_encode_hidream(const graft_clip *c, const char *text_l, const char *text_g,
+                                       const char *text_t5, const char *text_llama,
+                                       const graft_task *task, graft_cond **out, graft_err *e)
+{
+    (void)c, (void)task;
+    trace("encode_hidream '%s' '%s' '%s' '%s'\n", text_l, text_g, text_t5, text_llama);
+    return fake_make_cond(out, e);
+}
+
 graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, const char *text_g,
                                    const char *text_t5, const graft_task *task, graft_cond **out,
                                    graft_err *e)

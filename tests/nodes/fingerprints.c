@@ -123,8 +123,8 @@ static void fingerprints_follow_what_was_overwritten(void)
     CHECK(strcmp(a, b) != 0);
 }
 
-/* T5's words are in a file of their own, beside the encoder's or with the text encoders; Qwen's and
- * Mistral's may be beside it. */
+/* T5's words are in a file of their own, beside the encoder's or with the text encoders, as are
+ * Llama's; Qwen's and Mistral's may be beside it. */
 static void fingerprints_follow_the_tokenizer(void)
 {
     static const struct {
@@ -132,12 +132,16 @@ static void fingerprints_follow_the_tokenizer(void)
     } nodes[] = {{"CLIPLoader", "text_encoders", "clip_name"},
                  {"DualCLIPLoader", "text_encoders", "clip_name2"},
                  {"TripleCLIPLoader", "text_encoders", "clip_name3"},
+                 {"QuadrupleCLIPLoader", "text_encoders", "clip_name4"},
                  {"CheckpointLoaderSimple", "checkpoints", "ckpt_name"}};
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
         const char *const own = nodes[i].folder;
-        const char *const files[][2] = {{own, "spiece.model"},   {"text_encoders", "spiece.model"},
-                                        {own, "tokenizer.json"}, {own, "vocab.json"},
-                                        {own, "merges.txt"},     {own, "tekken.json"}};
+        const char *const files[][2] = {
+            {own, "spiece.model"},         {"text_encoders", "spiece.model"},
+            {own, "llama_tokenizer.json"}, {"text_encoders", "llama_tokenizer.json"},
+            {own, "tokenizer.json"},       {"text_encoders", "tokenizer.json"},
+            {own, "vocab.json"},           {own, "merges.txt"},
+            {own, "tekken.json"}};
         const graft_node *node = fake_host_node(nodes[i].id);
         const graft_fingerprint_api *api = node->query(GRAFT_FINGERPRINT_ID);
         graft_arg in[24], linked[24];
@@ -145,7 +149,7 @@ static void fingerprints_follow_the_tokenizer(void)
         fake_host_defaults(node, linked);
         linked[fake_host_input(node, nodes[i].input)] = (graft_arg){.kind = GRAFT_NONE};
         fake_host_put(&host, own, "file.safetensors", "one", 3);
-        for (int k = 0; k < 6; k++) {
+        for (int k = 0; k < (int)(sizeof files / sizeof *files); k++) {
             char a[64] = "", b[64] = "", c[64] = "", d[64] = "";
             CHECK_INT(api->get(&host.host, in, a, sizeof a), GRAFT_OK);
             CHECK_INT(api->get(&host.host, linked, c, sizeof c), GRAFT_OK);

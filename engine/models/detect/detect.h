@@ -49,6 +49,9 @@ graft_status graft_auraflow_detect(const graft_safetensors *f, const char *prefi
                                    const char *config, graft_auraflow_arch *out, graft_err *e);
 graft_status graft_omnigen2_detect(const graft_safetensors *f, const char *prefix,
                                    const char *config, graft_omnigen2_arch *out, graft_err *e);
+/* HiDream-I1, and E1, which has the same network. */
+graft_status graft_hidream_detect(const graft_safetensors *f, const char *prefix,
+                                  const char *config, graft_hidream_arch *out, graft_err *e);
 graft_status graft_anima_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                 graft_anima_arch *out, graft_err *e);
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
@@ -99,6 +102,9 @@ graft_status graft_gligen_detect(const graft_safetensors *f, const char *prefix,
 graft_status graft_qwen3_detect(const graft_safetensors *f, const char *prefix,
                                 graft_qwen3_arch *out, graft_err *e);
 bool graft_qwen3_is_mistral(const graft_safetensors *f, const char *prefix);
+/* Whether it is a Llama 3, by its number of tokens, or as the file says: tokenizer.ggml.pre, or
+ * llama in __metadata__.config. */
+bool graft_qwen3_is_llama(const graft_safetensors *f, const char *prefix);
 /* Whether it has no more layers than Ministral 3's smallest, of 3 billion weights. */
 bool graft_qwen3_is_ministral(const graft_safetensors *f, const char *prefix);
 /* How many numbers its heads are of, by metadata; any: a number that makes no sense is 128. */

@@ -1,14 +1,16 @@
-/* Qwen 3 and 2.5, Mistral and Gemma 2, by the names and shapes of their tensors. */
+/* Qwen 3 and 2.5, Mistral, Llama 3.1 and Gemma 2, by the names and shapes of their tensors. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/models/detect/detect_parts.h"
 #include "engine/models/encoders/qwen3.h"
 #include "kernels/op_desc.h"
 
-#define MAX_LAYERS 128
-#define HEAD_DIM   128 /* of Qwen 2.5's from 1.5 billion weights on, and of Mistral's */
-#define HEAD_GEMMA 256 /* of Gemma 2's of 2 and 9 billion weights */
+#define MAX_LAYERS  128
+#define HEAD_DIM    128    /* of Qwen 2.5's from 1.5 billion weights on, and of Mistral's */
+#define VOCAB_LLAMA 128256 /* of Llama 3, which none of the others has */
+#define HEAD_GEMMA  256    /* of Gemma 2's of 2 and 9 billion weights */
 
 #define LAYER "model.layers.0."
 
@@ -47,11 +49,6 @@ static bool has_layer(const graft_safetensors *f, const char *prefix, int i)
            graft_detect_find(f, prefix, "model.layers.%d.mlp.down_proj.weight", i);
 }
 
-bool graft_qwen3_is_ministral(const graft_safetensors *f, const char *prefix)
-{
-    return graft_qwen3_is_mistral(f, prefix) && !has_layer(f, prefix, GRAFT_MINISTRAL_LAYERS);
-}
-
 /* Rows of a matrix of so many columns, or of as many as it has (0); 0 when it is none. */
 static int32_t rows_of(const graft_safetensors *f, const char *prefix, const char *name,
                        int32_t columns)
@@ -59,6 +56,24 @@ static int32_t rows_of(const graft_safetensors *f, const char *prefix, const cha
     const graft_st_tensor *t = graft_detect_find(f, prefix, "%s", name);
     if (!t || t->rank != 2 || (columns && graft_detect_dim(t, 1) != columns)) return 0;
     return graft_detect_dim(t, 0);
+}
+
+bool graft_qwen3_is_llama(const graft_safetensors *f, const char *prefix)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    const char *pre = graft_safetensors_metadata(f, "tokenizer.ggml.pre");
+    int64_t told = 0;
+    if (!graft_qwen3_is_mistral(f, prefix)) return false;
+    if (graft_detect_number(f, graft_safetensors_metadata(f, "config"), "llama", &told, &e))
+        return false;
+    return told > 0 || (pre && strcmp(pre, "llama-bpe") == 0) ||
+           rows_of(f, prefix, graft_qwen3_embeddings_name(), 0) == VOCAB_LLAMA;
+}
+
+bool graft_qwen3_is_ministral(const graft_safetensors *f, const char *prefix)
+{
+    return graft_qwen3_is_mistral(f, prefix) && !graft_qwen3_is_llama(f, prefix) &&
+           !has_layer(f, prefix, GRAFT_MINISTRAL_LAYERS);
 }
 
 static int32_t length_of(const graft_safetensors *f, const char *prefix, const char *name)
@@ -101,6 +116,7 @@ static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
     a->gemma = graft_detect_find(f, prefix, GRAFT_GEMMA2_TENSOR) != NULL;
     a->mistral = graft_qwen3_is_mistral(f, prefix);
     a->ministral = graft_qwen3_is_ministral(f, prefix);
+    a->llama = graft_qwen3_is_llama(f, prefix);
     if (a->mistral) return graft_mistral_head_dim(f, &a->head_dim, e);
     if (a->gemma)
         return head_dim(f, own_number(f, "attention.key_length"), HEAD_GEMMA, &a->head_dim, e);

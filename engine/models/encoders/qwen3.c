@@ -18,7 +18,14 @@
 #define YARN_FACTOR 16
 #define YARN_FAST   32
 #define YARN_SLOW   1
-#define UNSEEN      -1e9f /* beside any score; infinities would make a block of keys of no number */
+/* Llama 3.1's base and numbers: the length of its training, by how much angles are slowed that do
+ * not go round over it, and how often at least one does that stays as it was. */
+#define BASE_LLAMA   5e5
+#define LLAMA_LENGTH 8192
+#define LLAMA_FACTOR 8
+#define LLAMA_TIMES  4
+/* Beside any score; infinities would make a block of keys of no number. */
+#define UNSEEN -1e9f
 
 typedef struct qwen3 {
     graft_build b;
@@ -42,6 +49,7 @@ const char *graft_qwen3_family(const graft_qwen3_arch *a)
 {
     return a->gemma       ? "Gemma 2"
            : a->ministral ? "Ministral 3"
+           : a->llama     ? "Llama 3.1"
            : a->mistral   ? "Mistral"
            : a->biased    ? "Qwen 2.5"
                           : "Qwen 3";
@@ -199,6 +207,17 @@ static graft_vid stacked(const qwen3 *m, graft_vid x)
     return side_by_side(m, x, at, GRAFT_QWEN3_STACKED);
 }
 
+/* HiDream-I1's: `count` layers from `first` on, which *x goes through. */
+static graft_vid every(const qwen3 *m, graft_vid *x, int32_t first, int32_t count)
+{
+    if (count > 1) {
+        const graft_vid left = every(m, x, first, count / 2);
+        return graft_build_concat(&m->b, left, every(m, x, first + count / 2, count - count / 2));
+    }
+    *x = layer(m, first, *x);
+    return first + 1 < m->a->layers ? *x : rms_normed(m, NAME("model.norm.weight"), *x);
+}
+
 static void check_layers(const graft_qwen3_arch *a, int32_t last, const char *network,
                          graft_graph *g)
 {
@@ -211,13 +230,13 @@ static void check_layers(const graft_qwen3_arch *a, int32_t last, const char *ne
 /* Those that one network alone reads. */
 static void check_own(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_graph *g)
 {
-    const bool other = s->joined || s->normed || s->layered || s->whole;
-    if ((a->mistral && !a->ministral) != (s->joined == GRAFT_QWEN3_DEV) ||
-        (a->ministral && other) || (a->gemma && (other || s->placed)))
+    const bool other = s->joined || s->normed || s->layered || s->whole || s->every;
+    if (graft_qwen3_is_led(a) != (s->joined == GRAFT_QWEN3_DEV) || (a->ministral && other) ||
+        (a->llama != 0) != (s->every != 0) || (a->gemma && (other || s->placed)))
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "%s for another network than its own",
                          graft_qwen3_family(a));
-    if (a->ministral && !s->placed)
-        graft_graph_fail(g, GRAFT_E_ARG, "a Ministral 3 without its angles");
+    if (graft_qwen3_is_placed(a) && !s->placed)
+        graft_graph_fail(g, GRAFT_E_ARG, "a %s without its angles", graft_qwen3_family(a));
 }
 
 static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_graph *g)
@@ -229,7 +248,7 @@ static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_g
         graft_graph_fail(g, GRAFT_E_LIMIT, "a text of %lld tokens; at most %lld are read by %s",
                          (long long)s->tokens, (long long)graft_qwen3_most(a, s->placed),
                          graft_qwen3_family(a));
-    if (!!s->joined + !!s->normed + !!s->layered + !!s->whole > 1)
+    if (!!s->joined + !!s->normed + !!s->layered + !!s->whole + !!s->every > 1)
         graft_graph_fail(g, GRAFT_E_ARG, "a text for several networks");
     if (s->placed && s->batch != 1)
         graft_graph_fail(g, GRAFT_E_ARG, "%lld texts with pictures", (long long)s->batch);
@@ -240,7 +259,7 @@ static void check(const graft_qwen3_arch *a, const graft_qwen3_shape *s, graft_g
     if (s->padded && (!s->normed || !s->placed || !a->biased))
         graft_graph_fail(g, GRAFT_E_ARG, "padding that is read, for another network than its own");
     check_own(a, s, g);
-    if (a->mistral && !a->ministral && a->layers < GRAFT_MISTRAL_JOINED_LEAST)
+    if (graft_qwen3_is_led(a) && a->layers < GRAFT_MISTRAL_JOINED_LEAST)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED,
                          "a Mistral of %d layers; FLUX.2 wants what the first %d give", a->layers,
                          GRAFT_MISTRAL_JOINED_LEAST);
@@ -274,9 +293,19 @@ static double yarn_angle(const graft_qwen3_arch *a, double times)
     return a->head_dim * log(YARN_LENGTH / (times * 2 * acos(-1.0))) / (2 * log(BASE));
 }
 
-/* By how much angle i grows from one place to the next. */
+/* By how much angle i of Llama's grows from one place to the next. */
+static double llama_speed(const graft_qwen3_arch *a, int32_t i)
+{
+    const double speed = pow(BASE_LLAMA, -2.0 * i / a->head_dim);
+    const double times = LLAMA_LENGTH * speed / (2 * acos(-1.0));
+    const double part = fmin(fmax((times - 1) / (LLAMA_TIMES - 1), 0), 1);
+    return speed * part + speed / LLAMA_FACTOR * (1 - part);
+}
+
+/* The same of the others'. */
 static double speed_of(const graft_qwen3_arch *a, int32_t i)
 {
+    if (a->llama) return llama_speed(a, i);
     const double base = a->biased || a->ministral ? BASE : BASE_VL;
     const double speed = pow(base, -2.0 * i / a->head_dim);
     if (!a->ministral) return speed;
@@ -340,7 +369,7 @@ graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shap
                .placed = s->placed};
     check(a, s, g);
     graft_vid x = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){s->batch, s->tokens, a->width});
-    if (s->joined == GRAFT_QWEN3_KLEIN || s->padded || a->gemma)
+    if (s->joined == GRAFT_QWEN3_KLEIN || s->padded || s->every || a->gemma)
         m.bias = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){a->heads, s->tokens, s->tokens});
     if (s->joined == GRAFT_QWEN3_DEV)
         m.sees = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){1, s->tokens, 1});
@@ -351,7 +380,8 @@ graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shap
                           : s->layered == GRAFT_QWEN3_IDEOGRAM4 ? stacked(&m, x)
                           : s->layered                          ? layered(&m, x)
                           : s->normed                           ? all_normed(&m, x)
-                                      : first_layers(&m, x, a->layers - !s->whole));
+                          : s->every                            ? every(&m, &x, 0, a->layers)
+                                     : first_layers(&m, x, a->layers - !s->whole));
     graft_status st = graft_graph_status(g, e);
     if (st)
         graft_graph_destroy(g);

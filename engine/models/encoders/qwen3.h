@@ -14,6 +14,12 @@
  * 2023, arXiv:2309.00071) for 16 times the length of its training, 16384 tokens. Up to there
  * neither scores nor queries are scaled, and texts end long before.
  *
+ * And Llama 3.1 (Llama Team 2024, arXiv:2407.21783; transformers' modeling_llama.py and
+ * modeling_rope_utils.py, public under Apache-2.0), all of whose layers HiDream-I1 reads, the last
+ * behind the norm: it is a Mistral, but for its angles. Those that go round less than once over
+ * 8192 places go on eight times as slowly, those that do at least four times as they were, those
+ * between in parts.
+ *
  * And Gemma 2 (Gemma Team 2024, arXiv:2408.00118; transformers' modeling_gemma2.py, public under
  * Apache-2.0), up to its last layer: the text encoder of Lumina-Image 2.0. Its token embeddings are
  * multiplied by the root of their width, what a branch gives is normed once more before it is
@@ -34,10 +40,10 @@
  * (arXiv:2104.09864). A token sees those before it and itself, so padding at the end changes
  * nothing. FLUX.2's and LongCat-Image's padding is read by the network, so it must be what it was
  * in training. That of klein and of LongCat-Image stands behind the words: it sees all of them and
- * no padding, not even itself; LongCat-Image's all turns as the second token does, as positions are
- * made of masks in transformers' Qwen2_5_VLModel, and so all of it is the same. That of dev
- * stands before them and sees nothing, so attention gives it zeros, and all of it is the same.
- * Token embeddings are looked up by the caller, straight from the mapped table. */
+ * no padding, not even itself; HiDream-I1's likewise; LongCat-Image's all turns as the second token
+ * does, as positions are made of masks in transformers' Qwen2_5_VLModel, and so all of it is the
+ * same. That of dev stands before them and sees nothing, so attention gives it zeros, and all of it
+ * is the same. Token embeddings are looked up by the caller, straight from the mapped table. */
 #ifndef GRAFT_MODELS_QWEN3_H
 #define GRAFT_MODELS_QWEN3_H
 #include "engine/graph/graph.h"
@@ -90,6 +96,7 @@ typedef struct graft_qwen3_shape {
     int32_t placed;  /* 1: where tokens stand is an input; of one text; 1 of a Ministral */
     int32_t layered; /* GRAFT_QWEN3_KREA2, GRAFT_QWEN3_IDEOGRAM4; not with joined or normed */
     int32_t whole;   /* 1: for Qwen-Image 2.1; with none of these but placed */
+    int32_t every;   /* 1: for HiDream-I1; with placed, and with none of the others */
     int32_t deep;    /* how often pictures go deeper into the model: with placed and whole alone */
 } graft_qwen3_shape;
 
@@ -110,10 +117,12 @@ typedef struct graft_qwen3_picture {
  * gives a token is multiplied, 0 for padding; output likewise, behind 10, 20 and 30. Layered:
  * output (N,T,12 width), likewise of Krea 2's layers, or (N,T,13 width) of Ideogram 4's, and no
  * second input. Normed: all layers, and the norm. Padded: a second input as klein's, and of Gemma.
- * Whole: all layers without it, with Qwen 3-VL's angles. Placed: two more inputs at the end,
- * float32 (T,1,head_dim/2), of graft_qwen3_angles(). Deep: as many more, (1,T,width), each added to
- * the stream behind one layer, from the first on; zeros where no picture is. GRAFT_E_UNSUPPORTED
- * where there are no more layers than joined or layered takes. */
+ * Whole: all layers without it, with Qwen 3-VL's angles. Every: a second input as klein's; output
+ * (N,T,layers width), the stream behind each of the layers side by side, the last one normed.
+ * Placed: two more inputs at the end, float32 (T,1,head_dim/2), of graft_qwen3_angles(). Deep: as
+ * many more, (1,T,width), each added to the stream behind one layer, from the first on; zeros where
+ * no picture is. GRAFT_E_UNSUPPORTED where there are no more layers than joined or layered takes.
+ */
 graft_status graft_qwen3_build(const graft_qwen3_arch *a, const graft_qwen3_shape *shape,
                                graft_graph **out, graft_err *e);
 /* What is added to the scores of attention, for texts of which the first so many of T tokens are
@@ -123,9 +132,19 @@ void graft_qwen3_bias(const graft_qwen3_arch *a, int64_t words, int64_t tokens, 
  * and do not reach behind the last token. */
 void graft_qwen3_angles(const graft_qwen3_arch *a, const graft_qwen3_picture *picture, size_t n,
                         int64_t tokens, float *cosines, float *sines);
+/* Whether it is a Mistral for FLUX.2 dev. */
+static inline bool graft_qwen3_is_led(const graft_qwen3_arch *a)
+{
+    return a->mistral && !a->ministral && !a->llama;
+}
+/* Whether where its tokens stand is an input of any graph. */
+static inline bool graft_qwen3_is_placed(const graft_qwen3_arch *a)
+{
+    return a->ministral || a->llama;
+}
 /* How many tokens one text has at most, pictures among them. */
 int64_t graft_qwen3_most(const graft_qwen3_arch *a, bool with_pictures);
-/* "Qwen 3", "Qwen 2.5", "Mistral", "Ministral 3" or "Gemma 2". Static. */
+/* "Qwen 3", "Qwen 2.5", "Mistral", "Ministral 3", "Llama 3.1" or "Gemma 2". Static. */
 const char *graft_qwen3_family(const graft_qwen3_arch *a);
 /* Name of the tokens' table (vocab,width). Static. */
 const char *graft_qwen3_embeddings_name(void);

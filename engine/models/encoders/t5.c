@@ -7,6 +7,8 @@
 #define NAME(...)    graft_name_make(__VA_ARGS__)
 #define EPS          1e-6f
 #define FAR_DISTANCE 128.0
+/* Beside any score; infinities would make a block of keys of no number. */
+#define UNSEEN -1e9f
 
 typedef struct t5 {
     graft_build b;
@@ -45,7 +47,8 @@ void graft_t5_buckets(const graft_t5_arch *a, int64_t tokens, int32_t *out)
             out[q * tokens + k] = graft_t5_bucket(a->buckets, k - q);
 }
 
-void graft_t5_bias(const graft_t5_arch *a, const float *table, int64_t tokens, float *out)
+void graft_t5_bias(const graft_t5_arch *a, const float *table, int64_t words, int64_t tokens,
+                   float *out)
 {
     for (int64_t distance = 1 - tokens; distance < tokens; distance++) {
         const float *row = table + (int64_t)graft_t5_bucket(a->buckets, distance) * a->heads;
@@ -53,7 +56,8 @@ void graft_t5_bias(const graft_t5_arch *a, const float *table, int64_t tokens, f
         const int64_t end = distance < 0 ? tokens : tokens - distance;
         for (int64_t h = 0; h < a->heads; h++)
             for (int64_t q = first; q < end; q++)
-                out[(h * tokens + q) * tokens + q + distance] = row[h];
+                out[(h * tokens + q) * tokens + q + distance] =
+                    q + distance < words ? row[h] : UNSEEN;
     }
 }
 

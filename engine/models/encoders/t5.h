@@ -41,6 +41,8 @@ const char *graft_t5_bias_name(void);
 int32_t graft_t5_bucket(int32_t buckets, int64_t distance);
 /* The buckets (tokens,tokens). */
 void graft_t5_buckets(const graft_t5_arch *a, int64_t tokens, int32_t *out);
-/* The bias (heads,tokens,tokens) from the table's values. */
-void graft_t5_bias(const graft_t5_arch *a, const float *table, int64_t tokens, float *out);
+/* The bias (heads,tokens,tokens) from the table's values. Those behind the first `words` are not
+ * attended to, not even by themselves. */
+void graft_t5_bias(const graft_t5_arch *a, const float *table, int64_t words, int64_t tokens,
+                   float *out);
 #endif

@@ -41,16 +41,14 @@ graft_status graft_textenc_build(const graft_text_arch *a, const graft_textenc_s
     graft_graph *g = graft_graph_create();
     if (!g) return graft_fail_nomem(e, "text encoder graph");
     graft_build b = {g, s->act_dtype};
-    bool openclip = a->layout == GRAFT_TEXT_OPENCLIP;
     int64_t dim[3] = {s->batch, s->tokens, a->width}, one[3] = {1, a->positions, a->width};
     graft_vid x = graft_build_cast(&b, graft_graph_input(g, GRAFT_F32, 3, dim), s->act_dtype);
     graft_vid row = s->pooled ? graft_graph_input(g, GRAFT_I32, 1, dim) : GRAFT_NO_VALUE;
-    graft_name pos = NAME("%s", openclip ? "positional_embedding"
-                                         : "text_model.embeddings.position_embedding.weight");
-    if (s->tokens != a->positions)
+    if (s->tokens > a->positions)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "text of %lld tokens for %d positions",
                          (long long)s->tokens, a->positions);
-    x = graft_build_add(&b, x, graft_graph_weight(g, pos.text, 3, one));
+    if (graft_textenc_adds_positions(a, s->tokens))
+        x = graft_build_add(&b, x, graft_graph_weight(g, graft_textenc_positions_name(a), 3, one));
     graft_vid hidden = GRAFT_NO_VALUE;
     int last = s->pooled ? a->layers : s->hidden_layer;
     const graft_layers layers = layers_of(a);
@@ -73,6 +71,12 @@ graft_status graft_textenc_build(const graft_text_arch *a, const graft_textenc_s
     else
         *out = g;
     return st;
+}
+
+const char *graft_textenc_positions_name(const graft_text_arch *a)
+{
+    return a->layout == GRAFT_TEXT_OPENCLIP ? "positional_embedding"
+                                            : "text_model.embeddings.position_embedding.weight";
 }
 
 void graft_textenc_table_name(const graft_text_arch *a, char *out, size_t n)

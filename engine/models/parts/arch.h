@@ -191,6 +191,22 @@ typedef struct graft_auraflow_arch {
     int32_t registers; /* learnt tokens that stand before a prompt's */
 } graft_auraflow_arch;
 
+/* HiDream-I1's transformer (hidream.h). */
+typedef struct graft_hidream_arch {
+    int32_t channels; /* of the latent, going in and coming out */
+    int32_t hidden, heads;
+    int32_t depth, single_depth; /* blocks of two streams, then of one */
+    int32_t patch;               /* as above */
+    int32_t rope_dim;            /* likewise */
+    int32_t time_dim;            /* numbers that tell the timestep */
+    int32_t pooled_dim;
+    int32_t experts, chosen;           /* that a token may go through, and does */
+    int32_t mlp, shared_mlp, text_mlp; /* values behind the gates of each, of the one that sees all
+                                          tokens, and of words */
+    /* Of a prompt: T5's numbers of a token, and those of each of so many layers of Llama. */
+    int32_t t5_dim, llama_dim, llama_layers;
+} graft_hidream_arch;
+
 /* Anima's transformer, and the adapter that makes of a prompt what it reads (anima.h). */
 typedef struct graft_anima_arch {
     int32_t channels; /* of the latent, going in and coming out */
@@ -216,7 +232,8 @@ typedef enum graft_net_kind {
     GRAFT_NET_IDEOGRAM4 = 9,
     GRAFT_NET_ERNIE_IMAGE = 10,
     GRAFT_NET_AURAFLOW = 11,
-    GRAFT_NET_OMNIGEN2 = 12
+    GRAFT_NET_OMNIGEN2 = 12,
+    GRAFT_NET_HIDREAM = 13
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
@@ -255,6 +272,7 @@ typedef struct graft_net_arch {
     graft_ernie_image_arch ernie_image;
     graft_auraflow_arch auraflow;
     graft_omnigen2_arch omnigen2;
+    graft_hidream_arch hidream;
 } graft_net_arch;
 
 /* A T2I-Adapter (t2i_adapter.h). */
@@ -441,8 +459,8 @@ typedef struct graft_t5_arch {
     int32_t own_bias; /* 1: UMT5: each layer has a bias of its own */
 } graft_t5_arch;
 
-/* Qwen 3's language models, those without experts, Qwen 2.5's, Mistral's and Gemma 2's (qwen3.h).
- */
+/* Qwen 3's language models, those without experts, Qwen 2.5's, Mistral's, Llama 3.1's and Gemma 2's
+ * (qwen3.h). */
 typedef struct graft_qwen3_arch {
     int32_t layers, width, head_dim, intermediate, vocab;
     int32_t heads, key_heads; /* of queries; of keys and values, which several of them share */
@@ -450,6 +468,7 @@ typedef struct graft_qwen3_arch {
     int32_t mistral;   /* 1: Mistral: neither biases nor norms of heads */
     int32_t ministral; /* 1: of these Ministral 3, whose places turn by other angles */
     int32_t gemma;     /* 1: Gemma 2: as Mistral, with norms behind branches, too */
+    int32_t llama;     /* 1: of Mistral's a Llama 3.1, whose places turn by other angles */
 } graft_qwen3_arch;
 
 /* The part of Qwen 2.5-VL that looks at pictures (qwen_vision.h). */

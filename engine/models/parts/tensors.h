@@ -16,6 +16,7 @@
 #define GRAFT_IDEOGRAM4_TENSOR    "llm_cond_proj.weight"
 #define GRAFT_ERNIE_IMAGE_TENSOR  "layers.0.adaLN_sa_ln.weight"
 #define GRAFT_AURAFLOW_TENSOR     "double_layers.0.attn.w1q.weight"
+#define GRAFT_HIDREAM_TENSOR      "double_stream_blocks.0.block.ff_i.gate.weight"
 #define GRAFT_ANIMA_TENSOR        "llm_adapter.out_proj.weight"
 #define GRAFT_OMNIGEN2_TENSOR     "ref_image_patch_embedder.weight"
 

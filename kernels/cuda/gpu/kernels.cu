@@ -31,6 +31,7 @@
 #include "kernels/cuda/gpu/norm.inc"
 #include "kernels/cuda/gpu/norm8.inc"
 #include "kernels/cuda/gpu/rope.inc"
+#include "kernels/cuda/gpu/route.inc"
 #include "kernels/cuda/gpu/group8.inc"
 #include "kernels/cuda/gpu/factor.inc"
 #include "kernels/cuda/gpu/gather.inc"

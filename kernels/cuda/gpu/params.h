@@ -140,6 +140,15 @@ typedef struct graft_cuda_tokens {
     int32_t vec; /* x can be read 16 bytes at a time */
 } graft_cuda_tokens;
 
+/* ROUTE: a thread a row. */
+typedef struct graft_cuda_route {
+    const void *x;
+    void *out;
+    int64_t sx[4], so[4];
+    uint32_t dim[4];
+    uint32_t rows, choices, taken;
+} graft_cuda_route;
+
 typedef struct graft_cuda_timestep {
     const float *t;
     void *out;

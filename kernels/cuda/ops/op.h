@@ -65,8 +65,8 @@ extern const graft_cuda_op graft_cuda_op_conv2d, graft_cuda_op_linear, graft_cud
     graft_cuda_op_gather_row, graft_cuda_op_prelu, graft_cuda_op_mean_scale,
     graft_cuda_op_low_scale, graft_cuda_op_rms_norm, graft_cuda_op_join, graft_cuda_op_rope,
     graft_cuda_op_match_tokens, graft_cuda_op_merge_tokens, graft_cuda_op_spread_tokens,
-    graft_cuda_op_conv2d_int8, graft_cuda_op_linear_int8, graft_cuda_op_int4, graft_cuda_op_narrow,
-    graft_cuda_op_blocks;
+    graft_cuda_op_route, graft_cuda_op_conv2d_int8, graft_cuda_op_linear_int8, graft_cuda_op_int4,
+    graft_cuda_op_narrow, graft_cuda_op_blocks;
 /* Whether it is graft_cuda_op_narrow's. */
 bool graft_cuda_is_narrow(const graft_op_desc *op);
 
