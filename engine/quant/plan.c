@@ -58,31 +58,54 @@ static bool layer_of(const graft_graph *g, size_t i, char out[128])
     return graft_quant_node_layers(g, i) == 1 && graft_quant_node_layer(g, i, 0, out);
 }
 
+/* Layers in and out of networks, and what tells them the time and the like. */
+static const char *const kept_whole[] = {"adaLN_modulation.1",
+                                         "adaln_proj",
+                                         "embed_image_indicator",
+                                         "final_linear",
+                                         "final_norm.linear",
+                                         "first",
+                                         "img_in",
+                                         "init_x_linear",
+                                         "input_blocks.0.0",
+                                         "input_proj",
+                                         "last.linear",
+                                         "modF.1",
+                                         "modulation.1",
+                                         "norm_out.linear",
+                                         "out.2",
+                                         "proj_out",
+                                         "ref_image_patch_embedder",
+                                         "txtfusion.projector",
+                                         "x_embedder",
+                                         "x_embedder.proj",
+                                         "x_embedder.proj.1"};
+static const char *const kept_begin[] = {"distilled_guidance_layer.",
+                                         "final_layer.",
+                                         "guidance_in.",
+                                         "label_emb.",
+                                         "llm_adapter.",
+                                         "norm_out.linear_",
+                                         "p_embedder.",
+                                         "t_embedder.",
+                                         "t_embedding.",
+                                         "time_caption_embed.timestep_embedder.",
+                                         "time_embed.",
+                                         "time_embedding.",
+                                         "time_in.",
+                                         "time_text_embed.",
+                                         "tmlp.",
+                                         "tproj.",
+                                         "vector_in.",
+                                         "y_embedder."};
+
 bool graft_quant_always_kept(const char *name)
 {
-    return strcmp(name, "input_blocks.0.0") == 0 || strcmp(name, "out.2") == 0 ||
-           graft_str_starts(name, "time_embed.") || graft_str_starts(name, "label_emb.") ||
-           strcmp(name, "x_embedder.proj") == 0 || strcmp(name, "x_embedder") == 0 ||
-           strcmp(name, "x_embedder.proj.1") == 0 || graft_str_starts(name, "llm_adapter.") ||
-           graft_str_starts(name, "final_layer.") || graft_str_starts(name, "t_embedder.") ||
-           graft_str_starts(name, "y_embedder.") || strcmp(name, "img_in") == 0 ||
-           graft_str_starts(name, "time_in.") || graft_str_starts(name, "vector_in.") ||
-           graft_str_starts(name, "guidance_in.") ||
-           graft_str_starts(name, "distilled_guidance_layer.") ||
-           graft_str_starts(name, "time_text_embed.") || strcmp(name, "norm_out.linear") == 0 ||
-           strcmp(name, "proj_out") == 0 || strcmp(name, "first") == 0 ||
-           strcmp(name, "last.linear") == 0 || graft_str_starts(name, "tmlp.") ||
-           graft_str_starts(name, "tproj.") || strcmp(name, "txtfusion.projector") == 0 ||
-           strcmp(name, "modulation.1") == 0 || strcmp(name, "input_proj") == 0 ||
-           strcmp(name, "embed_image_indicator") == 0 || graft_str_starts(name, "t_embedding.") ||
-           strcmp(name, "adaln_proj") == 0 || graft_str_starts(name, "time_embedding.") ||
-           strcmp(name, "adaLN_modulation.1") == 0 || strcmp(name, "final_norm.linear") == 0 ||
-           strcmp(name, "final_linear") == 0 || strcmp(name, "init_x_linear") == 0 ||
-           strcmp(name, "modF.1") == 0 || strcmp(name, "ref_image_patch_embedder") == 0 ||
-           graft_str_starts(name, "norm_out.linear_") ||
-           graft_str_starts(name, "time_caption_embed.timestep_embedder.") ||
-           graft_str_starts(name, "p_embedder.") ||
-           graft_str_ends(name, ".ff_i.gate"); /* which chooses experts */
+    for (size_t i = 0; i < sizeof kept_whole / sizeof *kept_whole; i++)
+        if (strcmp(name, kept_whole[i]) == 0) return true;
+    for (size_t i = 0; i < sizeof kept_begin / sizeof *kept_begin; i++)
+        if (graft_str_starts(name, kept_begin[i])) return true;
+    return graft_str_ends(name, ".ff_i.gate"); /* which chooses experts */
 }
 
 static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)
