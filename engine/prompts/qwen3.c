@@ -334,6 +334,16 @@ graft_status graft_qwen3_hidden(graft_engine *engine, const graft_build_options 
     return GRAFT_OK;
 }
 
+/* With as many words as the run has, and what fills them up. */
+static graft_status run_padded(qwen3_run *r, const int32_t *ids, int64_t tokens,
+                               const graft_task *task, float *hidden, graft_err *e)
+{
+    if (r->words < 1 || r->words > tokens)
+        return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)r->words,
+                          (long long)tokens);
+    return run(r, ids, tokens, task, hidden, e);
+}
+
 graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_options *options,
                                     const graft_qwen3_arch *arch, graft_weights *weights,
                                     const int32_t *ids, int64_t words, int64_t tokens,
@@ -345,10 +355,7 @@ graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_opti
                    .weights = weights,
                    .taken = GRAFT_QWEN3_TAKE_JOINED,
                    .words = words};
-    if (words < 1 || words > tokens)
-        return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)words,
-                          (long long)tokens);
-    return run(&r, ids, tokens, task, hidden, e);
+    return run_padded(&r, ids, tokens, task, hidden, e);
 }
 
 graft_status graft_qwen3_run_every(graft_engine *engine, const graft_build_options *options,
@@ -362,10 +369,7 @@ graft_status graft_qwen3_run_every(graft_engine *engine, const graft_build_optio
                    .weights = weights,
                    .taken = GRAFT_QWEN3_TAKE_EVERY,
                    .words = words};
-    if (words < 1 || words > tokens)
-        return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)words,
-                          (long long)tokens);
-    return run(&r, ids, tokens, task, hidden, e);
+    return run_padded(&r, ids, tokens, task, hidden, e);
 }
 
 graft_status graft_qwen3_run_empty(graft_engine *engine, const graft_build_options *options,
