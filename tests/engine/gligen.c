@@ -3,19 +3,14 @@
  * weights, areas and ranges of steps; files; what is refused. */
 #include "engine/objects/boxes.h"
 #include "engine/prompts/gligen.h"
-#include "tests/engine/mmdit.h"
-#include "tests/engine/regions.h"
+#include "tests/engine/golden_unet.h"
 
 #define FOLDER GRAFT_SOURCE_DIR "/golden/gligen/"
 #define GOLDEN FOLDER "unet.safetensors"
 #define PARTS  FOLDER "boxes.safetensors"
 #define FUSER  "input_blocks.1.1.transformer_blocks.0.fuser."
 
-static graft_engine *engine;
-static graft_model *model;
 static graft_gligen *gligen;
-static graft_cond *positive, *negative;
-static const graft_safetensors *golden; /* GOLDEN */
 
 static graft_gligen *load(const char *path)
 {
@@ -23,27 +18,6 @@ static graft_gligen *load(const char *path)
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_gligen_load(engine, path, NULL, &g, &e), &e);
     return g;
-}
-
-static float *golden_values(const char *name, size_t *n)
-{
-    const graft_st_tensor *t = graft_safetensors_find(golden, name);
-    CHECK(t != NULL);
-    if (n) *n = (size_t)shape_count(t->shape, t->rank);
-    return values_of(t);
-}
-
-static graft_cond *prompt_of(const char *name)
-{
-    size_t n;
-    float *v = golden_values(name, &n), *own = graft_malloc_array(n, sizeof *own);
-    graft_cond *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    const int64_t width = model->arch.context_dim;
-    memcpy(own, v, n * sizeof *own);
-    free(v);
-    CHECK_OK(graft_cond_create((int64_t)n / width, width, own, 0, NULL, NULL, &out, &e), &e);
-    return out;
 }
 
 /* c, which it lets go of, with one more box, in pixels; text: which of the golden file's. */
@@ -74,23 +48,10 @@ static graft_cond *boxes_of(const char *name)
     return c;
 }
 
-enum { N = 2 * 4 * 8 * 12 };
-
-static graft_status try_run(const graft_model *m, const graft_cond *p, const graft_cond *n,
-                            int calls, float out[N], graft_err *e)
-{
-    float *x = golden_values("x", NULL), *numbers = golden_values("numbers", NULL);
-    const one_call c = {m, p, n, (double)numbers[1], {2, 4, 8, 12}, NULL, NULL, calls};
-    graft_status st = try_denoise_at(&c, x, numbers[0], out, e);
-    free(x);
-    free(numbers);
-    return st;
-}
-
 static void run(const graft_model *m, const graft_cond *p, int calls, float out[N])
 {
     graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(try_run(m, p, negative, calls, out, &e), &e);
+    CHECK_OK(try_golden(m, p, negative, calls, out, &e), &e);
 }
 
 static bool same(const float a[N], const float b[N])
@@ -649,16 +610,16 @@ static void refused_models(void)
     CHECK(strstr(e.text, "GLIGEN") != NULL);
     narrow = graft_model_copy(model);
     narrow->arch.unet.middle_transformer = 1;
-    CHECK_INT(try_run(narrow, c, negative, 0, got, &e), GRAFT_E_ARG);
+    CHECK_INT(try_golden(narrow, c, negative, 0, got, &e), GRAFT_E_ARG);
     CHECK(strstr(e.text, "another kind") != NULL);
     snprintf(path, sizeof path, "%s", temp_path("other.safetensors"));
     write_file(f, path, NULL);
     graft_gligen *other = load(path);
     d = boxed(graft_cond_retain(positive), other, 0, (graft_area){0, 0, 8, 8, false});
     CHECK_OK(graft_cond_combine(c, d, &mixed, &e), &e);
-    CHECK_INT(try_run(model, mixed, negative, 0, got, &e), GRAFT_E_ARG);
+    CHECK_INT(try_golden(model, mixed, negative, 0, got, &e), GRAFT_E_ARG);
     CHECK(strstr(e.text, "different GLIGENs") != NULL);
-    CHECK_INT(try_run(model, c, d, 0, got, &e), GRAFT_E_ARG);
+    CHECK_INT(try_golden(model, c, d, 0, got, &e), GRAFT_E_ARG);
     graft_gligen_release(other);
     graft_cond *const all[] = {c, d, mixed};
     for (int i = 0; i < 3; i++) graft_cond_release(all[i]);
@@ -672,13 +633,8 @@ int main(void)
     graft_safetensors *f = open_file(GOLDEN);
     golden = f;
     for (int i = 0; i < 2; i++) {
-        engine = make_engine(backends[i]);
-        if (!engine) return test_end();
-        printf("backend %s\n", backends[i]);
-        model = load_model(engine, GOLDEN);
+        if (!begin_golden(backends[i], GOLDEN)) return test_end();
         gligen = load(PARTS);
-        positive = prompt_of("positive");
-        negative = prompt_of("negative");
         RUN(is_that_of_pytorch);
         RUN(in_bf16);
         RUN(boxes_are_no_part_of_the_graph);
@@ -700,11 +656,8 @@ int main(void)
         RUN(memory_may_end_anywhere);
         RUN(refused_boxes);
         RUN(refused_models);
-        graft_cond_release(positive);
-        graft_cond_release(negative);
         graft_gligen_release(gligen);
-        graft_model_release(model);
-        graft_engine_destroy(engine);
+        end_golden();
     }
     graft_safetensors_close(f);
     return test_end();

@@ -1,16 +1,10 @@
 /* Hypernetworks: graft convert makes files of them, which give what PyTorch gives; their strength
  * is no part of the graph; beside LoRAs, DeepCache, quantization and other weights; what is
  * refused. */
-#include "tests/engine/mmdit.h"
-#include "tests/engine/regions.h"
+#include "tests/engine/golden_unet.h"
 
 #define FOLDER GRAFT_SOURCE_DIR "/golden/hypernetwork/"
 #define GOLDEN FOLDER "unet.safetensors"
-
-static graft_engine *engine;
-static graft_model *model;
-static graft_cond *positive, *negative;
-static const graft_safetensors *golden; /* GOLDEN */
 
 /* The file that graft convert makes of a network there. */
 static const char *converted(const char *name)
@@ -34,41 +28,11 @@ static graft_model *with_net(const graft_model *m, const char *name, double stre
     return out;
 }
 
-static float *golden_values(const char *name, size_t *n)
-{
-    const graft_st_tensor *t = graft_safetensors_find(golden, name);
-    CHECK(t != NULL);
-    if (n) *n = (size_t)shape_count(t->shape, t->rank);
-    return values_of(t);
-}
-
-static graft_cond *prompt_of(const char *name)
-{
-    size_t n;
-    float *v = golden_values(name, &n), *own = graft_malloc_array(n, sizeof *own);
-    graft_cond *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    const int64_t width = model->arch.context_dim;
-    memcpy(own, v, n * sizeof *own);
-    free(v);
-    CHECK_OK(graft_cond_create((int64_t)n / width, width, own, 0, NULL, NULL, &out, &e), &e);
-    return out;
-}
-
-enum { N = 2 * 4 * 8 * 12 };
-
 /* What a model makes of the golden file's x, after so many calls. */
 static void run(const graft_model *m, int calls, float out[N])
 {
-    size_t n;
-    float *x = golden_values("x", &n), *numbers = golden_values("numbers", NULL);
     graft_err e = GRAFT_ERR_INIT;
-    const one_call c = {m,    positive, negative, (double)numbers[1], {2, 4, 8, 12},
-                        NULL, NULL,     calls};
-    CHECK_INT(n, N);
-    CHECK_OK(try_denoise_at(&c, x, numbers[0], out, &e), &e);
-    free(x);
-    free(numbers);
+    CHECK_OK(try_golden(m, positive, negative, calls, out, &e), &e);
 }
 
 /* ------------------------------------------------------------------ what it computes */
@@ -274,12 +238,7 @@ int main(void)
     graft_safetensors *f = open_file(GOLDEN);
     golden = f;
     for (int i = 0; i < 2; i++) {
-        engine = make_engine(backends[i]);
-        if (!engine) return test_end();
-        printf("backend %s\n", backends[i]);
-        model = load_model(engine, GOLDEN);
-        positive = prompt_of("positive");
-        negative = prompt_of("negative");
+        if (!begin_golden(backends[i], GOLDEN)) return test_end();
         RUN(is_that_of_pytorch);
         RUN(strength_is_no_part_of_the_graph);
         RUN(beside_loras);
@@ -288,10 +247,7 @@ int main(void)
         RUN(is_in_the_report);
         RUN(other_files);
         RUN(files_that_do_not_add_up);
-        graft_cond_release(positive);
-        graft_cond_release(negative);
-        graft_model_release(model);
-        graft_engine_destroy(engine);
+        end_golden();
     }
     graft_safetensors_close(f);
     return test_end();
