@@ -41,7 +41,8 @@ static void configure_tiny_flow(graft_vae *v, const graft_safetensors *f,
     const char *path = graft_safetensors_path(f);
     bool flux = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR) ||
                 graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_ZIMAGE_TENSOR) ||
-                graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_OMNIGEN2_TENSOR);
+                graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_OMNIGEN2_TENSOR) ||
+                graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_HIDREAM_TENSOR);
     if (!flux && !graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_MMDIT_TENSOR))
         flux = named(path, "taef1") || named(path, "flux");
     v->scale_factor = flux ? GRAFT_LOAD_FLUX_SCALE : GRAFT_LOAD_SD3_SCALE;

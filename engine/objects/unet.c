@@ -1,4 +1,5 @@
 /* A model's network, compiled for a shape and bound to its weights. */
+#include <assert.h>
 #include <string.h>
 
 #include "engine/objects/boxes.h"
@@ -29,6 +30,7 @@ static const char *const kinds[] = {[GRAFT_NET_UNET] = UNET,
                                     [GRAFT_NET_AURAFLOW] = "auraflow",
                                     [GRAFT_NET_OMNIGEN2] = "omnigen2",
                                     [GRAFT_NET_HIDREAM] = "hidream"};
+static_assert(sizeof kinds / sizeof *kinds == GRAFT_NET_KINDS, "every network has a name");
 
 const char *graft_net_kind_name(const graft_net_arch *a)
 {

@@ -240,12 +240,17 @@ static void apply_weights(const graft_chunks *chunks, size_t width, const float 
     }
 }
 
+/* The token behind the end of a text. */
+static int32_t padding_of(const graft_encoder *k)
+{
+    return k->pad_token ? k->arch.eos : 0;
+}
+
 static void empty_chunk(const graft_encoder *k, int32_t *tokens)
 {
     tokens[0] = 49406 < k->arch.vocab ? 49406 : k->arch.eos - 1;
     tokens[1] = k->arch.eos;
-    for (int i = 2; i < GRAFT_TEXT_CHUNK; i++)
-        tokens[i] = k->pad_token ? k->arch.eos : k->pad_token;
+    for (int i = 2; i < GRAFT_TEXT_CHUNK; i++) tokens[i] = padding_of(k);
 }
 
 graft_status graft_clip_run_chunks(const graft_clip *c, size_t i, const graft_chunks *chunks,
@@ -333,7 +338,7 @@ static void join_chunks(const graft_encoder *k, const graft_chunks *c, size_t le
             tokens[n++] = own[t];
     }
     tokens[n++] = k->arch.eos;
-    while (n < length) tokens[n++] = k->pad_token ? k->arch.eos : k->pad_token;
+    while (n < length) tokens[n++] = padding_of(k);
 }
 
 graft_status graft_clip_encode_pooled(const graft_clip *c, size_t i, const char *text,

@@ -1,6 +1,5 @@
 #include "engine/prompts/llama.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,15 +7,6 @@
 #include "engine/text/tokenizer.h"
 
 /* ------------------------------------------------------------------ the tokenizer */
-
-static const graft_st_tensor *vocabulary_in(const graft_safetensors *f, const char *place)
-{
-    char name[128];
-    snprintf(name, sizeof name, "%s" GRAFT_LLAMA_TOKENIZER, place);
-    const graft_st_tensor *t = graft_safetensors_find(f, name);
-    if (!t) t = graft_safetensors_find(f, GRAFT_LLAMA_TOKENIZER);
-    return t && t->bytes && graft_dtype_size(t->dtype) == 1 ? t : NULL;
-}
 
 static graft_status read_json(const char *path, graft_llama3 **out, graft_err *e)
 {
@@ -57,7 +47,7 @@ graft_status graft_llama_load_tokenizer(graft_qwen3 *q, const graft_safetensors 
                                         const char *place, const graft_task *task, graft_err *e)
 {
     const char *path = graft_safetensors_path(f);
-    const graft_st_tensor *in = vocabulary_in(f, place);
+    const graft_st_tensor *in = graft_qwen3_tokenizer_in(f, place, GRAFT_LLAMA_TOKENIZER);
     graft_status st;
     if (in) {
         st = graft_llama3_create(in->data, (size_t)in->bytes, &q->llama, e);

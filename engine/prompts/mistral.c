@@ -1,6 +1,5 @@
 #include "engine/prompts/mistral.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,15 +12,6 @@
     "on object relationships, object attribution and actions without speculation."
 
 /* ------------------------------------------------------------------ the tokenizer */
-
-static const graft_st_tensor *vocabulary_in(const graft_safetensors *f, const char *place)
-{
-    char name[128];
-    snprintf(name, sizeof name, "%s" GRAFT_MISTRAL_TOKENIZER, place);
-    const graft_st_tensor *t = graft_safetensors_find(f, name);
-    if (!t) t = graft_safetensors_find(f, GRAFT_MISTRAL_TOKENIZER);
-    return t && t->bytes && graft_dtype_size(t->dtype) == 1 ? t : NULL;
-}
 
 static graft_status read_beside(const char *path, graft_tekken **out, graft_err *e)
 {
@@ -39,7 +29,7 @@ graft_status graft_mistral_load_tokenizer(graft_qwen3 *q, const graft_safetensor
                                           const char *place, graft_err *e)
 {
     const char *path = graft_safetensors_path(f);
-    const graft_st_tensor *in = vocabulary_in(f, place);
+    const graft_st_tensor *in = graft_qwen3_tokenizer_in(f, place, GRAFT_MISTRAL_TOKENIZER);
     graft_status st;
     if (in) {
         st = graft_tekken_create_json(in->data, (size_t)in->bytes, GRAFT_MISTRAL_TOKENIZER,

@@ -334,14 +334,12 @@ graft_status graft_qwen3_hidden(graft_engine *engine, const graft_build_options 
     return GRAFT_OK;
 }
 
-/* With as many words as the run has, and what fills them up. */
-static graft_status run_padded(qwen3_run *r, const int32_t *ids, int64_t tokens,
-                               const graft_task *task, float *hidden, graft_err *e)
+/* Whether there are words, and room for them. */
+static graft_status check_words(const qwen3_run *r, int64_t tokens, graft_err *e)
 {
-    if (r->words < 1 || r->words > tokens)
-        return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)r->words,
-                          (long long)tokens);
-    return run(r, ids, tokens, task, hidden, e);
+    if (r->words >= 1 && r->words <= tokens) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)r->words,
+                      (long long)tokens);
 }
 
 graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_options *options,
@@ -355,7 +353,8 @@ graft_status graft_qwen3_run_joined(graft_engine *engine, const graft_build_opti
                    .weights = weights,
                    .taken = GRAFT_QWEN3_TAKE_JOINED,
                    .words = words};
-    return run_padded(&r, ids, tokens, task, hidden, e);
+    graft_status st = check_words(&r, tokens, e);
+    return st ? st : run(&r, ids, tokens, task, hidden, e);
 }
 
 graft_status graft_qwen3_run_every(graft_engine *engine, const graft_build_options *options,
@@ -369,7 +368,8 @@ graft_status graft_qwen3_run_every(graft_engine *engine, const graft_build_optio
                    .weights = weights,
                    .taken = GRAFT_QWEN3_TAKE_EVERY,
                    .words = words};
-    return run_padded(&r, ids, tokens, task, hidden, e);
+    graft_status st = check_words(&r, tokens, e);
+    return st ? st : run(&r, ids, tokens, task, hidden, e);
 }
 
 graft_status graft_qwen3_run_empty(graft_engine *engine, const graft_build_options *options,
@@ -389,12 +389,11 @@ static graft_status run_with_padding(qwen3_run *r, const int32_t *ids, int32_t p
                                      graft_err *e)
 {
     const size_t words = (size_t)r->words;
-    if (r->words < 1 || r->words > tokens)
-        return graft_fail(e, GRAFT_E_ARG, "%lld words of %lld tokens", (long long)r->words,
-                          (long long)tokens);
+    graft_status st = check_words(r, tokens, e);
+    if (st) return st;
     int32_t *all = graft_malloc_array(words + 1, sizeof *all);
     *made = graft_malloc_array(words + 1, width_of(r) * sizeof **made);
-    graft_status st = all && *made ? GRAFT_OK : graft_fail_nomem(e, "text encoder");
+    if (!all || !*made) st = graft_fail_nomem(e, "text encoder");
     if (!st) {
         memcpy(all, ids, words * sizeof *all);
         all[words] = padding;

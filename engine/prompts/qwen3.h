@@ -127,6 +127,10 @@ graft_status graft_qwen3_hidden(graft_engine *engine, const graft_build_options 
                                 size_t n, const graft_qwen3_picture *picture, size_t n_pictures,
                                 size_t from, const graft_task *task, float **hidden,
                                 int64_t *tokens, graft_err *e);
+/* The tensor of this name, one of gguf_tokenizer.h's, which has the tokenizer of what is below
+ * `place`: there, or by itself; NULL: it has none. Borrowed. */
+const graft_st_tensor *graft_qwen3_tokenizer_in(const graft_safetensors *f, const char *place,
+                                                const char *name);
 /* What is below `place` of the file. Of Qwen-VL what looks at pictures is taken along; where that
  * cannot be used texts are read all the same. The tokenizer is a tensor GRAFT_QWEN_TOKENIZER
  * of the file (GGUF files have theirs as such), or tokenizer.json, or vocab.json and merges.txt,

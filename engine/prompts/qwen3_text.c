@@ -73,11 +73,13 @@ static graft_status beside(const char *path, graft_qwen **out, graft_err *e)
     return st;
 }
 
-static const graft_st_tensor *tokenizer_in(const graft_safetensors *f, const char *place)
+const graft_st_tensor *graft_qwen3_tokenizer_in(const graft_safetensors *f, const char *place,
+                                                const char *name)
 {
-    char name[128];
-    snprintf(name, sizeof name, "%s" GRAFT_QWEN_TOKENIZER, place);
-    const graft_st_tensor *t = graft_safetensors_find(f, name);
+    char full[128];
+    snprintf(full, sizeof full, "%s%s", place, name);
+    const graft_st_tensor *t = graft_safetensors_find(f, full);
+    if (!t) t = graft_safetensors_find(f, name);
     return t && t->bytes && graft_dtype_size(t->dtype) == 1 ? t : NULL;
 }
 
@@ -85,7 +87,7 @@ static graft_status load_tokenizer(graft_engine *engine, graft_qwen3 *q, const g
                                    const char *place, const graft_task *task, graft_err *e)
 {
     const char *path = graft_safetensors_path(f);
-    const graft_st_tensor *in = tokenizer_in(f, place);
+    const graft_st_tensor *in = graft_qwen3_tokenizer_in(f, place, GRAFT_QWEN_TOKENIZER);
     graft_status st;
     if (in) {
         st = graft_qwen_create(in->data, (size_t)in->bytes, &q->tokenizer, e);

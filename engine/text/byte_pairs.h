@@ -58,4 +58,8 @@ static inline bool graft_piece_is_other(uint32_t cp)
 /* Of the white space that cp begins with: up to its last end of a line; or all but its last
  * character, which goes with what follows; or all. */
 size_t graft_piece_space(const uint32_t *cp, size_t n);
+/* The first piece of n > 0 characters as OpenAI's cl100k_base cuts them up: an English ending; or
+ * letters, behind one character that is none; or up to so many numbers; or other characters, behind
+ * one space and with the ends of lines behind them; or white space. */
+size_t graft_piece_of_words(const uint32_t *cp, size_t n, size_t numbers);
 #endif

@@ -81,38 +81,9 @@ int32_t graft_qwen_mark(const char *text, size_t n, size_t *bytes)
 
 /* ------------------------------------------------------------------ pieces */
 
-static uint32_t lower(uint32_t cp)
-{
-    return cp >= 'A' && cp <= 'Z' ? cp + 32 : cp;
-}
-
-/* Length of an English ending at cp, or 0; the long s counts as s in either case. */
-static size_t ending_at(const uint32_t *cp, size_t n)
-{
-    if (n < 2 || cp[0] != '\'') return 0;
-    uint32_t a = lower(cp[1]), b = n > 2 ? lower(cp[2]) : 0;
-    if (a == 's' || a == 0x17f || a == 't' || a == 'm' || a == 'd') return 2;
-    return ((a == 'r' || a == 'v') && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
-}
-
 static size_t piece_at(const uint32_t *cp, size_t n)
 {
-    size_t len = ending_at(cp, n);
-    if (len) return len;
-    len = !graft_piece_is_letter(cp[0]) && !graft_piece_is_number(cp[0]) &&
-          !graft_piece_ends_line(cp[0]);
-    if (len < n && graft_piece_is_letter(cp[len])) {
-        while (len < n && graft_piece_is_letter(cp[len])) len++;
-        return len;
-    }
-    if (graft_piece_is_number(cp[0])) return 1;
-    len = cp[0] == ' ';
-    if (len < n && graft_piece_is_other(cp[len])) {
-        while (len < n && graft_piece_is_other(cp[len])) len++;
-        while (len < n && graft_piece_ends_line(cp[len])) len++;
-        return len;
-    }
-    return graft_piece_space(cp, n);
+    return graft_piece_of_words(cp, n, 1);
 }
 
 /* ------------------------------------------------------------------ tokens */

@@ -1,6 +1,7 @@
 /* HiDream-I1: which files it is found in, prompts of any length, its experts, which layer of Llama
  * a block reads, and what does not go with it. What the network computes is held against
  * golden/small/hidream_*. */
+#include "engine/models/controls/controlnet.h"
 #include "engine/models/parts/tensors.h"
 #include "engine/models/transformers/hidream.h"
 #include "tests/engine/family.h"
@@ -132,11 +133,23 @@ static void kinds(void)
     RELEASE_ALL(two, one);
 }
 
+/* Z-Image's ControlNets are for Z-Image. */
+static void no_controlnets(void)
+{
+    graft_model *m = load_model(engine, tested.two);
+    const graft_control_arch a = {.kind = GRAFT_NET_ZIMAGE};
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_INT(graft_control_fits(&a, &m->arch, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "it is for Z-Image, the model is HiDream-I1"));
+    graft_model_release(m);
+}
+
 int main(void)
 {
     engine = make_engine("cpu");
     RUN(kinds);
     run_family();
+    RUN(no_controlnets);
     graft_engine_destroy(engine);
     return test_end();
 }

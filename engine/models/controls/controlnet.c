@@ -296,7 +296,9 @@ static const char *const kinds[] = {[GRAFT_NET_UNET] = "Stable Diffusion 1.x, 2.
                                     [GRAFT_NET_IDEOGRAM4] = "Ideogram 4",
                                     [GRAFT_NET_ERNIE_IMAGE] = "ERNIE-Image",
                                     [GRAFT_NET_AURAFLOW] = "AuraFlow",
-                                    [GRAFT_NET_OMNIGEN2] = "OmniGen2"};
+                                    [GRAFT_NET_OMNIGEN2] = "OmniGen2",
+                                    [GRAFT_NET_HIDREAM] = "HiDream-I1"};
+static_assert(sizeof kinds / sizeof *kinds == GRAFT_NET_KINDS, "every network has a name");
 
 /* What has to be the same in both. */
 typedef struct widths {

@@ -233,7 +233,8 @@ typedef enum graft_net_kind {
     GRAFT_NET_ERNIE_IMAGE = 10,
     GRAFT_NET_AURAFLOW = 11,
     GRAFT_NET_OMNIGEN2 = 12,
-    GRAFT_NET_HIDREAM = 13
+    GRAFT_NET_HIDREAM = 13,
+    GRAFT_NET_KINDS /* how many there are */
 } graft_net_kind;
 
 /* What stands behind the latent in a network's x, which stays the same over all steps
